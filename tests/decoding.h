@@ -5,8 +5,8 @@
 
 #include "causal_cases.h"
 #include "decode.h"
-#include "execute.h"
 #include "filling.h"
+#include "workspace.h"
 
 #include <math.h>
 #include <stdio.h>

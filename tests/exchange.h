@@ -6,6 +6,7 @@
 #include "bindings.h"
 #include "engine_cases.h"
 #include "filling.h"
+#include "plan.h"
 #include "ranks.h"
 
 #include <pthread.h>

@@ -3,8 +3,9 @@
 #ifndef EXCHANGE_BACK_H
 #define EXCHANGE_BACK_H
 
-#include "exchange.h"
 #include "call.h"
+#include "exchange.h"
+#include "plan.h"
 
 /* ---- gradients of some rows ---- */
 

@@ -4,8 +4,8 @@
 
 #include "testing.h"
 
-#include "execute.h"
 #include "kernels.h"
+#include "machine.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,8 +1,9 @@
 /* Choosing tiles is data: every edge of a panel is either in one tile or left to its row, told without computing
    anything. */
 #include "by_hand.h"
+#include "plan.h"
 
-#include "execute.h"
+#include "workspace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

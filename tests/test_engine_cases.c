@@ -1,7 +1,8 @@
 /* Cases that random graphs and the variants pass by: each was broken on purpose once, and nothing else noticed. */
-#include "explain_ways.h"
 #include "by_hand.h"
+#include "explain_ways.h"
 #include "plan.h"
+#include "workspace.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* test_exchange.c: ranks that are threads of one process compute what one process does, bit by bit, whatever is cut
    where; they send what hga_halo says. */
 #include "exchange.h"
-#include "scorings.h"
+#include "plan.h"
 #include "random_program.h"
+#include "scorings.h"
 
 #include <math.h>
 

@@ -1,6 +1,7 @@
 /* test_exchange_failures.c: where one rank fails, or means something else, all are told, and none hangs; what ranks
    cannot do is refused by name. */
 #include "exchange.h"
+#include "plan.h"
 
 /* ---- failures ---- */
 

@@ -1,6 +1,7 @@
 /* test_exchange_gradient.c: ranks that are threads of one process have the gradients of one process, of their rows and
    of tables, bit by bit, whatever is cut where. */
 #include "exchange_back.h"
+#include "plan.h"
 #include "random_program.h"
 
 /* ---- every variant ---- */

@@ -1,6 +1,7 @@
 /* test_exchange_gradient_calls.c: calls of ranks that go back: threads, batches, messages that are late; and where one
    rank fails, or means something else, all do. */
 #include "exchange_back.h"
+#include "plan.h"
 
 /* ---- threads ---- */
 

@@ -1,6 +1,7 @@
 /* test_exchange_overlap.c: while messages are under way ranks compute what needs nothing of them, in whatever order
    these come, and a wire is waited for only as long as it takes longer than that. */
 #include "exchange.h"
+#include "plan.h"
 #include "slices.h"
 #include "slow_wire.h"
 

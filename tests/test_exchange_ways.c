@@ -1,6 +1,7 @@
 /* test_exchange_ways.c: whatever way a gradient goes, ranks that share heads have its bits, whatever the call brings:
    what orders its sums is found for all heads, on every rank. */
 #include "exchange_back.h"
+#include "plan.h"
 #include "way_cases.h"
 
 /* The way of one process' plan. */

@@ -1,6 +1,7 @@
 /* Families, whose members attend to each other alone: gradients of trees that go back family by family against the
    plain ones, and what their calls promise. */
 #include "families.h"
+#include "plan.h"
 #include "sixteen.h"
 #include "slopes.h"
 

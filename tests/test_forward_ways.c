@@ -1,9 +1,10 @@
 /* test_forward_ways.c: the ways to attend, as a table. Some call goes each way, with the results of the plain
    definition; and whatever a call brings, each way that is asked goes or says why not. */
+#include "brought.h"
 #include "by_hand.h"
 #include "engine_cases.h"
-#include "brought.h"
 #include "explain_ways.h"
+#include "plan.h"
 
 #include <jansson.h>
 #include <stdlib.h>

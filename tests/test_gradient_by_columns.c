@@ -4,6 +4,7 @@
 #include "choosing.h"
 #include "slopes.h"
 
+#include "kernels.h"
 #include "plan.h"
 
 enum { TOKENS = 800 };

@@ -1,5 +1,6 @@
 /* Where threads on one head cut its rows: what they cost, not how many there are. */
 #include "hga_variants.h"
+#include "plan.h"
 #include "slopes.h"
 #include "subtrees.h"
 

@@ -1,5 +1,6 @@
 /* Gradients of trees go back a subtree at a time, as the caches hold: wherever trees are cut they are the plain ones,
    with equal bits at any thread count. */
+#include "plan.h"
 #include "sixteen.h"
 #include "subtree_cases.h"
 

@@ -5,6 +5,8 @@
 #include "engine_cases.h"
 #include "filling.h"
 #include "layouts.h"
+#include "plan.h"
+#include "workspace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

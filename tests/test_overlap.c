@@ -2,6 +2,7 @@
    itself; views of one array may lie between each other. */
 #include "by_hand.h"
 #include "overlap.h"
+#include "plan.h"
 #include "slopes.h"
 
 /* ---- which arrays meet ---- */

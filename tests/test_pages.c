@@ -2,9 +2,12 @@
    workspaces on fresh pages, pools that begin at pages, rows of the caller's tensors and samples of a batch with their
    threads. */
 #define _GNU_SOURCE
-#include "testing.h"
 #include "decode.h"
-#include "execute.h"
+#include "plan.h"
+#include "sample_queue.h"
+#include "testing.h"
+#include "workspace.h"
+#include "workspace_base.h"
 
 #include <stdio.h>
 #include <stdlib.h>

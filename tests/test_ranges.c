@@ -1,6 +1,7 @@
 /* Some rows of the output alone: the bits they have among all, and nothing else is touched. */
 #include "by_hand.h"
 #include "engine_cases.h"
+#include "plan.h"
 
 #include "slices.h"
 

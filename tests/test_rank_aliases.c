@@ -1,6 +1,7 @@
 /* test_rank_aliases.c: a rank's states live in the rows of its output until these are written, but for those that
    somebody reads, or is sent, later than that. */
 #include "exchange.h"
+#include "plan.h"
 
 static const hga_shape shape = {.n_heads = 4, .n_kv_heads = 2, .dim = 8, .dim_v = 8};
 

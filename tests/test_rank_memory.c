@@ -1,5 +1,6 @@
 /* test_rank_memory.c: the memory of a rank falls with the number of ranks. */
 #include "exchange.h"
+#include "plan.h"
 #include "rank_room.h"
 
 static void *make_plan(void *r)

@@ -1,6 +1,7 @@
 /* Bugs of graphs, storage, ranks and tiles found by reading, each with the smallest graph that shows it. */
 #include "by_hand.h"
-#include "execute.h"
+#include "plan.h"
+#include "workspace.h"
 
 #include <math.h>
 #include <stdlib.h>

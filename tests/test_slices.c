@@ -2,9 +2,10 @@
    the output have the bits of the whole execution when nothing else is given than what they read. */
 #include "causal_cases.h"
 #include "engine_cases.h"
-#include "execute.h"
 #include "filling.h"
+#include "plan.h"
 #include "scorings.h"
+#include "slice_run.h"
 
 #include <math.h>
 #include <stdio.h>

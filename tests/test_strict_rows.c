@@ -1,8 +1,6 @@
 /* hga_options.strict_rows: a row's bits depend on its own edges, whatever the fifteen rows beside it see. */
 #include "by_hand.h"
 
-#include "plan.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

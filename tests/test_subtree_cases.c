@@ -1,5 +1,6 @@
 /* Trees and programs written out that gradients by subtrees must take for what they are: children that are listed,
    sides, sums of some children, tokens of the other side, and programs that are nearly of the kind. */
+#include "plan.h"
 #include "subtree_cases.h"
 
 /* 1800 tokens, 600 parents and twelve grandparents, without families of the tokens. */

@@ -1,5 +1,6 @@
 /* Tiles of every instruction set this machine has, against the same formula in double, and scores that rise. */
 #include "kernel_cases.h"
+#include "scores.h"
 
 /* The values of a tile, side by side; how far apart. */
 static ptrdiff_t lay_side_by_side(const kernel_tile *t, const float **v)

@@ -1,10 +1,10 @@
 /* Numbers that follow the machine: results have the same bits whatever they are, and what is no number is refused. */
 #include "by_hand.h"
-#include "execute.h"
 #include "plan.h"
 #include "slopes.h"
 #include "testing.h"
 #include "tuning.h"
+#include "workspace.h"
 
 #include <stdlib.h>
 #include <string.h>

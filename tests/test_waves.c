@@ -1,9 +1,10 @@
 /* The order in which panels run: whatever reads a row comes after who wrote it, and the next writer after the readers;
    what shares memory is needed at different times. Told row by row, by other means. */
+#include "plan.h"
 #include "random_program.h"
 
-#include "execute.h"
 #include "schedule.h"
+#include "workspace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

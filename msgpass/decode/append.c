@@ -3,6 +3,7 @@
 #include "call.h"
 #include "call_check.h"
 #include "decode.h"
+#include "edge_tables.h"
 #include "program.h"
 
 /* A tensor that the program reads has rows for all of these tokens, in float32 and without a fold. */

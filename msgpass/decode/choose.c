@@ -4,6 +4,7 @@
 #include "bindings.h"
 #include "decode.h"
 #include "parts.h"
+#include "plan.h"
 #include "score.h"
 
 /* ---- who may ---- */

@@ -1,6 +1,7 @@
 /* decoder.c: a decoder, made of a plan whose rows stay; what it tells of caches before there are any. */
 #include "decode.h"
 #include "program.h"
+#include "storage.h"
 
 static const hga_binding bindings[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
 enum { N_BINDINGS = sizeof bindings / sizeof *bindings };

@@ -3,8 +3,10 @@
    look at, and mask away, rows of a group of sixteen that a call does not need. The place given back last is taken
    first, for it is still in the cache. */
 #include "places.h"
+#include "carve.h"
+#include "plan.h"
 
-#include "execute.h"
+#include "workspace.h"
 
 #include <string.h>
 

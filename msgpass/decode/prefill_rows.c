@@ -1,6 +1,8 @@
 /* prefill_rows.c: which rows of a prompt go home: those that the cache keeps, and those of others that rows read which
    are made at home. A field's rows are made by the ranks that have the tokens under them, unless they depend on tensors
    of other ranks as well. */
+#include "carve.h"
+#include "plan.h"
 #include "prefill.h"
 
 /* ---- whose is a row? ---- */

@@ -4,6 +4,7 @@
    rows are those of the cache already is used as it is. */
 #include "bindings.h"
 #include "decode.h"
+#include "plan.h"
 #include "program.h"
 #include "slices.h"
 

@@ -1,6 +1,7 @@
 /* addresses.c: see addresses.h. Each function takes the field's numbers into registers, which addresses that are
    written would otherwise put in doubt, row after row. */
 #include "addresses.h"
+#include "bound.h"
 
 #include <string.h>
 

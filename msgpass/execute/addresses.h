@@ -3,7 +3,7 @@
 #ifndef ADDRESSES_H
 #define ADDRESSES_H
 
-#include "execute.h"
+#include "bound.h"
 
 /* Nodes: those of a list, or where that is NULL all from `first` on. */
 typedef struct some_nodes {

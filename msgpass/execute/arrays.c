@@ -2,7 +2,8 @@
    and threads go through both at once. */
 #include "bindings.h"
 #include "call.h"
-#include "execute.h"
+#include "plan.h"
+#include "workspace.h"
 
 /* ---- of one call ---- */
 

@@ -1,7 +1,12 @@
 /* attend_panel.c: the rows of a panel attend: what is chosen goes through tiles, what is left of a row through the row
    kernel, into the same states. */
+#include "attend.h"
 #include "attend_ways.h"
+#include "dropout.h"
 #include "layouts.h"
+#include "panel_rows.h"
+#include "phases.h"
+#include "run_tiles.h"
 #include "stages.h"
 #include "strips.h"
 

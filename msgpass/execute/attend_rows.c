@@ -1,6 +1,12 @@
 /* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge. It equals its plain
    version in plain.c. */
+#include "attend.h"
 #include "attend_ways.h"
+#include "carve.h"
+#include "dropout.h"
+#include "plan.h"
+#include "scores.h"
+#include "splits.h"
 #include "stages.h"
 
 #include <math.h>

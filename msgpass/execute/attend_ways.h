@@ -2,7 +2,8 @@
 #ifndef ATTEND_WAYS_H
 #define ATTEND_WAYS_H
 
-#include "execute.h"
+#include "plan.h"
+#include "workspace.h"
 
 /* The ways to attend, in the order in which they are asked (ways.c). */
 typedef enum attend_way_number {

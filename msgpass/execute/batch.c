@@ -1,7 +1,10 @@
 /* batch.c: samples of one shape in one parallel region. As many as threads go to threads whole, which then never wait
    for each other; what is left over is shared out row by row. Who computes what is no part of the bits. On ranks
    samples run one after the other. */
-#include "execute.h"
+#include "execution.h"
+#include "plan.h"
+#include "sample_queue.h"
+#include "thread_binding.h"
 
 #include <omp.h>
 #include <stdio.h>

@@ -1,7 +1,12 @@
 /* bound.c: a plan's storage with this call's addresses; what the caller brings is checked here. */
+#include "attend_ways.h"
 #include "bindings.h"
 #include "call_check.h"
-#include "attend_ways.h"
+#include "carve.h"
+#include "edge_tables.h"
+#include "execution.h"
+#include "slice_run.h"
+#include "tape.h"
 
 #include <math.h>
 

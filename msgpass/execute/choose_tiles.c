@@ -4,6 +4,7 @@
    memory once a panel. What is left of a row (narrow bands, explicit edges) stays with the row. What goes where depends
    on the graph and on whether scores tell types and positions apart, never on the threads; nothing here computes. */
 #include "lay.h"
+#include "phases.h"
 #include "sums.h"
 
 #include <string.h>

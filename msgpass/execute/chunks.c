@@ -1,6 +1,7 @@
 /* chunks.c: the chunk that is being laid, and the batch it joins. Neighbouring groups often have the same columns: what
    the group before had is not laid again, but gets one more part. */
 #include "lay.h"
+#include "phases.h"
 
 #include <string.h>
 

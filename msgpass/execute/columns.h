@@ -2,6 +2,7 @@
 #ifndef COLUMNS_H
 #define COLUMNS_H
 
+#include "phases.h"
 #include "tiles.h"
 
 /* Panels that go together: the more rows share a window, the less often its keys and values come from memory. */

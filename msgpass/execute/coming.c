@@ -1,6 +1,10 @@
 /* coming.c: rows that a later panel reads from memory. Means over the tokens wait for memory alone, while rows of
    families and of descents are computed from what is in the caches: so these ask for the tokens of the means that come
    next, so many lines with each row that the last have been asked for when their panel begins. */
+#include "carve.h"
+#include "execution.h"
+#include "panel_rows.h"
+#include "plan.h"
 #include "stages.h"
 
 /* The first panels to read the caller's rows. */

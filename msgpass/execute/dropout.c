@@ -1,6 +1,9 @@
 /* dropout.c: which weights of this call are dropped. Draws depend on an edge and a head alone (philox.h), so whoever
    computes a pair, in whatever tile or row, drops the same. Eight heads share a draw: a chunk's are made for eight
    heads, and kept as bits while these pass. */
+#include "dropout.h"
+#include "phases.h"
+#include "run_tiles.h"
 #include "stages.h"
 #include "strips.h"
 

@@ -1,6 +1,10 @@
 /* edge_rows.c: attended rows, and pieces of them, with what features of their edges come to (edge_sums.c). Where these
    are not summed on the way the scores are computed again behind it, and the log-sum-exp makes weights of them. */
+#include "attend.h"
 #include "attend_ways.h"
+#include "dropout.h"
+#include "scores.h"
+#include "splits.h"
 #include "stages.h"
 
 #include <math.h>

@@ -1,6 +1,9 @@
 /* edge_sums.c: where features of edges are summed with the weights of a row, or of a piece of one; and their sum as the
    row attends, where edges are listed one by one, and few enough to be attended without a cut. */
 #include "attend_ways.h"
+#include "plan.h"
+#include "splits.h"
+#include "stage_kernel.h"
 #include "stages.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments as they are needed,
    explicit ones read, the tree walked: the stages see one kind of row. */
 #include "edges.h"
+#include "plan.h"
 #include "sort.h"
 
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "addresses.h"
 #include "children.h"
 #include "stages.h"
+#include "worker.h"
 
 #include <math.h>
 

@@ -1,6 +1,9 @@
 /* entmax_rows.c: rows whose weights need a threshold of all their scores: these first, a chunk at a time; then, of each
    head, tau of those that can be above it, and of the few that are the values; among the scores may be the energy of
    what is inside the row. They equal their plain versions, meaning/entmax.c and stage_meanings.c. */
+#include "dropout.h"
+#include "plan.h"
+#include "scores.h"
 #include "stages.h"
 
 #include <math.h>

@@ -1,5 +1,7 @@
 /* execute.c: the call: a plan is executed, by this process alone or with others. */
-#include "execute.h"
+#include "execution.h"
+#include "plan.h"
+#include "thread_binding.h"
 
 hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {

@@ -1,6 +1,11 @@
 /* execution.c: an execution: it begins, its rows are run, it ends. One parallel region a call; every thread walks its
    lists of panels, with a barrier between waves. */
+#include "execution.h"
+#include "layouts.h"
+#include "slice_run.h"
 #include "stages.h"
+#include "tape.h"
+#include "thread_binding.h"
 
 #include <math.h>
 #include <omp.h>

@@ -1,5 +1,7 @@
 /* inputs.c: operands in bfloat16 precision: rounded, into rows of their own, of floats or of 16 bits. */
 #include "stages.h"
+#include "storage.h"
+#include "worker.h"
 
 /* Node v's operand to the field's rounded rows, as floats or as 16 bits. */
 void round_row(worker *w, hga_id f, hga_id v)

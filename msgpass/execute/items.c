@@ -1,6 +1,12 @@
 /* items.c: the walk over a plan's items: what a thread was given of a wave, by panels, pieces and rows. */
-#include "stages.h"
 #include "attend_ways.h"
+#include "execution.h"
+#include "panel_rows.h"
+#include "slice_run.h"
+#include "splits.h"
+#include "stage_kernel.h"
+#include "stages.h"
+#include "tape.h"
 
 #include <string.h>
 

@@ -1,9 +1,13 @@
 /* keep_layouts.c: which tiles panels have, found once and left with the plan (layouts.h). */
+#include "attend.h"
+#include "attend_ways.h"
 #include "interrupt.h"
 #include "layouts.h"
-#include "unknowns.h"
+#include "panel_rows.h"
+#include "plan.h"
+#include "run_tiles.h"
 #include "strips.h"
-#include "attend_ways.h"
+#include "unknowns.h"
 
 /* Kept is what is dear to choose: types are; else panels with fewer edges than this a segment (measured: others gain
    nothing). */

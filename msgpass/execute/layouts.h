@@ -22,7 +22,8 @@
 #ifndef LAYOUTS_H
 #define LAYOUTS_H
 
-#include "execute.h"
+#include "plan.h"
+#include "workspace.h"
 
 #include <string.h>
 
@@ -58,6 +59,15 @@ static inline uint32_t long_pick(uint32_t pick)
 {
     return (pick & 0xff) | ((2u << (pick >> 12)) - 1) << (16 + (pick >> 8 & 0xf));
 }
+
+/* keep_layouts.c: choose the tiles of a plan, when it gets its first workspace. */
+hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
+/* keep_layouts.c: choose those of calls whose scores tell types apart, when the first such call comes. */
+hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace);
+/* replay.c: the words of an item's panel; NULL: this call has none. */
+const uint32_t *layout_of(const worker *w, wave_item item);
+/* replay.c: compute the batches and families that the words list. */
+void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *kept);
 
 static inline hga_id words_of_bytes(hga_id n) { return (n + 3) / 4; }
 

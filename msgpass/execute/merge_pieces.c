@@ -1,6 +1,10 @@
 /* merge_pieces.c: the pieces of a row are merged two by two, halves of halves: which two depends on their number alone.
    So pieces that lie side by side are merged wherever they are computed, and what they become goes on from there. */
+#include "execution.h"
+#include "plan.h"
 #include "row_pieces.h"
+#include "splits.h"
+#include "stage_kernel.h"
 #include "stages.h"
 
 /* Is what the pieces come to there already, from another process or from before in this execution? */

@@ -1,6 +1,7 @@
 /* pair_scores.c: what is added to the scores of a tile's single pairs: positions, and types that differ from row to
    row. */
-#include "execute.h"
+#include "run_tiles.h"
+#include "scores.h"
 
 #include <string.h>
 

@@ -1,4 +1,7 @@
 /* panel_rows.c: the rows of a panel that an execution runs, and their edges. */
+#include "panel_rows.h"
+#include "slice_run.h"
+#include "stage_plan.h"
 #include "stages.h"
 
 void open_stage(worker *w, hga_id stage)

@@ -1,9 +1,10 @@
-/* pieces.h: pieces of rows that have their columns alone (plan.h: long_row), which are computed together where others
+/* pieces.h: pieces of rows that have their columns alone (phases.h: long_row), which are computed together where others
    have these columns, too. */
 #ifndef PIECES_H
 #define PIECES_H
 
-#include "execute.h"
+#include "stage_plan.h"
+#include "worker.h"
 
 /* Columns [first, first + n), as a piece has them or all of a group of pieces. */
 typedef struct piece_columns {

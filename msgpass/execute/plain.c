@@ -1,6 +1,8 @@
 /* plain.c: the plain executor: a row and head at a time, in double, as meaning/ defines every stage; and functions of
    the caller's own. The fused functions must agree with it. */
-#include "execute.h"
+#include "plan.h"
+#include "splits.h"
+#include "stage_kernel.h"
 
 /* ---- a workspace's floats as values ---- */
 

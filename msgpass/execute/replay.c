@@ -1,5 +1,8 @@
 /* replay.c: panels whose tiles are known (layouts.h) are computed without being looked at. */
+#include "attend.h"
 #include "layouts.h"
+#include "phases.h"
+#include "run_tiles.h"
 
 const uint32_t *layout_of(const worker *w, wave_item item)
 {

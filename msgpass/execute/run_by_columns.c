@@ -2,9 +2,14 @@
    are rows of tiles, sixteen at a time, wherever in the panels they stand. A row's state is carried from tile to tile:
    what it adds up, and in which order, depends on its own columns alone. For rows that share columns with few of their
    neighbours, and with many of their panel, as where each token chooses blocks for itself (plan/by_columns.c). */
+#include "attend.h"
 #include "attend_ways.h"
+#include "carve.h"
 #include "chosen_rows.h"
 #include "columns.h"
+#include "panel_rows.h"
+#include "plan.h"
+#include "run_tiles.h"
 #include "sort.h"
 #include "stages.h"
 

@@ -3,6 +3,9 @@
    which columns is known of all groups when it is of one. */
 #include "addresses.h"
 #include "attend_ways.h"
+#include "panel_rows.h"
+#include "plan.h"
+#include "scores.h"
 #include "stages.h"
 #include "sums.h"
 

@@ -1,4 +1,9 @@
 /* run_family.c: rows that have a few columns and no others: all of them, and all heads, in one call. */
+#include "attend.h"
+#include "carve.h"
+#include "dropout.h"
+#include "plan.h"
+#include "scores.h"
 #include "stages.h"
 
 /* Where a row's query and its output are: the caller's rows beside rows of the workspace may have their heads at other

@@ -2,6 +2,8 @@
    sixteens of equal families by the kernel of families, the other rows one by one. Which way a row goes is its
    sixteen's alone. */
 #include "addresses.h"
+#include "plan.h"
+#include "stage_kernel.h"
 #include "stages.h"
 #include "unknowns.h"
 

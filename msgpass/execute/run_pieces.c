@@ -1,8 +1,11 @@
 /* run_pieces.c: pieces of several rows that have the same columns, or some of them, as spans of all levels have their
    tokens: as rows of one tile, which reads the columns once. Each leaves its state where its row will be merged. No row
    of a tile depends on the others, so the bits are the same whoever else is in it. */
-#include "pieces.h"
 #include "attend_ways.h"
+#include "dropout.h"
+#include "pieces.h"
+#include "run_tiles.h"
+#include "stage_plan.h"
 #include "stages.h"
 
 /* ---- who goes together ---- */

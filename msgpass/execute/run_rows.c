@@ -1,6 +1,10 @@
 /* run_rows.c: panels and pieces by the functions that stage_table.c names: of a stage that does not attend a panel at
    once, where there is one; else row by row, each with all heads. */
 #include "attend_ways.h"
+#include "panel_rows.h"
+#include "plan.h"
+#include "slice_run.h"
+#include "stage_kernel.h"
 #include "stages.h"
 
 /* A panel by the stage's function for panels where it has one, else row by row. */

@@ -1,5 +1,11 @@
 /* run_tiles.c: chunks of columns against the groups of rows that have them, head by head. A group whose chunks are all
    in the batch opens and closes there: its states are never in memory. */
+#include "run_tiles.h"
+#include "attend.h"
+#include "carve.h"
+#include "dropout.h"
+#include "plan.h"
+#include "scores.h"
 #include "stages.h"
 
 #include <math.h>

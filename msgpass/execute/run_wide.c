@@ -3,7 +3,13 @@
    panels that a thread has one after the other are run head by head: a head's keys and values are brought side by side
    once, and stay in a near cache while panels pass. What is computed are the tiles that choose_tiles.c would lay, so
    bits are the same, whoever has which panels. */
+#include "attend.h"
 #include "attend_ways.h"
+#include "carve.h"
+#include "panel_rows.h"
+#include "plan.h"
+#include "run_tiles.h"
+#include "scores.h"
 #include "stages.h"
 #include "strips.h"
 

@@ -1,5 +1,6 @@
 /* scores.c: what is added to scores beside the products: masses, weights, positions, biases; and where the rows of a
    chunk's sources are. */
+#include "scores.h"
 #include "stages.h"
 
 #include <float.h>

@@ -3,6 +3,7 @@
    begin at multiples of KERNEL_CHUNK from the first node of the columns' level, and come in the order of each group's
    own runs: so a row's bits do not depend on which groups are beside it. */
 #include "lay.h"
+#include "phases.h"
 
 #include <string.h>
 

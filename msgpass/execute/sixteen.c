@@ -1,7 +1,11 @@
 /* sixteen.c: tensors of 16 bits. What the caller brings is widened into the workspace once a call, each row by the
    thread that goes along its tokens; what a program wrote is rounded back behind it, to nearest, ties to even;
    widening is exact, so results are those of the same values in float32, and rows that nobody wrote keep their bits. */
-#include "execute.h"
+#include "bindings.h"
+#include "owners.h"
+#include "plan.h"
+#include "ranges.h"
+#include "workspace.h"
 
 #include "sixteen.h"
 

@@ -1,5 +1,7 @@
 /* slice_run.c: a workspace's slice: which rows an execution runs, which are there, and rows in and out. */
-#include "execute.h"
+#include "slice_run.h"
+#include "plan.h"
+#include "ranges.h"
 
 #include <string.h>
 

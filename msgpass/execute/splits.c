@@ -1,5 +1,9 @@
 /* splits.c: long rows are cut at places that depend on the row alone: into splits, whose states a row that is computed
    by one merges in order, or into pieces, which several compute and merge two by two. */
+#include "splits.h"
+#include "carve.h"
+#include "plan.h"
+#include "stage_kernel.h"
 #include "stages.h"
 
 #include <math.h>

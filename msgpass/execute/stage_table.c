@@ -1,4 +1,6 @@
 /* stage_table.c: the one place that says which function a stage gets. */
+#include "attend.h"
+#include "plan.h"
 #include "stages.h"
 
 /* By stage_kind, every one of which but a user's is fused where the plan says so: stage_is_fused. */

@@ -2,7 +2,9 @@
 #ifndef STAGES_H
 #define STAGES_H
 
-#include "execute.h"
+#include "carve.h"
+#include "plan.h"
+#include "stage_kernel.h"
 
 static inline const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
 static inline const bound_field *field(const worker *w, hga_id f) { return &w->workspace->field[f]; }
@@ -97,6 +99,10 @@ void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 /* energies.c: rows of psi of n nodes, but those below 0, from their children's of psi and of the state's LSE. */
 void energies_of_families(worker *w, const bound_field *psi, const bound_field *state, hga_id n, const hga_id *node);
 void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+/* inputs.c: round a row of a field to 16 bits or to their precision, into its rounded row. */
+void round_row(worker *w, hga_id field, hga_id v);
+/* plain.c: a row of any stage, in double. */
+void plain_row(worker *w, const row_job *job);
 void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
 #endif

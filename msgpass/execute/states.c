@@ -1,6 +1,8 @@
 /* states.c: finished states down the hierarchy, and energies. A row has little to do, and each of its steps waits for
    the one before: so the scalars of many rows go through the kernels together, and then all their vectors. */
 #include "addresses.h"
+#include "stage_kernel.h"
+#include "stage_plan.h"
 #include "stages.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
    their order. Columns that a row does not see change nothing of it. Edges of other weights or positions have chunks of
    their own, and so has the second edge of a pair. */
 #include "lay.h"
+#include "phases.h"
 #include "sort.h"
 
 #include <string.h>

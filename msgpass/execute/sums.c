@@ -1,5 +1,7 @@
 /* sums.c: sums and means of rows. */
 #include "children.h"
+#include "plan.h"
+#include "scores.h"
 #include "stages.h"
 
 #include <string.h>

@@ -4,6 +4,7 @@
 #define TILES_H
 
 #include "edges.h"
+#include "phases.h"
 #include "window_visits.h"
 
 /* A place of a panel without a row of the stage's, and one whose row, node v's, this execution is not asked for: nobody

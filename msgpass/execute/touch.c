@@ -1,7 +1,10 @@
 /* touch.c: pages of the caller's tensors brought to the threads that have their rows. */
 #define _GNU_SOURCE /* syscall */
 #include "bindings.h"
-#include "execute.h"
+#include "execution.h"
+#include "owners.h"
+#include "plan.h"
+#include "thread_binding.h"
 
 #include <errno.h>
 #include <omp.h>

@@ -1,5 +1,6 @@
 /* unknowns.c: what a call, its plan and a stage have that not every way to attend knows. */
 #include "unknowns.h"
+#include "plan.h"
 
 /* ---- in words ---- */
 

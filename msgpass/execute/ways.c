@@ -1,7 +1,9 @@
 /* ways.c: the ways to attend as a table, and which one a call's items go. The first row that does not refuse, and that
    fits, takes an item; the last ones fit all. */
 #include "attend_ways.h"
+#include "plan.h"
 #include "unknowns.h"
+#include "workspace.h"
 
 typedef struct attend_way {
     const char *name;

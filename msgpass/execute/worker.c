@@ -1,7 +1,9 @@
 /* worker.c: what one thread needs to compute rows, taken once per workspace so that executing allocates nothing. One
    list of arrays measures, and then hands out. */
-#include "execute.h"
+#include "carve.h"
 #include "least.h"
+#include "plan.h"
+#include "workspace.h"
 
 #include <string.h>
 

@@ -1,5 +1,11 @@
 /* workspace.c: a workspace's life: its memory, and whether it still serves a plan that was updated. */
+#include "carve.h"
+#include "execution.h"
+#include "layouts.h"
+#include "plan.h"
+#include "slice_run.h"
 #include "stages.h"
+#include "workspace_base.h"
 
 _Static_assert(offsetof(struct hga_workspace, base) == 0, "a workspace begins with what plan/workspace.c knows of it");
 

@@ -1,6 +1,8 @@
 /* workspace_rows.c: rows that stay in a workspace: looked at, put there, dropped; and kept fields. */
+#include "plan.h"
 #include "stages.h"
 #include "wants.h"
+#include "workspace.h"
 
 #include <string.h>
 

@@ -1,7 +1,11 @@
 /* batch.c: gradients of many executions. What each is given is looked at before anything is written. Then as many as
    threads go to threads whole, which never wait for each other, and all threads go together through what is left. Who
    computes what is no part of the bits. On ranks samples go one after the other. */
+#include "plan.h"
+#include "sample_queue.h"
+#include "thread_binding.h"
 #include "ways.h"
+#include "workspace_base.h"
 
 #include <omp.h>
 #include <stdio.h>

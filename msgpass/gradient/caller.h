@@ -2,7 +2,9 @@
 #ifndef HGA_GRADIENT_CALLER_H
 #define HGA_GRADIENT_CALLER_H
 
-#include "fast.h"
+#include "carve.h"
+#include "fast_pass.h"
+#include "plan.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* check.c: what a call is given, before anything is written. */
 #include "call_check.h"
+#include "edge_tables.h"
 #include "gradient.h"
+#include "tape.h"
 
 /* Numbers are where numbers of that size may be. */
 static hga_status check_numbers(const hga_tensor *t, const char *what, const char *name)

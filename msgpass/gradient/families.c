@@ -1,5 +1,8 @@
 /* families.c: the call that goes by families: who does, memory, threads. */
 #include "families.h"
+#include "carve.h"
+#include "plan.h"
+#include "thread_binding.h"
 
 #include <math.h>
 #include <omp.h>

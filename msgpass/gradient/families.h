@@ -8,6 +8,7 @@
 #ifndef HGA_GRADIENT_FAMILIES_H
 #define HGA_GRADIENT_FAMILIES_H
 
+#include "plan.h"
 #include "ways.h"
 
 /* What is coarsened: queries, keys, values; and the given gradients, which are summed. */

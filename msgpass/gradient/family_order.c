@@ -1,6 +1,7 @@
 /* family_order.c: a tree whose nodes have edges to their siblings alone, as families: one after the other so that a
    family's coarse rows are used while they are near, and in shares that threads may take side by side. */
 #include "families.h"
+#include "plan.h"
 
 /* ---- edges ---- */
 

@@ -2,7 +2,13 @@
    output's log-sum-exps come from the tape, and then the stages are walked backwards. Softmax states are carried as
    sums of numerators and denominators, so that merging them is adding and its adjoint a copy: no state of the forward
    pass but the output's is needed. */
+#include "carve.h"
+#include "fast_columns.h"
 #include "fast.h"
+#include "fast_states.h"
+#include "fast_tensors.h"
+#include "panel.h"
+#include "plan.h"
 
 #include <math.h>
 #include <string.h>

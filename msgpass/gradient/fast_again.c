@@ -1,5 +1,8 @@
 /* fast_again.c: attention forward again, row by row, for programs that go on with its states. */
+#include "carve.h"
 #include "exponents.h"
+#include "fast_edges.h"
+#include "fast_states.h"
 #include "panel.h"
 
 #include <math.h>

@@ -1,7 +1,17 @@
 /* fast_attend.c: the adjoint of attention, one head, a panel of rows at a time. What enough of sixteen rows have an
    edge to is computed in tiles; what is left goes row by row. Which is which depends on the graph and on what the call
    brings, never on threads. */
+#include "fast_attend.h"
+#include "carve.h"
+#include "fast_by_columns.h"
+#include "fast_columns.h"
+#include "fast_draws.h"
+#include "fast_edges.h"
+#include "fast_rows.h"
+#include "fast_tiles.h"
+#include "lanes.h"
 #include "panel.h"
+#include "plan.h"
 
 #include <math.h>
 #include <string.h>

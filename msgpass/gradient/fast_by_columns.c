@@ -2,8 +2,15 @@
    others, as where each token chooses blocks for itself (plan/by_columns.c). In each window of columns, the rows that
    have some of them are rows of tiles, two times sixteen at once, wherever they stand. A batch of rows lies beside its
    gradients meanwhile; windows are taken in their order, so that each sum has one order, whoever computes it. */
+#include "fast_by_columns.h"
+#include "carve.h"
 #include "chosen_rows.h"
+#include "fast_columns.h"
+#include "fast_draws.h"
+#include "fast_rows.h"
+#include "fast_tiles.h"
 #include "panel.h"
+#include "plan.h"
 
 #include <math.h>
 #include <string.h>

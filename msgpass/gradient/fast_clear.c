@@ -1,6 +1,7 @@
 /* fast_clear.c: what is asked of nodes begins at nothing. Memory is cleared when the first comes who adds to it, and
    not at all where the first writes. */
-#include "fast.h"
+#include "carve.h"
+#include "fast_pass.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,12 @@
 /* fast_columns.c: keys and values of the one stage that looks at them, and what they are given: a chunk of them comes
    from the caller's tensors when the first of its columns is needed, into the memory that was used last, and goes when
    no row has an edge to it any more. So most of what tiles work on is in the caches. */
+#include "fast_columns.h"
 #include "caller.h"
+#include "carve.h"
+#include "fast_states.h"
 #include "panel.h"
+#include "plan.h"
 
 #include <string.h>
 

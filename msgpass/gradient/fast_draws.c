@@ -1,6 +1,9 @@
 /* fast_draws.c: what dropout draws in the backward pass. Eight heads share a draw, but a head is a pass of its own: the
    first that comes to a tile, or to edges that are in none, draws for all, and leaves the others bits. */
+#include "fast_draws.h"
+#include "fast_edges.h"
 #include "panel.h"
+#include "plan.h"
 
 /* For all threads a quarter of the tensors and their gradients, besides what heads leave each other of the graph. */
 int64_t most_draws(const hga_plan *plan)

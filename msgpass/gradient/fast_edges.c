@@ -1,6 +1,11 @@
 /* fast_edges.c: edges that are in no tile, row by row: explicit ones, twins, those with weights of their own, and
    windows that hold too few. */
+#include "fast_edges.h"
+#include "carve.h"
+#include "fast_columns.h"
+#include "fast_rows.h"
 #include "panel.h"
+#include "plan.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,10 @@
 /* fast_energies.c: states that a program goes on with. Such a state is no sum any more: what its energy and its
    share of what is left ask of it needs its value, so attention goes forward again, row by row, and the tape need
    not keep it. The formulas are those of stage_meanings.c. */
+#include "carve.h"
 #include "exponents.h"
-#include "fast.h"
+#include "fast_states.h"
+#include "plan.h"
 
 #include <math.h>
 #include <string.h>

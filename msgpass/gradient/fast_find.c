@@ -1,5 +1,8 @@
 /* fast_find.c: what columns rows see, found before any call, so that the first one allocates nothing either: the
    walk of attention without its numbers. */
+#include "fast_attend.h"
+#include "fast_draws.h"
+#include "lanes.h"
 #include "panel.h"
 
 /* The rows that go with part i of the trees, in all stages that attend. */

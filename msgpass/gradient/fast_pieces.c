@@ -1,5 +1,7 @@
 /* fast_pieces.c: which columns a group of rows has edges to, window by window as they lie, and what its pairs have of
    their own. */
+#include "fast_edges.h"
+#include "fast_tiles.h"
 #include "panel.h"
 
 #include <string.h>

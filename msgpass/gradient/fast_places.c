@@ -1,6 +1,6 @@
 /* fast_places.c: where a relation has orders of its own, rows of what its stage reads lie in them, not as nodes do:
    what sixteen rows share lies together then. */
-#include "fast.h"
+#include "fast_pass.h"
 
 /* The order in which an attended stage takes the field, as places of nodes; NULL: as they are. */
 static const hga_id *order_of(const fast_pass *p, hga_id s, hga_id f)

@@ -1,8 +1,13 @@
 /* fast_rows.c: the rows of a panel. Queries, and what is asked of the output, become sixteen rows side by side and the
    same turned; queries' gradients go back. Where attention is the only one to look at a field, its rows come from the
    caller's tensors and go there, and no head of it is kept. */
+#include "fast_rows.h"
 #include "caller.h"
+#include "carve.h"
+#include "fast_columns.h"
+#include "fast_states.h"
 #include "panel.h"
+#include "plan.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,12 @@
 /* fast_run_tiles.c: the tiles of a panel, by column: what the kernel of a tile is given, and where what it gives back
    goes. */
+#include "carve.h"
+#include "fast_columns.h"
+#include "fast_draws.h"
+#include "fast_rows.h"
+#include "fast_tiles.h"
 #include "panel.h"
+#include "plan.h"
 
 #include <string.h>
 

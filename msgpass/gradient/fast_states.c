@@ -1,7 +1,8 @@
 /* fast_states.c: the adjoint of merging states. In linear form a merge is a sum, and its adjoint a copy to every part:
    so a row's adjoint (G, delta, lse) is added to its sources', which is the merge of states again, with -lse in the
    log-sum-exp's place. */
-#include "fast.h"
+#include "fast_states.h"
+#include "carve.h"
 
 #include <math.h>
 

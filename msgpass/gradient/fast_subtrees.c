@@ -1,6 +1,10 @@
 /* fast_subtrees.c: the gradients of a head subtree by subtree: up the tree first, each subtree's rows loaded, coarsened
    and asked while they are in cache, then down again from the top. */
+#include "fast_attend.h"
 #include "fast.h"
+#include "fast_states.h"
+#include "fast_trees.h"
+#include "thread_binding.h"
 
 #include <math.h>
 #include <omp.h>

@@ -1,6 +1,9 @@
 /* fast_tensors.c: to and from the caller's tensors, a head at a time; those of 16 bits are widened row by row, and what
    goes to them is rounded. */
+#include "fast_tensors.h"
 #include "caller.h"
+#include "carve.h"
+#include "fast_states.h"
 
 #include <math.h>
 

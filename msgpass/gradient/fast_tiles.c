@@ -1,5 +1,6 @@
 /* fast_tiles.c: windows into tiles. What has scores of its own stays by itself; of all other windows of two
    neighbouring groups the columns are laid side by side, those that both have in tiles of both. */
+#include "fast_tiles.h"
 #include "panel.h"
 
 #include <string.h>

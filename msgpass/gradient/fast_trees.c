@@ -1,5 +1,6 @@
 /* fast_trees.c: means and sums of a node's children in place, and their adjoints: no edge is listed for them. */
-#include "fast.h"
+#include "fast_trees.h"
+#include "carve.h"
 
 #include <string.h>
 

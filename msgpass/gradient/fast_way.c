@@ -1,6 +1,15 @@
 /* fast_way.c: a head at a time, as two ways: subtree by subtree, or stage by stage. What is made once, threads, memory;
    then every turn is a pass. */
+#include "carve.h"
+#include "fast_attend.h"
+#include "fast_columns.h"
 #include "fast.h"
+#include "fast_states.h"
+#include "fast_trees.h"
+#include "lanes.h"
+#include "plan.h"
+#include "thread_binding.h"
+#include "workspace_base.h"
 
 /* ---- what is made once ---- */
 

@@ -1,6 +1,11 @@
 /* fast_whole.c: attention's adjoint where a threshold of all its scores weighs a row (entmax). Row by row: scores of
    all edges; which of them have weights p and slopes u = p^(2 - alpha) count^(alpha - 1), most often few; what is
    asked of these, dp, in the mean by u; and then what the few give and are given, ds = u (dp - mean). */
+#include "carve.h"
+#include "fast_attend.h"
+#include "fast_columns.h"
+#include "fast_edges.h"
+#include "fast_rows.h"
 #include "panel.h"
 
 void whole_row_lay_out(int64_t edges, whole_row *x, carver *room)

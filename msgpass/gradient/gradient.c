@@ -1,5 +1,11 @@
 /* gradient.c: the call. What it is given is checked before anything is written; then it goes the way of its plan. */
+#include "carve.h"
+#include "edge_tables.h"
+#include "plan.h"
+#include "ranges.h"
+#include "thread_binding.h"
 #include "ways.h"
+#include "workspace_base.h"
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
 {

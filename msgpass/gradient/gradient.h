@@ -12,8 +12,9 @@
 
 #include "bindings.h"
 #include "call.h"
+#include "carve.h"
 #include "stage_meanings.h"
-#include "plan.h"
+#include "tape.h"
 
 /* The rows of a stage; zero the struct before the first time, but for the lists. */
 static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage)

@@ -1,6 +1,9 @@
 /* kept.c: what a workspace keeps of a gradient for the next one of the same plan: the lanes' panels, with what they
    found out about the graph, and the memory of their lists. */
-#include "fast.h"
+#include "fast_attend.h"
+#include "panel.h"
+#include "plan.h"
+#include "workspace_base.h"
 
 typedef struct kept_panels {
     hga_allocator allocator;

@@ -1,7 +1,12 @@
 /* lanes.c: threads on one head. A stage's strips are shared out in turns; each adds to what is its own, and what it
    has in rows and sums of its own is added behind all strips before it. One thread does the same by itself. */
-#include "fast.h"
+#include "lanes.h"
+#include "carve.h"
+#include "fast_attend.h"
+#include "fast_columns.h"
 #include "panel.h"
+#include "plan.h"
+#include "thread_binding.h"
 
 #include <omp.h>
 #include <string.h>

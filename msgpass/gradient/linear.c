@@ -3,7 +3,10 @@
    these have them side by side. Of a stage's two ends the one with more rows is gone through once, in the relation's
    order, while rows of the other stay in the cache: those are collected into a row, or a row is spread over them.
    Threads share the columns, so that none waits for another and each adds in the same order. */
+#include "carve.h"
 #include "linear_edges.h"
+#include "plan.h"
+#include "thread_binding.h"
 
 #include <omp.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* linear_edges.c: edges of blocks and listed ones, counted and then listed, in the relation's order. */
 #include "linear_edges.h"
+#include "carve.h"
+#include "plan.h"
 
 #include <string.h>
 

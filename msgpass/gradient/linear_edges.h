@@ -3,6 +3,8 @@
 #ifndef HGA_GRADIENT_LINEAR_EDGES_H
 #define HGA_GRADIENT_LINEAR_EDGES_H
 
+#include "carve.h"
+#include "plan.h"
 #include "ways.h"
 
 /* Rows of nodes first .. first + n - 1, the columns of key/value heads side by side; `at` NULL: not needed. */

@@ -1,4 +1,5 @@
 /* needs.c: what the memory of a call depends on, so that nobody has to make one up to learn its size. */
+#include "plan.h"
 #include "ways.h"
 
 static int is_folded(const hga_tensor *t) { return t->fold && t->fold_stride && t->data; }

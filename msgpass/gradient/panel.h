@@ -1,9 +1,9 @@
-/* panel.h: rows of an attended stage that go back together, for one head: groups of sixteen, tile by tile; columns are
-   brought near once for all groups that have edges there. */
+/* panel.h: rows of an attending stage that go backward together, for one head: groups of sixteen, tile by tile; columns
+   are copied once for all groups that have edges there. */
 #ifndef HGA_GRADIENT_PANEL_H
 #define HGA_GRADIENT_PANEL_H
 
-#include "fast.h"
+#include "fast_pass.h"
 #include "window_visits.h"
 
 enum { WINDOW = KERNEL_CHUNK, GROUPS = STRIP_PANEL / KERNEL_TILE };
@@ -153,80 +153,5 @@ static inline hga_status room_for(const fast_pass *p, void *list, int64_t *room,
 
 /* Do pairs have scores of their own, or weights that are dropped? */
 static inline int has_parts(const panel *x) { return x->parts.types || x->parts.positions || x->parts.ranks; }
-
-/* fast_rows.c: how many rows a group has that begins at position `first`; they fill it, and what they are given is
-   stored. */
-hga_id rows_from(const fast_pass *p, hga_id first);
-/* Has a call for some rows named none of these positions? */
-int is_passed_over(const fast_pass *p, hga_id first, hga_id end);
-void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
-/* The rows that a call for all of them would fill it with, without their numbers. */
-void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
-void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first);
-/* The group's operands turned, as they are row by row. */
-void turn_group(const fast_pass *p, const hga_stage *stage, group *g);
-/* Is anything asked of the field? */
-int is_asked(const fast_pass *p, hga_id f);
-
-/* fast_edges.c: edges one by one. Leave one of a group's row for later; all explicit ones of a group, or simply all;
-   what is left, row after row. */
-hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position);
-hga_status leave_explicit(fast_pass *p, const group *g);
-hga_status leave_rows(fast_pass *p, const group *g);
-hga_status sort_left(fast_pass *p, group *g);
-/* `bits`: what dropout drew for several heads, a byte for each left edge; NULL: it draws for the head at hand. */
-void run_left(fast_pass *p, hga_id s, const group *g, const uint8_t *bits);
-/* What is known of edges: those bits; weights and what slopes have in their place (kernel_grad_row), or NULL. */
-typedef struct known_edges {
-    const uint8_t *bits;
-    const float *weight, *slope;
-} known_edges;
-/* At most KERNEL_CHUNK edges of a row of the group. */
-void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
-                    known_edges known);
-/* What dropout leaves of n <= KERNEL_CHUNK edges of row v, `stride` bytes apart, in some heads, kept[n][heads]. */
-void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, hga_id first_head, hga_id heads,
-              float *kept);
-/* Scores of n <= KERNEL_CHUNK edges e of row v, from the canonical position on, to `score`. */
-void score_edges(const fast_pass *p, hga_id s, hga_id v, const float *q, const row_edge *e, hga_pos position, hga_id n,
-                 float *score);
-/* What the score of an edge has besides the product with the key. */
-float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x);
-
-/* fast_pieces.c: the windows of a group whose rows begin at position `first`, and the edges that are in none, left.
-   Where pairs have something of their own every window becomes a tile at once. */
-hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n);
-
-/* The segments of n rows from position `first` on, by source. */
-hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n);
-
-/* fast_tiles.c: a window of a group by itself; and the windows of two groups, side by side. */
-hga_status lay_window(fast_pass *p, group *g, const window *w, tile *t);
-hga_status lay_windows(fast_pass *p, group *pair);
-
-/* fast_run_tiles.c: all tiles of the panel. */
-hga_status run_panel_tiles(fast_pass *p, hga_id s);
-/* One whose pairs have nothing of their own, of the panel's groups. */
-hga_status run_plain_tile(fast_pass *p, hga_id s, tile *t);
-
-/* fast_by_columns.c: what a panel needs for stages that go by columns, NULL where none does; may such a call's stage;
-   and the rows between the panel's begin and end. */
-typedef struct column_batch column_batch;
-int64_t column_batch_bytes(const hga_plan *plan);
-hga_status column_batch_create(const hga_plan *plan, column_batch **out);
-void column_batch_destroy(const hga_allocator *a, column_batch *x);
-int goes_by_columns(const fast_pass *p, hga_id s);
-hga_status attend_by_columns(fast_pass *p, hga_id s);
-
-/* fast_draws.c: what dropout draws, for all heads of an eight that go back with this panel: kept with what is
-   remembered of tiles and edges until the seed, the layer or the eight is another, while there is room.
-   How many numbers that may be; a head comes; bits of the tile's groups at hand; and of a group's left edges, *bits
-   NULL where they are not kept. */
-int64_t most_draws(const hga_plan *plan);
-void draws_open(const fast_pass *p);
-/* Room for all that a call will draw into tiles and lists that are found. */
-hga_status reserve_draws(fast_pass *p);
-hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *kept[2]);
-hga_status left_draws(const fast_pass *p, const group *g, found *f, const uint8_t **bits);
 
 #endif

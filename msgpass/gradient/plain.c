@@ -2,7 +2,9 @@
    what it is about to overwrite; then the stages are walked backwards, each by the adjoint that meaning/ has beside its
    formula, row by row. Slow and obvious; the fast way beside it must agree. */
 #include "plain.h"
+#include "carve.h"
 #include "sink.h"
+#include "tape.h"
 
 #include "sixteen.h"
 #include "vectors.h"

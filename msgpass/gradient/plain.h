@@ -6,6 +6,8 @@
 #ifndef HGA_GRADIENT_PLAIN_H
 #define HGA_GRADIENT_PLAIN_H
 
+#include "carve.h"
+#include "plan.h"
 #include "ways.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
 /* plain_user.c: stages of the caller's own, forward and backward. Their functions see floats, as in an execution; what
    they add to gradients is added up in double. */
+#include "carve.h"
 #include "plain.h"
+#include "plan.h"
 #include "sixteen.h"
 
 #include <math.h>

@@ -1,5 +1,7 @@
 /* range.c: the gradients of an execution of some rows. Whatever is given of the others, nothing of them is asked. */
+#include "carve.h"
 #include "gradient.h"
+#include "ranges.h"
 
 #include <string.h>
 

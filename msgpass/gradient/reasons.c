@@ -1,5 +1,6 @@
 /* reasons.c: why a way does not take a plan, in words. */
 #include "call.h"
+#include "plan.h"
 #include "ways.h"
 
 #include <stdarg.h>

@@ -3,7 +3,10 @@
    values make of them, and the second over the keys, with the edges turned round, which are given what queries and
    their gradients do. Both score anew, and write each row once. A row comes with all its heads, from end to end, and
    those of the next edges are asked for before: nobody else foresees them. */
+#include "carve.h"
+#include "plan.h"
 #include "sorted_edges.h"
+#include "thread_binding.h"
 #include "ways.h"
 
 #include <math.h>

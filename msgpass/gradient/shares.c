@@ -1,6 +1,7 @@
 /* shares.c: what of a parent's gradient each child has, where a stage sums children up: all of them, or those that a
    relation names. */
-#include "fast.h"
+#include "fast_trees.h"
+#include "plan.h"
 
 /* What a stage sums, and what its rows are divided by: the weights of their edges. */
 static double weight_of(const hga_plan *plan, const hga_stage *s, const row_edge *e)

@@ -1,4 +1,5 @@
 /* strips.c: where a stage's rows are cut, and which sources several strips see. */
+#include "plan.h"
 #include "subtrees.h"
 
 #include <string.h>

@@ -5,6 +5,7 @@
 #define HGA_GRADIENT_STRIPS_H
 
 #include "gradient.h"
+#include "plan.h"
 
 struct subtrees;
 

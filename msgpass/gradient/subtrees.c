@@ -1,5 +1,6 @@
 /* subtrees.c: which programs go back by subtrees, and where their trees are cut. */
-#include "fast.h"
+#include "fast_columns.h"
+#include "plan.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #ifndef HGA_GRADIENT_SUBTREES_H
 #define HGA_GRADIENT_SUBTREES_H
 
+#include "plan.h"
 #include "strips.h"
 #include "ways.h"
 

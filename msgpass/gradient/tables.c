@@ -1,5 +1,6 @@
 /* tables.c: gradients of what many edges share: tables, positions, masses, the scale. They are summed in double, for
    every head apart that goes back by itself where heads meet in an entry, and added in the order of the heads. */
+#include "carve.h"
 #include "gradient.h"
 
 #include <string.h>

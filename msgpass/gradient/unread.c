@@ -1,6 +1,7 @@
 /* unread.c: gradients that are wanted of tensors that no stage reads: of a field that nothing looks at, or of none, as
    a program may do without a query. They are zeros, which no way of going back would write. */
 #include "gradient.h"
+#include "plan.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* ways.c: the ways as a table, and which one a plan's calls go. */
 #include "ways.h"
+#include "plan.h"
 
 static const way *const ways[N_WAYS] = {&families_way, &scattered_way, &linear_way,
                                         &subtrees_way, &stages_way,    &plain_way};

@@ -10,6 +10,7 @@
 #define HGA_GRADIENT_WAYS_H
 
 #include "gradient.h"
+#include "plan.h"
 
 /* Room for a reason that names something of the plan's. */
 typedef struct reason {

@@ -1,9 +1,11 @@
 /* explain.c: a plan in words, like SQL's EXPLAIN, and as JSON. */
 #define _POSIX_C_SOURCE 200809L
-#include "execute.h"
 #include "explain_back.h"
 #include "explain_parts.h"
 #include "explain_ways.h"
+#include "plan.h"
+#include "stage_kernel.h"
+#include "thread_binding.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* explain_parts.c: which rows of each stage every NUMA domain computes, and so holds. */
-#include "execute.h"
 #include "explain_parts.h"
+#include "plan.h"
 
 /* What the threads of one domain have of one stage. */
 typedef struct part {

@@ -1,10 +1,14 @@
 /* explain_ways.c: tiles are chosen as an execution chooses them, with somebody who counts in place of who computes. */
 #include "explain_ways.h"
+#include "attend.h"
+#include "attend_ways.h"
 #include "interrupt.h"
+#include "layouts.h"
+#include "panel_rows.h"
 #include "pieces.h"
+#include "plan.h"
 #include "stages.h"
 #include "strips.h"
-#include "attend_ways.h"
 
 /* Panels of a stage that are looked at, so that explaining is a matter of a second at any length. */
 enum { MOST_PANELS = 2048 };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "attend_ways.h"
+#include "plan.h"
 
 /* Of a stage: pairs in tiles, and the places that those tiles have; in families; and row by row. Of long stages some
    panels are looked at, evenly spread. */

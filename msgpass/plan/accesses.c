@@ -1,5 +1,6 @@
 /* accesses.c: which rows a panel reads at its sources, reads at its own nodes, and writes. Rows are told by buckets of
    neighbours, and only those of storages that other phases touch, too. */
+#include "plan.h"
 #include "schedule.h"
 
 hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i)

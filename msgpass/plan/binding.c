@@ -1,5 +1,6 @@
 /* binding.c: where a plan's threads go, and keeping them there for the length of a call. */
 #include "plan.h"
+#include "thread_binding.h"
 
 #include <omp.h>
 #include <stdio.h>

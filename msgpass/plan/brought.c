@@ -1,6 +1,7 @@
 /* brought.c: does what a call brings fit the graph? And lists of the graph that a plan has for calls which bring slopes
    or tables of edges: made by the first such call, kept until the plan is updated or goes. */
 #include "call.h"
+#include "edge_tables.h"
 #include "plan.h"
 
 /* ---- lists ---- */

@@ -3,6 +3,7 @@
    chooses blocks for itself. Some panels are asked. */
 #include "panels.h"
 #include "parts.h"
+#include "plan.h"
 
 #include <string.h>
 

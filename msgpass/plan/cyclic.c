@@ -4,7 +4,7 @@
    one are there. Threads with a run each make all means, then, and read keys and values from memory once more. Dealt
    out in turn, blocks are so small that what a thread has made means of is still in its cache when it attends there, a
    wave later. */
-#include "plan.h"
+#include "partition.h"
 
 /* A block has several panels of rows. And waves are a pipeline that fills and empties: a thread has no work in one of
    so many rounds. */

@@ -2,6 +2,7 @@
    several, the latest wave, and in it the latest along the tokens, where one thread was alone. Of the waves before
    the latest nothing need be known: a panel of the latest one's thread may join it, any other comes a wave later. */
 #include "interrupt.h"
+#include "phases.h"
 #include "schedule.h"
 
 const stamp never = {.wave = -1};

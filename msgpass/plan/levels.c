@@ -1,6 +1,7 @@
 /* levels.c: stages that go level by level become phases, one for each level. Means and sums of several fields over the
    tree go together: a panel's children have come from memory for all of them. Stages down the tree are cut. */
 #include "panels.h"
+#include "plan.h"
 
 /* ---- stages side by side ---- */
 

@@ -1,6 +1,7 @@
 /* live_ranges.c: from when to when the workspace must hold a row. The first and the last panel that touch a bucket of
    rows are remembered as panels get their stamps; once all panels are in order that is a range of items. */
 #include "interrupt.h"
+#include "plan.h"
 #include "schedule.h"
 
 /* Entry e, the latest of the program so far, may come earlier (sense -1) or later (1) than what is known. */

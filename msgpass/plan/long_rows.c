@@ -4,6 +4,7 @@
    never on threads. */
 #include "panels.h"
 #include "parts.h"
+#include "plan.h"
 
 const long_search no_long_rows = {.limit = INT64_MAX, .alone = INT64_MAX};
 

@@ -1,6 +1,6 @@
 /* look_ahead.c: rows of a graph in a longer one, whose levels begin elsewhere. */
 #include "look_ahead.h"
-#include "plan.h"
+#include "stage_plan.h"
 
 _Static_assert((int)PANEL_ROWS <= (int)LONGER_PANEL, "rows that are read from a longer graph have been compared");
 

@@ -3,7 +3,7 @@
 #ifndef HGA_PLAN_OVERLAP_H
 #define HGA_PLAN_OVERLAP_H
 
-#include "plan.h"
+#include "hga_plan.h"
 
 /* Runs of `bytes`, heads of rows, so many bytes apart. */
 typedef struct given_array {

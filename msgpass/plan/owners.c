@@ -1,5 +1,6 @@
 /* owners.c: which rows of the caller's tensors are whose. Tokens are shared out in order, so that a thread's rows are
    one run of them; a panel of rows is all that thread's whose its first one is. */
+#include "owners.h"
 #include "plan.h"
 
 /* The panels in which the rows of the output are written last, where these are tokens in their own order. */

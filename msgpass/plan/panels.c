@@ -1,8 +1,9 @@
 /* panels.c: rows of a stage that may run side by side are a phase, cut into panels. What is cut where depends on the
    graph; only which thread gets which panel depends on the number of threads, and how many rows of a tree are one
    where a single thread computes all. */
-#include "interrupt.h"
 #include "panels.h"
+#include "interrupt.h"
+#include "partition.h"
 #include "row_edges.h"
 
 #include <string.h>

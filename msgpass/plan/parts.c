@@ -1,5 +1,5 @@
 /* parts.c: which thread gets which part: contiguous runs of about equal cost. Only who computes depends on it. */
-#include "plan.h"
+#include "partition.h"
 
 /* Each thing goes to the part in which the middle of its cost lies. */
 void share_by_cost(hga_id n, const int64_t *cost, hga_id parts, hga_id *part)

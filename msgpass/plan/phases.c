@@ -1,5 +1,7 @@
 /* phases.c: a program's stages, one behind the other, become phases. */
+#include "edge_tables.h"
 #include "panels.h"
+#include "partition.h"
 #include "row_edges.h"
 
 #include <string.h>

@@ -1,8 +1,11 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing
    cannot fail on it. */
+#include "edge_tables.h"
 #include "interrupt.h"
 #include "longer.h"
 #include "panels.h"
+#include "partition.h"
+#include "thread_binding.h"
 
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* ranges.c: which rows of the output a call asks for: all, or those of a list of intervals. */
+#include "ranges.h"
 #include "plan.h"
 
 static hga_status check_intervals(const hga_rows *rows)

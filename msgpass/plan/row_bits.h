@@ -4,7 +4,7 @@
 #ifndef ROW_BITS_H
 #define ROW_BITS_H
 
-#include "plan.h"
+#include "carve.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* sample_queue.c: the whole samples of a batch, shared among threads. A sample goes to the thread that had it first, in
    whose domain its workspace lies; whoever has none left takes others', those of its own domain before the rest. */
+#include "sample_queue.h"
 #include "plan.h"
+#include "workspace_base.h"
 
 sample_queue sample_queue_open(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, hga_id team)
 {

@@ -5,8 +5,10 @@
    Panels go in program order. Each gets a stamp: its wave (a superstep: waves end with a barrier), its thread, and
    how far along the tokens the thread must have come in that wave. What a panel waits for has an earlier stamp, so
    sorting by stamps is an order. */
-#include "interrupt.h"
 #include "schedule.h"
+#include "interrupt.h"
+#include "owners.h"
+#include "partition.h"
 
 enum { WINDOW = 4096 /* tokens that a thread may be ahead of a row before the row is left to the next wave */ };
 

@@ -2,6 +2,7 @@
    others, who then wait for it, leaves such panels to waves in which it would wait for them. Panels are taken from the
    last to the first, so that those which wait for a panel have settled. */
 #include "interrupt.h"
+#include "plan.h"
 #include "schedule.h"
 
 /* When later phases first touch a bucket: the wave, and in it the first along the tokens, where one thread is alone. */

@@ -1,5 +1,7 @@
 /* slice_plan.c: what a plan knows for its slices: its jobs, what each touches, and where in the order an item comes;
    and which programs have none. */
+#include "carve.h"
+#include "plan.h"
 #include "slices.h"
 
 static hga_id out_field(const hga_plan *plan) { return program_bound(&plan->program, HGA_IO_OUT); }

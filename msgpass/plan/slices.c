@@ -3,6 +3,7 @@
    depends on the rows that are found, not on how many there are: which rows of a phase a node is follows from the
    phase's first one, or from the order of its relation. */
 #include "slices.h"
+#include "plan.h"
 
 void slice_begin(const hga_plan *plan, slice *s)
 {

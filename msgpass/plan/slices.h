@@ -11,6 +11,7 @@
 #ifndef SLICES_H
 #define SLICES_H
 
+#include "plan.h"
 #include "row_bits.h"
 #include "schedule.h"
 

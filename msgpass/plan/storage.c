@@ -3,6 +3,7 @@
    are rounded as they are loaded. Where other flat stages read them, too, there are rounded rows of floats. What a
    field holds itself is never rounded: means, caches and messages are of that. */
 #include "bindings.h"
+#include "carve.h"
 #include "plan.h"
 
 #include <math.h>

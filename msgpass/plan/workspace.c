@@ -1,5 +1,7 @@
 /* workspace.c: what everybody may ask of a workspace, whatever it holds for executions; and how long a tape is. */
-#include "plan.h"
+#include "carve.h"
+#include "tape.h"
+#include "workspace_base.h"
 
 static workspace_base *base_of(hga_workspace *workspace) { return (workspace_base *)(void *)workspace; }
 

@@ -1,5 +1,6 @@
 /* entrance.c: where callers come in: a plan is one process', or several share it. What makes plans, executes them and
    goes back knows nothing of this room, but for what is left in the plan here. */
+#include "plan.h"
 #include "ranks.h"
 
 hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, const hga_shape *shape,

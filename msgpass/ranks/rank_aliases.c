@@ -3,6 +3,7 @@
    message, keeps a finished state in the row of its own node's output. One process finds aliases before it orders its
    panels (storage.c); a rank looks once its passes are known, bucket by bucket, so that nothing waits for an alias. */
 #include "rank_aliases.h"
+#include "plan.h"
 
 /* Is the alias's last use over when the host's row is first touched? The step that does both reads each row before it
    writes it. */

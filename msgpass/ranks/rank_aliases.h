@@ -2,6 +2,7 @@
 #ifndef RANK_GUESTS_H
 #define RANK_GUESTS_H
 
+#include "plan.h"
 #include "schedule.h"
 
 /* Once all that a rank computes is noted, step by step: which rows live in an output's until these are written. */

@@ -2,6 +2,7 @@
    rows of others, or pieces of them. Transfers are put in the order in which their rows are written; a batch ends
    before the first whose rows may need what the batch brings. Every rank finds the same batches, so none waits for
    another in a circle. */
+#include "plan.h"
 #include "ranks.h"
 #include "sort.h"
 

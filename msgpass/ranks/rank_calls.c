@@ -3,6 +3,7 @@
    two ranks are called for different things two neighbours are, and say so to all. */
 #include "call.h"
 #include "identity.h"
+#include "plan.h"
 #include "ranks.h"
 
 /* Which tables a call brings, how long they are, and the numbers of those that heads have. */

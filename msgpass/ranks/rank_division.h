@@ -6,6 +6,7 @@
 #ifndef RANK_DIVISION_H
 #define RANK_DIVISION_H
 
+#include "plan.h"
 #include "ranks.h"
 #include "slices.h"
 

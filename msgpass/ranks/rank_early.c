@@ -3,6 +3,7 @@
    way, and need as much memory as the tensors. So whatever reads them goes along with them, some tokens at a time, as
    in one process, where their rows soon serve others; and only as much waits as a wire is to hide behind. The messages
    go later by that, so ranks agree on how much: no rank ends later that has its work to do meanwhile. */
+#include "plan.h"
 #include "rank_division.h"
 
 #include <math.h>

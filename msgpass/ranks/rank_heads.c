@@ -1,6 +1,9 @@
 /* rank_heads.c: a call of a rank that has all rows of some heads. */
 #include "rank_heads.h"
+#include "carve.h"
 #include "least.h"
+#include "tape.h"
+#include "workspace_base.h"
 
 #include <string.h>
 

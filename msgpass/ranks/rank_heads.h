@@ -10,6 +10,7 @@
 #define HGA_GRADIENT_RANK_HEADS_H
 
 #include "gradient.h"
+#include "plan.h"
 #include "ranks.h"
 
 /* Numbers that are gathered at once. */

@@ -2,6 +2,8 @@
    sent; while a batch is under way, whatever needs nothing of it is computed, some tokens at a time, so that a batch
    that has come meanwhile can be taken; and what needs it waits. The passes are the same in every call, so they are
    found once, by taking them from all rows that the rank computes. */
+#include "carve.h"
+#include "plan.h"
 #include "rank_division.h"
 
 #include <math.h>

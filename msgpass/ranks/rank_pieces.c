@@ -1,5 +1,6 @@
 /* rank_pieces.c: who computes which pieces of the long rows that all ranks have, and what goes between ranks: rows, and
    what neighbouring pieces of one rank come to. */
+#include "plan.h"
 #include "ranks.h"
 
 #include <assert.h>

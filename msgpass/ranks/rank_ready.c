@@ -1,5 +1,6 @@
 /* rank_ready.c: which of a rank's rows need nothing of what has not come. What reads a row that comes late is late
    itself, phase after phase. */
+#include "plan.h"
 #include "rank_division.h"
 
 typedef struct source_watch {

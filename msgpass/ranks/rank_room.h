@@ -2,8 +2,10 @@
 #ifndef RANK_ROOM_H
 #define RANK_ROOM_H
 
-#include "stages.h"
+#include "plan.h"
 #include "ranks.h"
+#include "stages.h"
+#include "workspace.h"
 
 typedef struct rank_room {
     char *sent, *received;

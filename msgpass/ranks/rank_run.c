@@ -1,7 +1,11 @@
 /* rank_run.c: a rank's execution. The caller's tensors have the rank's rows; rows of others are in the workspace. Then
    come the passes that the plan has found: what a batch of messages sends, and, while batches are under way, all that
    does not need them. */
+#include "execution.h"
+#include "plan.h"
 #include "rank_room.h"
+#include "splits.h"
+#include "stage_kernel.h"
 
 #include <string.h>
 

@@ -3,6 +3,8 @@
    that touches it, in whichever passes these are. What goes to or comes from others keeps its row, for messages come
    when they come. What is computed for messages once others have come may run before passes that did not need these:
    it takes no row that such a pass has given back. */
+#include "carve.h"
+#include "plan.h"
 #include "rank_aliases.h"
 #include "ranks.h"
 #include "slices.h"

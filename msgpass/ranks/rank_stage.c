@@ -1,6 +1,10 @@
 /* rank_stage.c: what a rank's stages are given in place of the caller's tensors; its memory in a workspace. */
 #include "bindings.h"
+#include "carve.h"
+#include "plan.h"
 #include "rank_room.h"
+#include "workspace.h"
+#include "workspace_base.h"
 
 /* ---- memory ---- */
 

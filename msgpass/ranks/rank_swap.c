@@ -1,6 +1,7 @@
 /* rank_swap.c: each rank has some rows of all heads, and is to have all rows of some heads; or the other way round.
    What comes to heads is received where it stays, and what goes from them is sent from there: rows of one owner lie one
    behind the other. A row that all ranks have is sent to nobody, and comes home to everybody. */
+#include "plan.h"
 #include "rank_heads.h"
 
 #include <string.h>

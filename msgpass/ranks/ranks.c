@@ -1,5 +1,6 @@
 /* ranks.c: a rank's part of a run: its nodes, and its messages, batch by batch. */
 #include "ranks.h"
+#include "plan.h"
 
 #include "bindings.h"
 #include "identity.h"

@@ -6,9 +6,11 @@
    runs it on a machine with two nodes. */
 #define _GNU_SOURCE
 #include "cases.h"
-#include "execute.h"
 #include "numbers.h"
+#include "owners.h"
+#include "plan.h"
 #include "tally.h"
+#include "workspace.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -5,7 +5,9 @@
 #define _GNU_SOURCE
 #include "cases.h"
 #include "decode.h"
-#include "execute.h"
+#include "execution.h"
+#include "plan.h"
+#include "slice_run.h"
 #include "tally.h"
 
 #include <sched.h>

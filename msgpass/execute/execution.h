@@ -1,0 +1,42 @@
+/* execution.h: an execution: its threads walk the plan's waves of items (execution.c, items.c, coming.c). */
+#ifndef EXECUTION_H
+#define EXECUTION_H
+
+#include "plan.h"
+#include "workspace.h"
+
+/* What ranks/ does in an execution of a plan that several processes share, with workspace->shared. */
+struct shared_execution {
+    int64_t (*bytes)(const hga_plan *plan); /* of workspace->shared */
+    /* *io, the caller's tensors, which have been checked, becomes what stages are given in their place. */
+    hga_status (*stage)(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
+    /* Is what pieces [lo, hi) of a stage's row come to there, from another process or from before? It is, from now. */
+    int (*has_merged)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
+    /* All behind execution_begin, of the first of so many samples that are left; without any, others are told. */
+    hga_status (*run)(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples);
+};
+
+/* Check and bind what the caller brings; after an error the workspace is as if it had never run. */
+hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+/* Compute the rows, by as many threads as there are and pay. */
+hga_status execution_run(const hga_plan *plan, hga_workspace *workspace);
+/* The same on the calling thread alone. */
+void execution_run_alone(const hga_plan *plan, hga_workspace *workspace);
+/* The same by a team of n threads, each of which calls this with its number. */
+void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n);
+/* What comes after the rows. */
+void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+/* Stamp the tape: the execution that wrote it has ended. */
+void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
+void execution_forget(hga_workspace *workspace);
+/* Does the calling thread execute without a team? */
+int execution_is_alone(const hga_plan *plan);
+
+/* Run the items of a wave that thread t has. */
+void run_share(worker *w, hga_id wave, hga_id t);
+/* Run those of a slice's items [first, end) that this execution needs. */
+void run_some_items(worker *w, int64_t first, int64_t end);
+/* After item `done` of the items up to `end`: find what the next panel of its kind will read, for the prefetch. */
+void find_coming(worker *w, int64_t done, int64_t end);
+
+#endif

@@ -1,0 +1,37 @@
+/* panel_rows.h: which rows of a panel an execution computes, and their edges (panel_rows.c). */
+#ifndef PANEL_ROWS_H
+#define PANEL_ROWS_H
+
+#include "phases.h"
+#include "worker.h"
+
+/* Rows of a panel; node[i] < 0: there is nothing to write. */
+typedef struct panel_rows {
+    hga_id first, n, node[PANEL_ROWS];
+} panel_rows;
+/* List the rows of an item's panel. */
+void list_panel(const worker *w, wave_item item, panel_rows *out);
+/* List what this execution computes of a panel, and load its segments; the stage has been opened. 0: nothing. Behind
+   the panel's rows stand those of the longer graph. */
+int find_panel(worker *w, const phase *ph, hga_id stage, hga_id panel, panel_rows *out);
+/* Put the rows of the longer graph behind the panel's. */
+void load_ahead(worker *w, panel_rows *p);
+/* open_stage, then find_panel. */
+int open_panel(worker *w, wave_item item, panel_rows *out);
+/* Load the segments of a panel whose rows go by position. */
+void load_panel(worker *w, wave_item item);
+/* The worker's reader reads the stage's relation. */
+void open_stage(worker *w, hga_id stage);
+/* Rows [begin, begin + n) of the relation, or of nodes: NO_ROW where the phase has none of the stage's rows,
+   left_out(v) where it has, but this execution does not run it. */
+void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node);
+/* Behind a panel's n rows those of the longer graph, which are not run. */
+hga_id list_ahead(hga_id n, hga_id all, hga_id *node);
+/* Of a panel's rows the groups of sixteen from the first row to the last that this execution runs; 0: none. */
+int narrow_panel(const worker *w, const phase *ph, hga_id stage, hga_id *begin, hga_id *n);
+/* LEVELS_* stages go by node id: with a destination order their rows are loaded one by one. */
+int goes_by_position(const worker *w, const phase *ph);
+/* The first row of a panel, and how many it has. */
+void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
+
+#endif

@@ -1,0 +1,43 @@
+/* stage_kernel.h: the functions that compute a stage's rows, panels and splits of rows (stage_table.c). */
+#ifndef STAGE_KERNEL_H
+#define STAGE_KERNEL_H
+
+#include "plan.h"
+#include "worker.h"
+#include "workspace.h"
+
+/* One row of a stage: node v, from edge `from` on, at most `count` edges; piece >= 0: leave the state in that piece's
+   place. */
+typedef struct row_job {
+    hga_id stage, v;
+    hga_pos from, count;
+    hga_id piece;
+} row_job;
+typedef void (*row_function)(worker *w, const row_job *job);
+/* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone (tiles.h says why). */
+typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+
+/* What the pieces of a stage's long rows hold. */
+typedef struct piece_kernel {
+    /* a piece becomes what it and another one, which comes after it, hold */
+    void (*join)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, hga_id next);
+    /* the row of node v, from the piece that holds all of it */
+    void (*finish)(worker *w, hga_id stage, hga_id v, hga_id piece);
+    /* to or from a message; returns where it ends there (piece_bytes) */
+    char *(*move)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, char *parcel,
+                  int in);
+} piece_kernel;
+
+typedef struct stage_kernel {
+    const char *name;
+    row_function row;           /* NULL: only along the tree, by panels */
+    panel_function panel;       /* NULL: row by row */
+    const piece_kernel *pieces; /* NULL: no row is cut into pieces */
+} stage_kernel;
+/* What a plan runs for a stage. */
+const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
+
+/* run_rows.c: compute a panel of any stage by its function, for panels or for rows. */
+void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel);
+
+#endif

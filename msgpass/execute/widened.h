@@ -1,0 +1,31 @@
+/* widened.h: tensors of 16 bits in float32: copies before an execution, rounded back behind it (sixteen.c). */
+#ifndef WIDENED_H
+#define WIDENED_H
+
+#include "bindings.h"
+#include "plan.h"
+
+/* The float32 copy of a tensor of 16 bits, and where it came from during a call. */
+typedef struct widened {
+    float *values;
+    int64_t room;
+    uint16_t *given; /* of `type`, the caller's; NULL: not in this call */
+    hga_dtype type;
+    hga_id rows;
+    row_layout lies;
+} widened;
+
+/* Make a float32 copy for a field's tensor of 16 bits; fields_bind tells which rows it has. */
+hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor *t);
+/* Does the call have a tensor of 16 bits? */
+int sixteen_has(const hga_workspace *workspace);
+/* Copy a thread's share of all tensors to float32. */
+void sixteen_widen(const hga_plan *plan, hga_workspace *workspace, hga_id thread);
+/* Round a thread's share back, as far as rows were written and requested. */
+void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace, hga_id thread);
+/* Forget whose the copies are: the call has ended. */
+void sixteen_forget(hga_workspace *workspace);
+/* Free the copies. */
+void sixteen_clear(hga_workspace *workspace);
+
+#endif

@@ -1,0 +1,30 @@
+/* fast_attend.h: the adjoint of an attending stage (fast_attend.c), also where a threshold weighs whole rows
+   (fast_whole.c); its panels (kept.c). */
+#ifndef HGA_GRADIENT_FAST_ATTEND_H
+#define HGA_GRADIENT_FAST_ATTEND_H
+
+#include "fast_pass.h"
+
+hga_status panel_create(const hga_plan *plan, struct panel **out);
+void panel_destroy(const hga_allocator *a, struct panel *panel);
+/* Open the panel for a call: tiles that were found for other parts of scores are forgotten. */
+void panel_open(const gradient_call *c, struct panel *panel);
+int64_t panel_bytes(const hga_plan *plan);
+/* The adjoint of an attending stage, for the head at hand. */
+hga_status fast_attend(fast_pass *p, hga_id s);
+/* The same of rows [begin, end). */
+hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end);
+/* Add up what is left, when all rows are done. */
+void attend_ends(fast_pass *p);
+
+/* fast_whole.c: the same of a panel's rows at positions [first, end), which a threshold of all their scores weighs. */
+hga_status attend_whole(fast_pass *p, hga_id s, hga_id first, hga_id end);
+/* Its memory. */
+void whole_row_lay_out(int64_t edges, whole_row *x, carver *room);
+
+/* kept.c: a workspace keeps the panels of all threads that a plan may have: make those of the first n that are not
+   there. */
+hga_status keep_panels(const hga_plan *plan, hga_workspace *workspace, hga_id n);
+struct panel **kept_panels_of(hga_workspace *workspace);
+
+#endif

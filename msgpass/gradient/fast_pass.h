@@ -1,0 +1,193 @@
+/* fast_pass.h: one pass of the fast solver: a key/value head and, one after the other, the query heads that read it,
+   with rows of that head alone side by side. */
+#ifndef HGA_GRADIENT_FAST_PASS_H
+#define HGA_GRADIENT_FAST_PASS_H
+
+#include "carve.h"
+#include "gradient.h"
+#include "plan.h"
+#include "subtrees.h"
+
+/* What a pass keeps of a field: rows of `columns` floats, padded with zeros, one a node. Softmax states have their
+   adjoint in linear form, as if they were a sum of numerators and denominators: gradients `adjoint` = G, and for each
+   node delta and lse, +inf where nothing is asked of the node:
+       d numerator = e^-lse G,  d denominator = -e^-lse delta. */
+typedef struct fast_field {
+    hga_id columns, padded;
+    const hga_id *value_place; /* [n_nodes]: the same of values alone, where they lie by subtrees */
+    const hga_id *place; /* [n_nodes]: which row is a node's, where one order serves all stages; NULL: nodes' own */
+    int by_row;     /* attention alone looks at it, and takes its rows from the caller's tensors and puts them there:
+                            nothing of it is here */
+    hga_id writer;  /* the stage that is the first to ask of the field, if it writes each row once; -1 */
+    uint8_t *fresh; /* NULL, or [chunks]: 1 where adjoints are yet to be cleared, by whoever is the first to add */
+    float *value;   /* NULL where no adjoint needs it */
+    float *adjoint; /* NULL where nothing is wanted of it */
+    float *lse, *delta; /* [n_nodes], states only */
+    float *own_lse;     /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
+                           adjoint of attention `delta` is less the gradient of the log-sum-exp */
+} fast_field;
+
+/* Keys and values of a stage that alone looks at them: CHUNK rows, in the order of its columns, come when the first of
+   them is needed, into memory that was used last, and go when no row after them has an edge to them. */
+typedef struct column_chunks {
+    hga_id stage;
+    float **at;     /* [chunks]: where a chunk's keys are; NULL: not here */
+    uint8_t *gone;  /* [chunks] */
+    float *memory;  /* [chunks][floats] */
+    hga_id *unused; /* [n_unused]: which of the memory */
+    hga_id n_unused;
+    int stay; /* threads share them: all are here from beginning to end */
+    int64_t value, d_key, d_value,
+        floats; /* where a chunk's others are behind its keys, -1: nothing is asked of them */
+} column_chunks;
+
+/* A row that is weighed whole, by a threshold of all its scores: scores and counts of its edges; of those that have
+   weights numbers, weights, slopes (kernel_entmax) and what is asked of the weights. */
+typedef struct whole_row {
+    float *score, *count, *weight, *slope, *product;
+    hga_id *place;
+} whole_row;
+
+/* What a thread has for itself. */
+typedef struct lane {
+    struct panel *panel;
+    edge_rows rows;
+    float *numbers; /* two rows of the caller's tensors */
+    float *d_rel_key, *own_dk, *own_dv;
+    whole_row whole;
+    int32_t *slot;  /* [chunks], -1 between strips */
+    table_sums own; /* of a strip, where there are several */
+    hga_status status;
+} lane;
+
+/* Turns first, first + step, .. before `end`. */
+typedef struct turn_walk {
+    hga_id first, step, end;
+} turn_walk;
+
+typedef struct fast_pass {
+    const gradient_call *call; /* NULL while memory is measured */
+    const hga_plan *plan;
+    const call_needs *needs;
+    const hga_program *program;
+    hga_nodes nodes;
+    hga_id kv, head;  /* at hand */
+    hga_id first, n;  /* the query heads of the turn: head `first` and those behind it */
+    int finds;        /* nothing is computed: what columns rows see is found, for calls to come */
+    int adds;         /* other turns give the same keys and values theirs, too */
+    turn_walk turns;  /* that go with this pass's panels */
+    hga_id field_dim; /* padded columns of queries and keys */
+    hga_status status;
+    fast_field field[HGA_FIELD_SLOTS];
+    column_chunks *chunks; /* NULL: all fields are as `field` says */
+    table_sums sums;       /* of this key/value head */
+    edge_rows rows;
+    struct panel *panel;
+    float *numbers;      /* of the lane that is at work */
+    float *log_mass;     /* [n_nodes]; NULL where no stage attends by mass */
+    int wants_tables;    /* any gradient that edges sum up one by one */
+    float *rel_key;      /* the table, its rows padded with zeros; NULL without */
+    float softcap;       /* of contents, 0: none */
+    const float *slopes; /* [n_heads], NULL: none */
+    lane *lanes;         /* [n_lanes]: threads that share out the head at hand; the first is the pass's own */
+    hga_id n_lanes;
+    hga_id *raised; /* subtrees that are coarsened and asked */
+    void *memory;   /* [bytes]: rows whose padding is zero */
+    int64_t bytes;
+    hga_id heads; /* that attention goes back for at once, panel by panel: the last of them is the one at hand */
+    /* of the lane that is at work: sums of rel_key's gradient before they are poured into `sums`, NULL where it is not
+       wanted; and rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
+    float *d_rel_key, *own_dk, *own_dv;
+    whole_row whole;
+    const int32_t *slot; /* [chunks]; NULL: none */
+    const hga_id *rank;  /* places of nodes in the order that chunks count in; NULL: their own */
+} fast_pass;
+
+/* A family: a node's children, n of them. */
+typedef struct brood {
+    hga_id n, first;
+    const hga_id *list; /* [n]; NULL: the ids from `first` on */
+} brood;
+
+static inline brood brood_of(const hga_nodes *nodes, hga_id v)
+{
+    if (!nodes->child_ptr || v < nodes->level_ptr[1]) return (brood){0};
+    const hga_id *ptr = nodes->child_ptr + (v - nodes->level_ptr[1]);
+    return (brood){ptr[1] - ptr[0], ptr[0], nodes->child_list ? nodes->child_list + ptr[0] : NULL};
+}
+
+static inline hga_id row_number(const fast_pass *p, hga_id f, hga_id v)
+{
+    return p->field[f].place ? p->field[f].place[v] : v;
+}
+static inline float *value_row(const fast_pass *p, hga_id f, hga_id v)
+{
+    hga_id row = p->field[f].value_place ? p->field[f].value_place[v] : row_number(p, f, v);
+    return p->field[f].value + (ptrdiff_t)row * p->field[f].padded;
+}
+static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
+{
+    return p->field[f].adjoint + (ptrdiff_t)row_number(p, f, v) * p->field[f].padded;
+}
+
+/* fast_clear.c: nothing is asked of any node yet, of fields of key/value heads or of others; of a chunk of rows; and of
+   what nobody came to ask. */
+void clear_field(fast_pass *p, hga_id f);
+void clear_all(fast_pass *p, int kv);
+void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk);
+void clear_rest(fast_pass *p);
+/* Of each field: who writes it before others add to it, and whether its chunks are cleared when they are needed. */
+void plan_clearing(fast_pass *p);
+
+/* The row of node u's gradient, cleared when the first comes to add to it. */
+static inline float *cleared_row(const fast_pass *p, hga_id f, hga_id u)
+{
+    hga_id chunk = row_number(p, f, u) / CHUNK;
+    if (p->field[f].fresh && p->field[f].fresh[chunk]) clear_chunk(p, f, chunk);
+    return adjoint_row(p, f, u);
+}
+
+/* The one that a lane adds to: it, or the lane's in its place. */
+static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id u)
+{
+    hga_id at = p->rank ? p->rank[u] : u;
+    int32_t slot = p->slot ? p->slot[at / CHUNK] : -1;
+    if (slot >= 0) return own + ((ptrdiff_t)slot * CHUNK + at % CHUNK) * p->field[f].padded;
+    return cleared_row(p, f, u);
+}
+
+/* All nodes from a zeroed struct on, in their order or from the last one back. */
+typedef struct node_walk {
+    hga_id i, v;
+} node_walk;
+
+static inline int node_next(const fast_pass *p, int down, node_walk *w)
+{
+    w->v = down ? p->nodes.n - 1 - w->i : w->i;
+    return w->i++ < p->nodes.n;
+}
+
+/* Is the field one of key/value heads? */
+static inline int is_kv(const fast_pass *p, hga_id f)
+{
+    hga_width w = p->program->field[f].width;
+    return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
+}
+
+/* ---- fast_clear.c: adjoints begin at nothing ---- */
+
+/* Clear the adjoints of a field. */
+void clear_field(fast_pass *p, hga_id f);
+/* Clear those of all fields of key/value heads, or of all others. */
+void clear_all(fast_pass *p, int kv);
+/* Clear a chunk of rows of a field. */
+void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk);
+/* Clear the chunks to which nobody has added. */
+void clear_rest(fast_pass *p);
+/* Find, of each field, who writes it before others add to it, and whether its chunks are cleared when they are
+   needed. */
+void plan_clearing(fast_pass *p);
+/* fast_places.c: put rows of fields in the order in which attention takes them. */
+void plan_places(fast_pass *p);
+
+#endif

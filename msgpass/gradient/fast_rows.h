@@ -1,0 +1,22 @@
+/* fast_rows.h: the rows of a panel's groups (fast_rows.c). */
+#ifndef HGA_GRADIENT_FAST_ROWS_H
+#define HGA_GRADIENT_FAST_ROWS_H
+
+#include "panel.h"
+
+/* How many rows a group has that begins at position `first`. */
+hga_id rows_from(const fast_pass *p, hga_id first);
+/* Has a call for some rows named none of these positions? */
+int is_passed_over(const fast_pass *p, hga_id first, hga_id end);
+/* Load the rows of a group. */
+void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
+/* The rows that a call for all of them would load, without their numbers. */
+void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
+/* Store the gradients of a group's rows. */
+void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first);
+/* Transpose the group's operands. */
+void turn_group(const fast_pass *p, const hga_stage *stage, group *g);
+/* Is a gradient of the field wanted? */
+int is_asked(const fast_pass *p, hga_id f);
+
+#endif

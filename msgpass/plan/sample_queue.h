@@ -1,0 +1,23 @@
+/* sample_queue.h: the samples of a batch, of which any thread of a team takes the next until there is none
+   (sample_queue.c). */
+#ifndef HGA_PLAN_SAMPLE_QUEUE_H
+#define HGA_PLAN_SAMPLE_QUEUE_H
+
+#include "hga_plan.h"
+
+/* n samples, one a workspace. */
+typedef struct sample_queue {
+    const hga_plan *plan;
+    hga_workspace *const *workspaces;
+    hga_id n;
+} sample_queue;
+/* Where a thread is; zeroed at first. */
+typedef struct queue_place {
+    int round;
+    hga_id sample;
+} queue_place;
+sample_queue sample_queue_open(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, hga_id team);
+/* The next sample for thread `me`; -1: there is none. */
+hga_id sample_queue_next(const sample_queue *d, hga_id me, queue_place *at);
+
+#endif

@@ -1,0 +1,119 @@
+/* storage.h: where the rows of a field are stored (storage.c), and rows of the workspace that serve one node after
+   another (allocate.c). */
+#ifndef HGA_PLAN_STORAGE_H
+#define HGA_PLAN_STORAGE_H
+
+#include "program.h"
+
+#include <stdint.h>
+
+/* Rows of the workspace for nodes [first, first + n). */
+typedef struct area {
+    hga_id first, n;
+    int64_t floats; /* of a row */
+    hga_id apart;   /* the field that has a pool of such rows for itself; 0: nodes of any field take them */
+    int64_t at;     /* floats from the start of the workspace */
+    /* [n]: the row of node first + i among those that nodes take and give back; NULL: row i, for itself alone */
+    hga_id *slot;
+} area;
+
+/* Of a rank: rows of a field of the program's own that live in rows of the caller's until these are written. */
+typedef struct alias_rows {
+    hga_id host; /* the field in whose tensor; 0: none */
+    hga_id first, n;
+    hga_id *row; /* [n]: of node first + i: which row of the rank's tensor; -1: it lives in the workspace */
+} alias_rows;
+
+typedef struct field_storage {
+    hga_id columns, heads;
+    hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
+    hga_id given_n;        /* so many rows does a call bring: all of them, or the rank's */
+    area rows;             /* of the others, [heads][columns] */
+    area lse;              /* states: of all of them, [heads] */
+    /* operands that flat stages read rounded to bfloat16: of all nodes, in 16 bits in a plan of bf16 rows, else in
+       floats. They are made anew where the field was written since */
+    area rounded;
+    /* keep_fields: a copy of the caller's rows, [kept_n][heads][columns], made after each execution */
+    int64_t kept_at;
+    hga_id kept_n;
+    /* the field in whose rows this one's values live, since nobody needs them once those are written; 0: its own */
+    hga_id host;
+    alias_rows aliases;
+} field_storage;
+
+/* Rows of one length that nodes take and give back. */
+typedef struct row_pool {
+    int64_t floats, rows, at;
+    hga_id apart;  /* see area */
+    int64_t nodes; /* that they serve */
+} row_pool;
+static inline int pool_is_of(const row_pool *p, const area *x)
+{
+    return p->floats == x->floats && p->apart == x->apart;
+}
+
+/* What may serve one node after another: the rows of field f, and its rounded rows. */
+enum { STORAGE_ROUNDED = HGA_FIELD_SLOTS, N_STORAGES = 2 * HGA_FIELD_SLOTS };
+
+/* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`,
+   never for -1; from and to thread `thread`'s free rows, which no other takes. */
+typedef struct live_range {
+    hga_id storage, first, n; /* nodes */
+    hga_id thread;
+    int64_t begin, end;
+} live_range;
+
+/* ---- storage.c ---- */
+
+/* Is the field an operand of a bfloat16 plan? Flat stages read it rounded; those that go level by level, which coarsen,
+   as it is. */
+int storage_is_rounded(const hga_plan *plan, hga_id field);
+/* Does every flat stage that reads operands attend by a fused function, which alone reads 16 bits? Then
+   plan->bf16_rows. */
+int storage_can_be_bf16(const hga_plan *plan);
+/* Does the stage read operands as they are rounded? */
+static inline int reads_rounded(const hga_stage *s) { return s->order == HGA_FLAT || s->message == HGA_SCORE; }
+/* The storage in which a stage reads a field. It writes to the field itself. */
+hga_id read_storage(const hga_plan *plan, const hga_stage *s, hga_id field);
+/* The storages in which a stage reads some fields, as bits. */
+uint64_t read_storages(const hga_plan *plan, const hga_stage *s, uint32_t fields);
+/* Are the caller's rows of the field more than caches hold? */
+int storage_is_large(const hga_plan *plan, hga_id field);
+/* May the alias's rows be stored in the host's until these are written, as far as what stages do tells? */
+int storage_may_host(const hga_plan *plan, hga_id alias, hga_id host);
+/* Does an attending stage read keys or values of the field? */
+int storage_is_attended(const hga_plan *plan, hga_id field);
+/* Find what has rows where, and which field is whose alias. */
+void storage_find(hga_plan *plan);
+/* Count the rows that a call has of each field. */
+void storage_count_given(hga_plan *plan);
+/* Give all areas their addresses, once slots are known. */
+hga_status storage_lay_out(hga_plan *plan);
+/* The field has no aliases any more. */
+void aliases_clear(hga_plan *plan, hga_id field);
+static inline int is_alias(const alias_rows *x, hga_id v)
+{
+    return (uint32_t)(v - x->first) < (uint32_t)x->n && x->row[v - x->first] >= 0;
+}
+/* Floats of a split of a long row: a state of each head, or the sum of all and of their weights in double. */
+int64_t piece_floats(const hga_plan *plan, hga_id stage);
+/* The nodes whose rows a tensor of such rows has: so many, from *first on. */
+hga_id range_of_rows(const hga_plan *plan, hga_field_rows rows, hga_id *first);
+/* A walk over the rows that the caller has of a field, of those that are computed here; it begins zeroed. Nodes
+   [first, first + n) are rows row .. row + n - 1. */
+typedef struct rows_here {
+    int64_t interval, row;
+    hga_id first, n;
+} rows_here;
+/* Go on to the next ones; 0: there are none. */
+int rows_here_next(const hga_plan *plan, hga_id field, rows_here *at);
+
+/* ---- allocate.c ---- */
+
+/* Does a storage give rows back? */
+int slots_recycle(const hga_plan *plan, hga_id storage);
+/* Slots for all ranges, in the order of n_items items. */
+hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int64_t n_items);
+void slots_clear(hga_plan *plan);
+
+#endif
