@@ -4,7 +4,7 @@
    that was changed is refused. */
 #include "fuzz.h"
 
-#include "decode.h"
+#include "stage_rows.h"
 
 #include <math.h>
 #include <stdio.h>

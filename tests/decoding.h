@@ -4,8 +4,8 @@
 #define DECODING_H
 
 #include "causal_cases.h"
-#include "decode.h"
 #include "filling.h"
+#include "stage_rows.h"
 #include "workspace.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef SCORINGS_H
 #define SCORINGS_H
 
-#include "program.h"
+#include "program_check.h"
 #include "testing.h"
 
 typedef struct scoring {

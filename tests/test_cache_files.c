@@ -1,4 +1,5 @@
 /* test_cache_files.c: caches that were written are gone on with as they were; what differs is named and refused. */
+#include "cache.h"
 #include "decoding.h"
 
 static const char path[] = "test_cache_files.cache";

@@ -1,5 +1,6 @@
 /* test_cache_rows.c: a cache holds the rows that are whole and that a row to come reads, counted edge by edge: those
    and no others, as a row that is held too long would give no wrong number anywhere. What it holds never changes. */
+#include "cache.h"
 #include "decoding.h"
 #include "latest.h"
 #include "program.h"

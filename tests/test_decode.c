@@ -1,6 +1,7 @@
 /* Decoding: tokens appended one by one, or a few at a time, give the rows of the full pass; caches hold what later
    tokens read, and no more. */
 #include "by_hand.h"
+#include "cache.h"
 #include "decoding.h"
 #include "scorings.h"
 

@@ -2,6 +2,7 @@
    bits of hga_select_blocks, hga_build_routed and hga_plan_execute of all tokens at once. */
 #include "brought.h"
 #include "decoding.h"
+#include "stage_rows.h"
 
 #include <unistd.h>
 

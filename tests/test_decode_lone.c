@@ -1,6 +1,7 @@
 /* A decoder's token that comes alone: row by row, all heads at once, whoever shares out heads. */
 #include "brought.h"
 #include "by_hand.h"
+#include "cache.h"
 #include "decoding.h"
 #include "isas.h"
 #include "slices.h"

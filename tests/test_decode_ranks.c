@@ -1,6 +1,7 @@
 /* test_decode_ranks.c: a prompt's cache without rows of the output, made by one or by ranks that share out its tokens:
    what comes after it has the bits of the full pass. */
 #include "by_hand.h"
+#include "cache.h"
 #include "decoding.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* Decoding: what cannot be appended, allocated, forked or cut is refused by name, and changes nothing. */
+#include "cache.h"
 #include "decoding.h"
 
 /* ---- all or nothing ---- */

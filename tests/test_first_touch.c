@@ -1,8 +1,8 @@
 /* test_first_touch.c: which thread first touches each page of a state. The allocator is a parameter: this one hands
    out pages that may not be accessed; the fault handler notes the thread that came first and opens the page. */
 #define _GNU_SOURCE
-#include "decode.h"
 #include "plan.h"
+#include "stage_rows.h"
 #include "testing.h"
 #include "workspace.h"
 

@@ -2,7 +2,7 @@
    workspaces on fresh pages, pools that begin at pages, rows of the caller's tensors and samples of a batch with their
    threads. */
 #define _GNU_SOURCE
-#include "decode.h"
+#include "cache.h"
 #include "plan.h"
 #include "sample_queue.h"
 #include "testing.h"

@@ -1,7 +1,7 @@
 /* test_program.c: programs are written by helpers and held to the legal table. */
 #include "by_hand.h"
 #include "hierarchies.h"
-#include "program.h"
+#include "program_check.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* test_written.c: no program is accepted whose execution reads a row that nobody gave or wrote, and user functions are
    shown values or NULL. */
 #include "by_hand.h"
-#include "program.h"
+#include "program_check.h"
 
 #include <math.h>
 #include <stdlib.h>

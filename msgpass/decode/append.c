@@ -2,7 +2,7 @@
    cache shows. */
 #include "call.h"
 #include "call_check.h"
-#include "decode.h"
+#include "choose.h"
 #include "edge_tables.h"
 #include "program.h"
 

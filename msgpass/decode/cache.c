@@ -1,5 +1,5 @@
 /* cache.c: caches come, are shared and cut, and go. */
-#include "decode.h"
+#include "cache.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* choose.c: tokens that choose the blocks of earlier ones that they see (select/appended.h): rows that stand for
    complete blocks lie in pages of their own, and a choice takes the place of the graph's edges for one execution. */
+#include "choose.h"
 #include "attend_ways.h"
 #include "bindings.h"
-#include "decode.h"
 #include "parts.h"
 #include "plan.h"
 #include "score.h"

@@ -1,6 +1,6 @@
 /* decoder.c: a decoder, made of a plan whose rows stay; what it tells of caches before there are any. */
-#include "decode.h"
-#include "program.h"
+#include "choose.h"
+#include "program_check.h"
 #include "storage.h"
 
 static const hga_binding bindings[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};

@@ -1,7 +1,8 @@
 /* file.c: a cache as a file. A header that says what it is a cache of; then the rows that a cache of so many tokens
    holds, in the order in which they are born, which the graph tells; then CRC-32C of all that. Little endian. */
-#include "decode.h"
+#include "cache.h"
 #include "hga_file.h"
+#include "identity.h"
 #include "load.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* identity.c: of the shape and the options that are part of a cache's bits, as one number. */
-#include "decode.h"
+#include "identity.h"
+#include "choose.h"
 
 uint64_t identity_of_numbers(const hga_decoder *d)
 {

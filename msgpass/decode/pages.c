@@ -1,8 +1,8 @@
 /* pages.c: a pool of pages, shared by caches and threads. A large pool without a limit takes them from the system many
    at a time, in huge pages of memory: one token that reads rows here and there waits for walks through page tables as
    long as for the rows. */
-#include "decode.h"
 #include "pages.h"
+#include "cache.h"
 
 #include <string.h>
 

@@ -2,6 +2,8 @@
    sent those of them that later tokens, or rows above a cut, read, and makes the rest. So its cache is that of one who
    has appended all tokens, and no more has been sent than it holds and what it was made of. */
 #include "prefill.h"
+#include "choose.h"
+#include "identity.h"
 #include "rank_calls.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef PREFILL_H
 #define PREFILL_H
 
-#include "decode.h"
 #include "slices.h"
+#include "stage_rows.h"
 
 typedef struct prefill {
     const hga_decoder *d;

@@ -2,6 +2,7 @@
    are made at home. A field's rows are made by the ranks that have the tokens under them, unless they depend on tensors
    of other ranks as well. */
 #include "carve.h"
+#include "decoder.h"
 #include "plan.h"
 #include "prefill.h"
 

@@ -1,9 +1,9 @@
 /* ready.c: when each row of each field is whole, which is with the latest token that reaches it, and when it is read
    for the last time, which is with the latest row that reads it: rows are computed when they are whole. */
 #include "carve.h"
-#include "decode.h"
+#include "choose.h"
 #include "plan.h"
-#include "program.h"
+#include "regions.h"
 #include "slices.h"
 #include "sources.h"
 

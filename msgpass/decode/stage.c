@@ -3,7 +3,7 @@
    cuts rows as it always does; what is kept goes to pages, and all other rows leave their places. A workspace whose
    rows are those of the cache already is used as it is. */
 #include "bindings.h"
-#include "decode.h"
+#include "choose.h"
 #include "plan.h"
 #include "program.h"
 #include "slices.h"

@@ -1,5 +1,5 @@
 /* table.c: which pages a cache holds: a hash table with open addressing, whose entries move up when one goes. */
-#include "decode.h"
+#include "cache.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include "bindings.h"
 #include "call.h"
 #include "plan.h"
+#include "regions.h"
 #include "workspace.h"
 
 /* ---- of one call ---- */

@@ -1,6 +1,7 @@
 /* plain.c: the plain executor: a row and head at a time, in double, as meaning/ defines every stage; and functions of
    the caller's own. The fused functions must agree with it. */
 #include "plan.h"
+#include "regions.h"
 #include "splits.h"
 #include "stage_kernel.h"
 

@@ -5,6 +5,7 @@
 #include "owners.h"
 #include "plan.h"
 #include "ranges.h"
+#include "regions.h"
 #include "workspace.h"
 
 #include "sixteen.h"

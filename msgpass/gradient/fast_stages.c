@@ -1,11 +1,12 @@
 /* fast_stages.c: a stage at a time: sums forward and back, and what every kind of stage gives back. */
 #include "call.h"
 #include "carve.h"
-#include "fast_attend.h"
 #include "fast.h"
+#include "fast_attend.h"
 #include "fast_states.h"
 #include "fast_trees.h"
 #include "panel.h"
+#include "regions.h"
 
 #include <string.h>
 

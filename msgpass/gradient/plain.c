@@ -3,6 +3,7 @@
    formula, row by row. Slow and obvious; the fast way beside it must agree. */
 #include "plain.h"
 #include "carve.h"
+#include "regions.h"
 #include "sink.h"
 #include "tape.h"
 

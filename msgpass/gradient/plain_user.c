@@ -3,6 +3,7 @@
 #include "carve.h"
 #include "plain.h"
 #include "plan.h"
+#include "regions.h"
 #include "sixteen.h"
 
 #include <math.h>

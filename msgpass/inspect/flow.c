@@ -1,6 +1,7 @@
 /* flow.c: which field a stage hands on, which rows it keeps, what goes in. */
 #include "flow.h"
 #include "interrupt.h"
+#include "regions.h"
 
 /* ---- stages and fields ---- */
 

@@ -3,6 +3,7 @@
    they are made. Where it reads what it writes, rows are made on demand, from the query tokens on, and a list goes as
    soon as its last reader has read it: what is held does not grow with the tokens. */
 #include "flow.h"
+#include "program_check.h"
 
 enum { STRIPE = 1024 }; /* rows asked for together */
 

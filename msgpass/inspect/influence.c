@@ -1,7 +1,7 @@
 /* influence.c: does a later token reach a row of the output? */
 #include "hga_inspect.h"
 #include "latest.h"
-#include "program.h"
+#include "program_check.h"
 
 /* The first query token whose output a later token influences. */
 static void find_leak(const hga_program *p, const hga_nodes *nodes, const latest_tokens *latest, hga_id *token,

@@ -3,6 +3,7 @@
    that its destination reaches by going backwards from the output, and the edge covers their product. */
 #include "flow.h"
 #include "hga_inspect.h"
+#include "program_check.h"
 
 typedef struct pattern {
     const hga_program *p;

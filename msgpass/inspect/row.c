@@ -1,8 +1,9 @@
 /* row.c: what one query token attends to, and how much, found backwards from its output: the rows of each stage that
    reach it, with the share that each has in it, and the edges of those that attend. */
-#include "row_edges.h"
 #include "flow.h"
 #include "hga_inspect.h"
+#include "program_check.h"
+#include "row_edges.h"
 #include "sort.h"
 #include "weigh.h"
 

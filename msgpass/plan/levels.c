@@ -2,6 +2,7 @@
    tree go together: a panel's children have come from memory for all of them. Stages down the tree are cut. */
 #include "panels.h"
 #include "plan.h"
+#include "regions.h"
 
 /* ---- stages side by side ---- */
 

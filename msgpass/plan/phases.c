@@ -2,6 +2,7 @@
 #include "edge_tables.h"
 #include "panels.h"
 #include "partition.h"
+#include "regions.h"
 #include "row_edges.h"
 
 #include <string.h>

@@ -5,6 +5,8 @@
 #include "longer.h"
 #include "panels.h"
 #include "partition.h"
+#include "program_check.h"
+#include "regions.h"
 #include "thread_binding.h"
 
 #include <string.h>

@@ -4,6 +4,7 @@
    phase's first one, or from the order of its relation. */
 #include "slices.h"
 #include "plan.h"
+#include "regions.h"
 
 void slice_begin(const hga_plan *plan, slice *s)
 {

@@ -4,6 +4,7 @@
 #define HGA_PLAN_STAGE_PLAN_H
 
 #include "phases.h"
+#include "regions.h"
 #include "stage_meanings.h"
 
 /* What the plan knows of a stage. */

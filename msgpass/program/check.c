@@ -1,6 +1,7 @@
 /* check.c: a program is held to the legal table and to its graph before anything is lowered. */
 #include "call.h"
-#include "program.h"
+#include "program_check.h"
+#include "regions.h"
 
 #include <stdio.h>
 #include <string.h>

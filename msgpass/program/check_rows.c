@@ -2,7 +2,8 @@
    it: somebody gave them, or an earlier stage wrote them. And a stage that reads at its sources what it writes must
    never meet an edge inside a level or against its direction. */
 #include "interrupt.h"
-#include "program.h"
+#include "program_check.h"
+#include "regions.h"
 #include "sources.h"
 
 typedef struct inspection {

@@ -7,7 +7,7 @@
    Fields and relations go by name; the tree is "tree up" and "tree down". A stage says its kind, or "message", "reduce"
    and "update". */
 #include "call.h"
-#include "program.h"
+#include "program_check.h"
 #include "written.h"
 
 #include <errno.h>

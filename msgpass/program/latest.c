@@ -3,7 +3,7 @@
 #include "latest.h"
 
 #include "interrupt.h"
-#include "program.h"
+#include "regions.h"
 #include "sources.h"
 
 enum { BLOCK = 16, MAX_TABLE_LEVELS = 32 };

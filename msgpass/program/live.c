@@ -1,5 +1,5 @@
 /* live.c: the stages that count: what they compute is read, perhaps by others that are, on the way to the output. */
-#include "program.h"
+#include "regions.h"
 
 /* Regions of each field whose rows are read behind the stage at hand. */
 typedef struct live_rows {

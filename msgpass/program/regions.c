@@ -1,6 +1,6 @@
 /* regions.c: every set of rows that a program can name is a union of a dozen regions of nodes, so that what holds
    values where is told exactly, by a word. */
-#include "program.h"
+#include "regions.h"
 
 /* Level 0 is query tokens, key tokens or both; above it are the nodes of the hierarchy. */
 enum { BOTH_TOKEN, QUERY_TOKEN, KEY_TOKEN, ABOVE, N_PLACES, N_SIDES = 3 };

@@ -1,6 +1,6 @@
 /* rules.c: the legal table, and what follows from it for a stage. */
 #include "call.h"
-#include "program.h"
+#include "regions.h"
 
 #define ROLE(r)   (1u << ROLE_##r)
 #define WIDTH(w)  (1u << HGA_WIDTH_##w)

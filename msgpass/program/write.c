@@ -1,5 +1,5 @@
 /* write.c: the helpers that write programs, field by field and stage by stage. */
-#include "program.h"
+#include "program_check.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* written.c: which rows of each field hold values before and after each stage, as sets of regions. */
-#include "program.h"
+#include "regions.h"
 
 /* A stage that starts from what level 0 holds leaves it alone. */
 row_set program_visits(const hga_program *p, const hga_stage *s)

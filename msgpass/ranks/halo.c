@@ -2,6 +2,8 @@
    not own are wanted of their owners. Wants are intervals of nodes, melted as they come. Long rows that all ranks
    compute are cut into pieces as the plan cuts them, each of which one rank computes. */
 #include "halo_finding.h"
+#include "program_check.h"
+#include "regions.h"
 
 #include "bindings.h"
 #include "sort.h"

@@ -14,6 +14,7 @@
 #include "halo.h"
 #include "plan.h"
 #include "rank_calls.h"
+#include "regions.h"
 
 /* Rows of one field; those of a message lie one behind the other in it, as hga_workspace_rows has them. Or what n
    pieces of a stage's long row come to. */

@@ -4,10 +4,10 @@
    their item. The caller's thread is on node 0: by OpenMP's binding, or by itself. */
 #define _GNU_SOURCE
 #include "cases.h"
-#include "decode.h"
 #include "execution.h"
 #include "plan.h"
 #include "slice_run.h"
+#include "stage_rows.h"
 #include "tally.h"
 
 #include <sched.h>

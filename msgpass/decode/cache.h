@@ -1,0 +1,94 @@
+/* cache.h: the rows of a token sequence: pages of a pool (pages.c), which of them a cache holds (table.c), and caches
+   (cache.c). */
+#ifndef CACHE_H
+#define CACHE_H
+
+#include "decoder.h"
+
+#include <pthread.h>
+
+/* ---- pages.c ---- */
+
+/* Rows of consecutive nodes of one kind. Its rows are behind it. */
+typedef struct page {
+    struct page *next; /* of the free ones */
+    atomic_int users;
+    hga_id kind;
+    int lies_in_slab;
+} page;
+enum { PAGE_HEAD = 64 };
+
+struct hga_pages {
+    const hga_decoder *decoder;
+    pthread_mutex_t lock;
+    page *free[N_PAGE_KINDS];
+    void **slab; /* [n_slabs]: huge pages of the system's, with pages in a row */
+    int64_t n_slabs, slab_room;
+    int64_t most, bytes, used;
+    int n_caches;
+    int poison; /* tests: pages that are given back are overwritten */
+};
+
+static inline char *page_row(const hga_decoder *d, page *p, hga_id node)
+{
+    hga_id in_page = node & ((1 << d->page_shift) - 1);
+    return (char *)p + PAGE_HEAD + in_page * d->row_bytes[p->kind];
+}
+/* The row's bit among those of its page. */
+static inline uint64_t page_bit(const hga_decoder *d, hga_id node)
+{
+    return UINT64_C(1) << (node & ((1 << d->page_shift) - 1));
+}
+hga_status page_take(hga_pages *pool, hga_id kind, page **out);
+void page_share(page *p);
+void page_drop(hga_pages *pool, page *p);
+
+/* ---- table.c ---- */
+
+typedef struct page_entry {
+    uint64_t key; /* kind and number of the page, plus one; 0: free */
+    page *page;
+    uint64_t live; /* rows that the cache has in it */
+} page_entry;
+
+typedef struct page_table {
+    page_entry *entry; /* [n_slots], a power of two */
+    int64_t n_slots, n;
+} page_table;
+
+static inline uint64_t page_key(const hga_decoder *d, hga_id kind, hga_id node)
+{
+    return ((uint64_t)kind << 32 | (uint32_t)(node >> d->page_shift)) + 1;
+}
+page_entry *table_find(const page_table *t, uint64_t key);
+/* Make the table large enough for n entries more. */
+hga_status table_reserve(const hga_allocator *a, page_table *t, int64_t n);
+/* Add an entry to a table that is large enough. */
+page_entry *table_add(page_table *t, uint64_t key);
+void table_remove(page_table *t, page_entry *e);
+void table_clear(const hga_allocator *a, page_table *t);
+
+/* ---- cache.c ---- */
+
+struct hga_cache {
+    hga_pages *pages;
+    uint64_t state; /* a number for what it holds and where: caches with equal ones have equal pages */
+    /* how many it has, and the fewest to which it may be cut: rows last read before `least` are gone */
+    hga_id tokens, least;
+    page_table table;
+    int listed; /* in the append at hand */
+};
+
+/* The number of a state that no cache has been in. */
+uint64_t new_state(const hga_decoder *d);
+/* Does the cache hold node's row of a kind? */
+int cache_has_row(const hga_cache *c, hga_id kind, hga_id node);
+/* A page of the cache's own for node's row of a kind, with nothing live in it where it is new. */
+hga_status cache_own_page(hga_cache *c, hga_id kind, hga_id node, page_entry **out);
+/* Pages without live rows are given back. */
+void cache_sweep(hga_cache *c);
+void cache_drop_row(hga_cache *c, hga_id kind, hga_id node);
+/* The cache holds `tokens` from now on: rows that nobody reads any more go. */
+void cache_advance(hga_cache *c, hga_id tokens);
+
+#endif

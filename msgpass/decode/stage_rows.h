@@ -1,0 +1,63 @@
+/* stage_rows.h: an append (append.c): a cache's rows where the plan reads them, computed with the bits of the full pass
+   (stage.c). */
+#ifndef STAGE_ROWS_H
+#define STAGE_ROWS_H
+
+#include "appended.h"
+#include "cache.h"
+#include "places.h"
+#include "wants.h"
+
+struct hga_decode_workspace {
+    const hga_decoder *decoder;
+    hga_allocator allocator;
+    hga_workspace *workspace;
+    uint64_t resident;          /* the state of the cache whose rows are there, 0: none */
+    atomic_int_least64_t bytes; /* all, at the last settling */
+    int64_t fixed_bytes;        /* all but rows and lists */
+    float *row;                 /* the longest one */
+    int64_t row_floats;
+    /* of an append, [room]: its rows of tensors, in order and by number; rows to be made and kept */
+    hga_id *node, *sorted;
+    hga_interval *asked;
+    wanted_row *wanted;
+    int64_t room, sorted_room, asked_room, wanted_room;
+    const float **at; /* of tokens that choose: where keys, queries and rows of blocks are */
+    int64_t at_room;
+    hga_chosen chosen;
+    row_choice choice;
+};
+
+/* Memory for an append of tokens [from, from + n_tokens). */
+hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens);
+/* Copy a row from a page into the workspace. */
+hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const char *from);
+/* Copy a row of the workspace to a page. */
+hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *to);
+/* Let the caller's new rows up to token `end`, as far as they are cached, be written in the cache's pages, where these
+   have them as stages read them. */
+hga_status stage_lend_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);
+/* Copy the caller's rows of the n nodes in w->node into the workspace. */
+hga_status stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n);
+/* Make w->wanted the rows born with tokens [from, end) that are computed and cached; returns how many. */
+int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end);
+/* Compute the first n_wanted of these, and where io wants them the rows of the output of the n nodes in w->node. */
+hga_status stage_compute(hga_decode_workspace *w, const hga_io *io, hga_id n, int64_t n_wanted, hga_id end,
+                         int one_token);
+/* Copy new rows up to token `end` to the cache's pages, where they are not live yet. */
+hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);
+/* All of an append: lay the cache's rows and the caller's new ones where the plan finds them; compute; copy the new
+   rows that are cached to pages. */
+hga_status stage_append(hga_decode_workspace *w, const hga_append *a);
+/* Once the cache shows new tokens, which held rows that were last read from token `least` on before: of all rows in the
+   workspace those stay that it holds. */
+void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least);
+/* What the workspace has is counted anew: after whatever took memory, whether it went well or not. */
+void stage_count_bytes(hga_decode_workspace *w);
+
+/* append.c: are the tensors those of tokens [from, from + n_tokens)? */
+hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io);
+/* append.c: pages for all that the cache holds of tokens up to `end`. */
+hga_status append_reserve(const hga_decoder *d, hga_cache *c, hga_id end);
+
+#endif
