@@ -64,6 +64,17 @@ def _full(kinds: bytes) -> Hierarchy:
     return left_to_others(b.finish().hierarchy())
 
 
+def _tokens_of(layer: Any, mask: Tensor, query: Tensor) -> Any:
+    """[batch][tokens]: which are tokens. Of other numbers than 0 and 1 the layer makes biases, which hga would not add."""
+    batch, _, tokens, _ = query.shape
+    if mask.numel() != batch * tokens or len(mask) != batch:
+        raise refuse(f"{type(layer).__name__}: attention_mask is of {len(mask)} samples, {mask.numel()} tokens in all; the batch has {batch} of {tokens}")
+    other = mask[(mask != 0) & (mask != 1)]
+    if other.numel():
+        raise refuse(f"{type(layer).__name__}: attention_mask holds {other.flatten()[0].item():g}: 1 is a token, 0 is padding, and nothing else is understood")
+    return mask.reshape(batch, tokens).cpu().numpy() != 0
+
+
 class Sparse:
     """In place of a layer's attention to blocks."""
 
@@ -75,7 +86,7 @@ class Sparse:
         """[batch, heads, tokens, dim] in, [batch, tokens, heads, dim] out."""
         _refuse_weights(self)
         plan = self._plan(query.shape[2], from_block_size, n_heads, n_rand_blocks, seed)
-        seen = to_mask.detach().reshape(len(to_mask), -1).cpu().numpy() != 0
+        seen = _tokens_of(self, to_mask.detach(), query)
         tensors = [x.transpose(1, 2) for x in (query, key, value)]
         return self._attend(tensors, seen, from_block_size, plan), None
 

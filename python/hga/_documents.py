@@ -58,9 +58,9 @@ def sides_in(mask: Tensor) -> Optional[Tuple[int, int]]:
     return left, right
 
 
-def documents(mask: Optional[Tensor], offsets: Optional[Tensor], batch: int, tokens: int, causal: bool) -> List[Document]:
+def documents(mask: Optional[Tensor], offsets: Optional[Tensor], batch: int, tokens: int, causal: bool, heads: Optional[int] = None) -> List[Document]:
     """The documents of every sample. mask: None, [batch][tokens] (padding), what ``numbered`` makes, or bool or float
-    [batch or 1][heads or 1][tokens or 1][tokens]. offsets: cumulated lengths of a batch of one, or a row of
+    [batch or 1][heads or 1][tokens or 1][tokens] (heads None: of any number). offsets: cumulated lengths of a batch of one, or a row of
     them for queries and a row for keys."""
     if mask is None:
         whole = _Pattern(torch.ones(0), causal, tokens, tokens)
@@ -72,11 +72,13 @@ def documents(mask: Optional[Tensor], offsets: Optional[Tensor], batch: int, tok
         sides = sides_in(mask)
         if sides is not None:
             found = [d._replace(left=sides[0], right=0 if d.causal else sides[1]) for d in found]
-    elif mask.dim() == 4 and mask.shape[-1] == tokens and mask.shape[2] in (1, tokens) and mask.shape[0] in (1, batch):
+    elif mask.dim() == 4 and mask.shape[-1] == tokens and mask.shape[2] in (1, tokens) and mask.shape[0] in (1, batch) and (
+        heads is None or mask.shape[1] in (1, heads)
+    ):
         found = _of_pairs(mask, batch, tokens, causal)
     else:
         raise refuse(f"an attention mask of shape {tuple(mask.shape)} is not understood: the batch has {batch} samples of "
-                     f"{tokens} tokens")  # fmt: skip
+                     f"{tokens} tokens" + (f", in {heads} heads" if heads else ""))  # fmt: skip
     return found if offsets is None else _split(found, offsets, batch, tokens)
 
 

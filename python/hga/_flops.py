@@ -55,7 +55,7 @@ def _of_attention(hierarchy: Callable[[str], Hierarchy], each: Each, name: str, 
 def _of_documents(each: Each, words: str, q: Tensor, v: Tensor, mask: Any, offsets: Any, causal: bool) -> int:
     batch, heads, tokens, dim = q.shape
     if _has_numbers(mask, offsets):
-        found = documents(mask, offsets, batch, tokens, causal)
+        found = documents(mask, offsets, batch, tokens, causal, heads)
     else:  # as long as they may be
         found = [Document(b, 0, tokens, causal, tokens, 0 if causal else tokens) for b in range(batch)]
     alike = Counter((in_window(words, d), d.n, d.causal) for d in found)

@@ -122,7 +122,8 @@ class Graph:
         repeated: Optional[str] = None,
     ) -> "Graph":  # fmt: skip
         """PyTorch Geometric's [2][edges]: sources, and the destinations that attend to them. n_nodes: one more than the
-        largest. ``repeated``: as ``from_edges`` takes it, and so of the others below."""
+        largest. ``repeated``: as ``from_edges`` takes it, and so of the others below. (Layers of graphs count each
+        edge of an edge_index, as ``"sum"`` does.)"""
         e = ids(edge_index, "edge_index")
         if e.ndim != 2 or e.shape[0] != 2:
             raise refuse(f"edge_index has shape {e.shape}: [2][edges] is needed")
@@ -150,13 +151,17 @@ class Graph:
     def from_scipy(
         matrix: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None
     ) -> "Graph":  # fmt: skip
-        """A sparse matrix: row i attends to column j; where it is not square, rows are queries and columns keys, as in files. Values other than 1 are weights; ``weights="ignore"``: the pattern
-        alone, whatever is stored."""
+        """A sparse matrix: row i attends to column j; where it is not square, rows are queries and columns keys, as in files. Values other
+        than 1 are weights; ``weights="ignore"``: the pattern alone, whatever is stored. Entries that stand twice add up, as in
+        scipy, unless ``repeated`` says otherwise."""
         if not hasattr(matrix, "tocoo"):
             raise refuse_type(f"a {type(matrix).__name__} is no sparse matrix of scipy: Graph.from_mask takes arrays of truth values")
         m = matrix.tocoo()
         if len(m.shape) != 2:
             raise refuse(f"a sparse array of shape {m.shape} is no matrix: row i attends to column j, so two axes are needed")
+        if repeated is None and not getattr(matrix, "has_canonical_format", False):
+            m = m.copy()
+            m.sum_duplicates()
         weight = None if (m.data == 1).all() else weights_of(m.data, weights)
         n_nodes = m.shape[0] if m.shape[0] == m.shape[1] else (m.shape[1], m.shape[0])
         return Graph.from_edges(m.col, m.row, n_nodes, weight=weight, parents=parents, repeated=repeated)

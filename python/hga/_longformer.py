@@ -58,6 +58,8 @@ class Slides:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # which graph it is depends on the mask's numbers
     def _attend(self, x: Tensor, mask: Tensor) -> Tensor:
+        if mask.shape != x.shape[:2]:
+            raise refuse(f"{type(self).__name__}: attention_mask has shape {tuple(mask.shape)} with what is added to fill windows, the tokens {tuple(x.shape[:2])}")
         kinds = mask.detach().sign().to(torch.int8).cpu().numpy()
         return each_alike(kinds, lambda part, kind: self._alike(x[part], kind))
 

@@ -107,7 +107,7 @@ def _forwards(
     words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, names: str,
     tables: Tables_, numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
 ) -> Iterator[_Done]:  # fmt: skip
-    found = documents(mask, offsets, q.shape[0], q.shape[2], causal)
+    found = documents(mask, offsets, q.shape[0], q.shape[2], causal, q.shape[1])
     threads = torch.get_num_threads()
     q, k, v, given = _readable(q), _readable(k), _readable(v), named(names, tables, numbers)
     for part in _parts(words, found, int(seed) if seed is not None else None):
@@ -216,7 +216,7 @@ def _chosen(
     _check(words, q, k, v)
     out = v.new_zeros(q.shape[0], q.shape[1], q.shape[2], v.shape[-1])
     rows: List[Tuple[Document, Tensor]] = []
-    for d in documents(mask, offsets, q.shape[0], q.shape[2], causal):
+    for d in documents(mask, offsets, q.shape[0], q.shape[2], causal, q.shape[1]):
         own = [x[d.sample, :, d.first : d.first + d.n] for x in (q, k, v)]
         more["seed"] = 0 if seed is None else (int(seed) + len(rows)) % 2**64
         rows.append((d, hierarchy_of(in_window(words, d), d.n, d.causal).attention(*own, **more)))

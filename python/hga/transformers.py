@@ -53,6 +53,8 @@ def _padding(mask: Optional[torch.Tensor], batch: int, first: int, n: int, devic
     """[batch][n]: which keys from ``first`` on are tokens; those behind the mask's end are none."""
     if mask is None:
         return torch.ones(batch, n, dtype=torch.bool, device=device)
+    if mask.dim() != 2 or mask.shape[0] not in (1, batch):
+        raise refuse(f"attention_mask has shape {tuple(mask.shape)}, the batch {batch} samples of {n} tokens: give [{batch}, {n}], or [{batch}, 1, {n}, {n}]")
     missing = first + n - mask.shape[-1]
     return (torch.nn.functional.pad(mask, (0, missing)) if missing > 0 else mask)[:, first : first + n]
 

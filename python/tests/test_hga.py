@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import json
 import os
+import pathlib
 import pickle
 import subprocess
 import tempfile
@@ -456,6 +457,56 @@ class Graphs(unittest.TestCase):
                     hga.Graph.read(path)
                 pattern = hga.Graph.read(path, weights="ignore").to_scipy().toarray()
                 self.assertTrue(np.array_equal(pattern, (m.toarray() != 0).astype("f4")), form)
+
+    def test_each_door_counts_an_edge_that_is_given_twice_as_its_page_says(self):
+        """Node 2 attends to 0 once, and to 1 by an edge that is given twice: how much more than one that is given once."""
+        import networkx
+        import scipy.sparse
+
+        def counted(graph):
+            x, v = np.zeros((1, 3, 1), np.float32), np.array([[[0], [1], [0]]], np.float32)
+            share = graph.hierarchy().attention(x, x, v)[0, 2, 0]
+            return round(float(share / (1 - share)), 4)
+
+        source, destination = [0, 1, 1], [2, 2, 2]
+        for weight, once, each in ((None, 1, 2), ([1, 2, 2], 2, 4), ([1, 2, 3], None, 5)):
+            made = lambda: scipy.sparse.coo_matrix((np.ones(3) if weight is None else weight, (destination, source)), (3, 3))  # noqa: B023, E731
+            net = networkx.MultiDiGraph()
+            net.add_nodes_from(range(3))
+            for i, (u, v) in enumerate(zip(source, destination)):
+                net.add_edge(u, v, **({} if weight is None else {"weight": weight[i]}))
+            from_ = {"edges": lambda **more: hga.Graph.from_edges(source, destination, 3, weight=weight, **more),  # noqa: B023
+                     "edge_index": lambda **more: hga.Graph.from_edge_index([source, destination], 3, weight=weight, **more),  # noqa: B023
+                     "networkx": lambda **more: hga.Graph.from_networkx(net, **more)}  # fmt: skip # noqa: B023
+            for name, door in from_.items():
+                with self.subTest(name, weight=weight):
+                    self.assertEqual(counted(door(repeated="sum")), each)
+                    if once is None:
+                        with self.assertRaisesRegex(hga.Error, "weights 2 and 3"):
+                            door()
+                        continue
+                    with self.assertWarnsRegex(UserWarning, "1 of 3 edges repeat another and count once"):
+                        self.assertEqual(counted(door()), once)
+            with self.subTest("scipy", weight=weight), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                m = made()
+                self.assertEqual(counted(hga.Graph.from_scipy(m)), each)
+                self.assertEqual(counted(hga.Graph.from_scipy(m, repeated="sum")), each)
+                self.assertEqual(m.nnz, 3)  # the caller's own stays
+                self.assertEqual([counted(hga.Graph.from_scipy(x)) for x in (made().tocsr(), made().tocsc())], [each] * 2)
+                if weight is None:
+                    self.assertEqual([counted(hga.Graph.from_scipy(x.astype(bool))) for x in (made(), made().tocsr())], [1, 1])
+                    self.assertEqual(counted(hga.Graph.from_scipy(m, repeated="once")), once)
+            with tempfile.TemporaryDirectory() as folder:
+                scipy.sparse.save_npz(f"{folder}/m.npz", made())
+                networkx.write_graphml(net, f"{folder}/net.graphml")
+                pathlib.Path(folder, "m.csv").write_text("source,destination,weight\n" + "".join(
+                    f"{s},{d},{w}\n" for s, d, w in zip(source, destination, weight or [1] * 3)))  # fmt: skip
+                pathlib.Path(folder, "m.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 3\n" + "".join(
+                    f"{d + 1} {s + 1} {w}\n" for s, d, w in zip(source, destination, weight or [1] * 3)))  # fmt: skip
+                for name in ("m.npz", "m.csv", "m.mtx", "net.graphml"):
+                    with self.subTest(name, weight=weight), self.assertWarnsRegex(UserWarning, f"{name}: 1 edges repeat another and count once more"):
+                        self.assertEqual(counted(hga.Graph.read(f"{folder}/{name}")), each)
 
     def test_files_say_what_they_repeat_and_what_they_leave_out(self):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():

@@ -297,7 +297,55 @@ class Tools(unittest.TestCase):
             for key in edges:
                 self.near(a[key].edge_mask, b[key].edge_mask)
 
+    def same(self, ours, theirs, run):
+        """Outputs, and gradients of all parameters."""
+        found = []
+        for model in (ours, theirs):
+            out = run(model)
+            sum((rows * torch.linspace(-1, 1, rows.numel()).view_as(rows)).sum() for rows in out.values()).backward()
+            of_parameters = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in model.named_parameters()}
+            found.append((out, of_parameters))
+        for a, b in zip(*found):
+            self.assertEqual(list(a), list(b))
+            for key in b:
+                self.near(a[key], b[key], rtol=1e-3, atol=1e-3, msg=lambda m, key=key: f"{key}: {m}")
+
+    def unlike_kinds(self):
+        """Two kinds of different numbers, edges that are given twice among those between them."""
+        x = {"p": torch.randn(NODES, IN), "a": torch.randn(13, IN)}
+        ends = {k: torch.stack([torch.randint(len(x[k[i]]), (30,)) for i in (0, 2)]) for k in (("p", "c", "p"), ("a", "w", "p"), ("p", "rw", "a"))}
+        return x, {k: torch.cat([e, e[:, :4]], 1) for k, e in ends.items()}
+
+    def test_hetero_conv(self):
+        x, edges = self.unlike_kinds()
+        features = {k: torch.randn(e.shape[1], OF_EDGES) for k, e in edges.items()}
+        for name in LAYERS:
+            loops = {} if name == "TransformerConv" else dict(add_self_loops=False)
+            for chosen in ({}, dict(heads=2, edge_dim=OF_EDGES), dict(heads=3, concat=False)):
+                with self.subTest(name, **chosen):
+                    made = both(lambda package: pyg.HeteroConv({k: getattr(package, name)((IN, IN), 4, **loops, **chosen) for k in edges}))  # noqa: B023
+                    more = dict(edge_attr_dict=features) if "edge_dim" in chosen else {}
+                    self.same(*made, lambda model: model(x, edges, **more))  # noqa: B023
+
+    def test_masks_weigh_messages_between_two_kinds(self):
+        x, edges = self.unlike_kinds()
+        ends = edges["a", "w", "p"]
+        for name in LAYERS:
+            loops = {} if name == "TransformerConv" else dict(add_self_loops=False)
+            ours, theirs = both(lambda package: getattr(package, name)((IN, IN), 4, heads=2, **loops))  # noqa: B023
+            for model in (ours, theirs):
+                set_masks(model, torch.linspace(-1, 1, ends.shape[1]), ends)
+            self.same(ours, theirs, lambda model: {"p": model((x["a"], x["p"]), ends)})
+
     # ---- what else asks ----
+
+    def test_sequential(self):
+        for name in LAYERS:
+            with self.subTest(name):
+                made = both(lambda package: pyg.Sequential("x, edge_index, edge_attr", [
+                    (getattr(package, name)(IN, 4, heads=2, edge_dim=OF_EDGES), "x, edge_index, edge_attr -> x"),  # noqa: B023
+                    torch.nn.ReLU(), (getattr(package, name)(8, 3), "x, edge_index -> x")]))  # fmt: skip # noqa: B023
+                self.same(*made, lambda model: {"x": model(self.x, self.edges, self.features)})
 
     def test_embeddings_and_summaries(self):
         for ours, theirs, more in self.each():
@@ -312,6 +360,7 @@ class Tools(unittest.TestCase):
                              else getattr(package, name)(IN, 4, heads=2) for package in (hga.torch, pyg))  # fmt: skip
             self.assertIsInstance(layer, pyg.MessagePassing)
             self.assertIs(type(layer), getattr(hga.torch, name))
+            self.assertEqual((layer.aggr, layer.flow, layer.node_dim), ("add", "source_to_target", 0))
             self.assertEqual(repr(layer), f"{name}({IN}, 4, heads=2)")
             self.assertEqual(list(layer.state_dict()), list(theirs.state_dict()))
             layer.explain = True
@@ -366,8 +415,10 @@ class Orders(unittest.TestCase):
         never = text_of(NEW, "layer(x, e); print(any(m.startswith('torch_geometric') for m in sys.modules))")
         after = [text_of(PYG, NEW, EXPLAIN), text_of(PYG, OWN, EXPLAIN), text_of(NEW, PYG, EXPLAIN), text_of(OWN, PYG, EXPLAIN),
                  text_of(NEW, "layer(x, e)", "from torch_geometric.nn.conv import MessagePassing; import torch_geometric", EXPLAIN)]  # fmt: skip
+        kept = text_of(NEW, "said, state = repr(layer), list(layer.state_dict())", PYG,
+                       "assert (repr(layer), list(layer.state_dict())) == (said, state), layer", EXPLAIN)  # fmt: skip
         gone = text_of(NEW, PYG, "print(any(type(f).__module__ == 'hga._messages' for f in sys.meta_path))")  # who waited for it
-        self.assertEqual(in_python(MAKE, never, *after, gone), ["False"] + ["yes"] * 5 + ["False"])
+        self.assertEqual(in_python(MAKE, never, *after, kept, gone), ["False"] + ["yes"] * 6 + ["False"])
         self.assertEqual(in_python(text_of(PYG, MAKE), text_of(NEW, EXPLAIN), text_of(OWN, EXPLAIN)), ["yes"] * 2)
 
     def test_pickles_go_both_ways(self):

@@ -203,6 +203,41 @@ class Models(OnOneThread):
             with torch.no_grad():
                 self.near(both(model, run))
 
+    def masks(self, causal):
+        """Of every type, which all say what self.padding says: of tokens, and of pairs."""
+        there = self.padding.bool()
+        pairs = (there[:, None, :] & torch.ones(N, N, dtype=torch.bool).tril(0 if causal else N)[None])[:, None]
+        never = torch.zeros(pairs.shape).masked_fill(~pairs, float("-inf"))
+        of_tokens = {str(t): there.to(t) for t in (torch.bool, torch.int64, torch.int32, torch.uint8, torch.float32, torch.float16, torch.bfloat16)}
+        return {**of_tokens, "5 of a token": 5 * self.padding, "0.5 of a token": 0.5 * self.padding,
+                "pairs, bool": pairs, "pairs, by head": pairs.expand(3, 4, N, N), "pairs, -inf": never, "pairs, the least number": floats(pairs),
+                "pairs, -1e9": never.clamp(min=-1e9), "pairs, -1e4": never.clamp(min=-1e4)}  # fmt: skip
+
+    @each()
+    def test_masks_of_every_type_are_the_models_own(self, model, causal, more):
+        for name, mask in self.masks(causal).items():
+            with self.subTest(mask=name), torch.no_grad():
+                self.near(both(model, lambda: logits(model, input_ids=self.ids, attention_mask=mask, **more)), self.padding)  # noqa: B023
+
+    @each()
+    def test_masks_of_other_types_and_shapes_are_refused_by_name(self, model, causal, more):
+        there = self.padding.bool()
+        pairs = self.masks(causal)["pairs, bool"]
+        model.set_attn_implementation("hga:dense")
+        for mask, words in (
+            (pairs.long(), "mask of pairs has type torch.int64, neither bool nor float"), (pairs.byte(), "mask of pairs has type torch.uint8"),
+            (pairs.float(), "the mask adds 1 to the score of token 0 for token 0.*score_mod"),
+            (torch.full(pairs.shape, float("nan")), "the mask adds nan"), (pairs.expand(3, 3, N, N), r"shape \(3, 3, 22, 22\).*3 samples of 22 tokens, in 4 heads"),
+            (pairs[:2], r"shape \(2, 1, 22, 22\)"), (pairs[..., :10], r"shape \(3, 1, 22, 10\)"), (pairs[:, :, :10, :10], r"shape \(3, 1, 10, 10\)"),
+            (there[:, :10], r"shape \(3, 1, 22, 10\)|shape \(3, 10\)"), (torch.cat([there, there], 1), r"shape \(3, 1, (22|1|3), 44\)"),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(hga.Error, words), torch.no_grad():
+                logits(model, input_ids=self.ids, attention_mask=mask, **more)
+        if not isinstance(model, tf.GPT2LMHeadModel):  # which cuts it by its batch itself
+            for mask in (there[:2], there[0]):
+                with self.assertRaisesRegex(hga.Error, r"attention_mask has shape \((2, )?22,?\), the batch 3 samples of 22 tokens"), torch.no_grad():
+                    logits(model, input_ids=self.ids, attention_mask=mask, **more)
+
     @each()
     def test_a_causal_model_attends_both_ways_where_its_mask_does(self, model, causal, more):
         seen = side_by_side(numbers_of(9, 13), False)

@@ -64,6 +64,10 @@ def masks(tokens=TOKENS):
     }  # fmt: skip
 
 
+def as_biases(mask):
+    return torch.zeros(mask.shape).masked_fill(mask == 0, float("-inf"))
+
+
 @unittest.skipIf(tf is None, "torch or transformers is not installed")
 class Layers(unittest.TestCase):
     def near(self, a, b, most):
@@ -99,6 +103,34 @@ class Layers(unittest.TestCase):
                     self.near(a, b, 1e-5)
             kinds = {type(x.attention.self).__module__ for x in ours.encoder.layer}
             self.assertEqual(kinds, {"hga._served"})
+
+    def test_masks_of_every_type_are_transformers_own(self):
+        """attention_mask and global_attention_mask as truth values, whole numbers and floats; of every number that means something."""
+        types = {"bool": torch.bool, "int32": torch.int32, "bytes": torch.uint8, "float": torch.float32, "half": torch.float16}
+        for make, tokens in ((longformer, TOKENS), (led, TOKENS), (bigbird, 102), (lambda: bigbird("original_full"), TOKENS)):
+            theirs, ids, (mask, whole) = make(), inputs(tokens), masks(tokens)["each its own, padding"]
+            ours, of_birds = hga.transformers.use(copy.deepcopy(theirs)), isinstance(theirs, tf.BigBirdModel)
+            given = {name: dict(attention_mask=mask.to(t)) for name, t in types.items()}
+            if not of_birds:
+                given.update({f"global, {name}": dict(attention_mask=mask, global_attention_mask=whole.to(t)) for name, t in types.items()})
+                given.update({"five": dict(attention_mask=5 * mask), "global, two": dict(attention_mask=mask, global_attention_mask=2 * whole),
+                              "both in one": dict(attention_mask=mask * (1 + whole))})  # fmt: skip
+            more = dict(decoder_input_ids=inputs(9, 2)) if make is led else {}
+            for name, masked in given.items():
+                with self.subTest(f"{type(theirs).__name__}, {tokens} tokens, {name}"), torch.no_grad():
+                    got = ours(ids, **masked, **more).last_hidden_state
+                    as_numbers = masked if not (of_birds and name == "bool") else dict(attention_mask=mask)  # its layers subtract it
+                    self.near(got, theirs(ids, **as_numbers, **more).last_hidden_state, 1e-5)
+
+    def test_masks_that_would_be_biases_or_are_of_other_texts_are_refused(self):
+        ours, ids, (mask, _) = hga.transformers.use(bigbird()), inputs(102), masks(102)["padding"]
+        for given, words in ((5 * mask, "attention_mask holds 5: 1 is a token"), (0.5 * mask, "attention_mask holds 0.5"),
+                             (as_biases(mask), "attention_mask holds -inf"), (mask[:2], "attention_mask is of 2 samples")):  # fmt: skip
+            with self.assertRaisesRegex(hga.Error, "BigBirdBlockSparseAttention: " + words), torch.no_grad():
+                ours(ids, attention_mask=given)
+        for make in (longformer, led):
+            with self.assertRaisesRegex(hga.Error, r"attention_mask has shape \(3, 16\) .*the tokens \(3, 56\)"), torch.no_grad():
+                hga.transformers.use(make())(inputs(), attention_mask=torch.ones(BATCH, 12))
 
     def test_a_mask_by_query_is_obeyed(self):
         theirs, ids = bigbird("original_full"), inputs(20)

@@ -274,6 +274,45 @@ class OfTheTool(unittest.TestCase):
             return file.read()
 
 
+@unittest.skipUnless(os.environ.get("HGA_TOOL"), "the tool is not there: HGA_TOOL names it")
+class OfChoosing(unittest.TestCase):
+    """``hga.choose``: what it finds, but for seconds."""
+
+    def found(self, x, **more):
+        rows = hga.choose(*x, **{"variants": "window,htransformer", "seconds": 0, **more})
+        return [(r["variant"], r["parameters"], r["relative_l2"], r["mean_kl"]) for r in sorted(rows, key=lambda r: (r["variant"], r["parameters"]))]
+
+    def setUp(self):
+        rng = np.random.default_rng(13)
+        self.wide = [rng.standard_normal((2, N, DIM)).astype(np.float32) for _ in range(3)]
+        self.x = [narrowed(a, BF16) for a in self.wide]
+
+    def test_options_that_are_spelt_change_no_row(self):
+        options = Options(hga.choose, without=("variants", "seconds", "progress"))
+        rng, want = np.random.default_rng(14), self.found(self.wide)
+        for name in options.of:
+            for way in options.ways(name):
+                with self.subTest(**{name: way}):
+                    self.assertEqual(self.found(self.wide, **{name: way}), want)
+        for more in (options.drawn(rng, {}) for _ in range(3)):
+            self.assertEqual(self.found(self.wide, **more), want, more)
+        hga.choose(*self.wide, variants="window", seconds=None, progress=None)
+
+    def test_precision_follows_the_tensors_as_that_of_attention_does(self):
+        exact, rounded = (self.found(self.x, precision=p) for p in ("f32", "bf16"))
+        self.assertNotEqual(exact, rounded)
+        for more in ({}, {"precision": None}, {"precision": "auto"}, {"normaliser": "softmax"}):
+            with pairs():
+                self.assertEqual(self.found(self.x, **more), rounded, more)
+                self.assertEqual(self.found([*self.x[:2], self.wide[2]], **more), self.found([*self.x[:2], self.wide[2]], precision="f32"))
+            with unittest.mock.patch("hga._precision.multiplies_pairs", lambda isa: False):
+                self.assertEqual(self.found(self.x, **more), exact, more)
+        with pairs():
+            self.assertEqual(*(self.found(self.x, normaliser="sigmoid", **more) for more in ({}, {"precision": "f32"})))
+        with self.assertRaisesRegex(hga.Error, "precision"):
+            hga.choose(*self.x, precision="bf17")
+
+
 @unittest.skipUnless(TORCH, "torch is not installed")
 class OfModules(unittest.TestCase):
     def test_a_normaliser_that_names_keep_by_themselves_is_no_normaliser(self):
