@@ -69,7 +69,7 @@ class Problem:
             raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
         if h.parts > 1:
             self._part(h.parts, h.key_parts)
-        tables.check(self.heads, self.dim)
+        tables.check(self.heads, self.dim, h.parts)
         self.h, self.tables = h, tables
         self.features = tables.features
         if self.features and (self.q.dtype != np.float32 or h.parts > 1):

@@ -164,13 +164,15 @@ class Tables:
         own[h._node_of] = x
         return own
 
-    def check(self, heads: int, dim: int) -> None:
-        """Sizes that depend on the shape alone, and numbers. What lies in memory the library looks at."""
-        n = {lib.HGA_EXTENT_ONE: 1, lib.HGA_EXTENT_HEADS: heads, lib.HGA_EXTENT_DIM: dim}
+    def check(self, heads: int, dim: int, parts: int = 1) -> None:
+        """Sizes that depend on the shape alone, and numbers. What lies in memory the library looks at. A graph in parts has one
+        table for all of them, with numbers for the ``heads`` of a part."""
+        n = {lib.HGA_EXTENT_ONE: (1,), lib.HGA_EXTENT_HEADS: (heads,), lib.HGA_EXTENT_HEADS_OR_ONE: (1, heads), lib.HGA_EXTENT_DIM: (dim,)}
+        of = "" if parts == 1 else f" in each of the hierarchy's {parts} parts, which share a table"
         for name, x in self.arrays.items():
             row = ROWS[name]
-            if any(n.get(extent, size) != size for extent, size in zip(row.extents, row.sizes(x.shape))):
-                raise refuse(f"{name} has shape {x.shape}, not {row.shape}: heads is {heads}, dim {dim}")
+            if any(size not in n.get(extent, (size,)) for extent, size in zip(row.extents, row.sizes(x.shape))):
+                raise refuse(f"{name} has shape {x.shape}, not {row.shape}: heads is {heads}{of}, dim {dim}")
 
         for name, given in self.numbers.items():
             row = ROWS[name]

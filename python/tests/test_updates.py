@@ -368,6 +368,35 @@ class ByHead(unittest.TestCase):
         for refused in (lambda: h.weights(v, k, 0), lambda: h.decoder(heads=1, dim=8), lambda: h.order("rcm"), lambda: h.by_head(3)):
             self.assertRaises(hga.Error, refused)
 
+    def test_parts_share_a_table_that_has_numbers_for_their_heads(self):
+        h = self.graph().hierarchy().by_head(self.HEADS)
+        q, (k, v, _) = tensors(1, heads=2 * self.HEADS)[0], tensors(2, heads=self.HEADS)
+        edges, many = h.graph.n_edges("near"), "heads is 2 in each of the hierarchy's 3 parts, which share a table, dim 8$"
+        alike, one = h.attention(q, k, v, edge_bias=np.ones((edges, 2), np.float32)), h.attention(q, k, v)
+        self.assertLess(abs(alike - one).max(), 2e-6)
+        sink = np.array([1, 2], np.float32)
+        want = [h.attention(q, k, v, sink=np.full(2, x, np.float32))[i::2] for i, x in enumerate(sink)]
+        np.testing.assert_array_equal(h.attention(q, k, v, sink=sink), np.stack(want, 1).reshape(q.shape))
+        for bad, says in (
+            (dict(sink=np.ones(6, np.float32)), r"sink has shape \(6,\), not \[heads\]: " + many),
+            (dict(slopes=np.ones(3, np.float32)), r"slopes has shape \(3,\), not \[heads\]: " + many),
+            (dict(slopes=np.ones(0, np.float32)), r"slopes has shape \(0,\), not \[heads\]: " + many),
+            (dict(rel_bias=np.ones((4, 6), np.float32)), r"rel_bias has shape \(4, 6\), not \[types\]\[heads\]: " + many),
+            (dict(edge_bias=np.ones((edges, 6), np.float32)), r"edge_bias has shape \(3240, 6\), not \[edges\] or \[edges\]\[heads\]: " + many),
+            (dict(edge_bias=np.ones((edges - 1, 2), np.float32)), "edge_bias has 3239 rows but the relation has 3240 edges"),
+            (dict(sink=np.ones((3, 2), np.float32)), r"sink has shape \(3, 2\), not \[heads\]$"),
+            (dict(sink=np.array([1, np.nan], np.float32)), "sink.* nan|NaN"),
+            (dict(sink=[1.0, 2.0]), "sink is a list, not a numpy array or a torch tensor"),
+            (dict(sink=np.ones(2, complex)), "sink has dtype complex128, not float32"),
+        ):
+            with self.assertRaisesRegex(hga.Error, says):
+                h.attention(q, k, v, **bad)
+        with self.assertRaisesRegex(hga.Error, r"edge_bias has shape \(3240, 3\), .*: heads is 1 in each of"):
+            h.attention(k, k, v, edge_bias=np.ones((edges, 3), np.float32))
+        for heads, says in ((0, "heads is 0; it must be at least 1"), (2.5, "heads is 2.5, not a whole number"), (None, "heads is None, not")):
+            with self.assertRaisesRegex(hga.Error, says):
+                self.graph().hierarchy().by_head(heads)
+
     @unittest.skipUnless(TORCH, "torch is not installed")
     def test_torch_goes_back_without_copies(self):
         h = self.graph().hierarchy().by_head(self.HEADS)

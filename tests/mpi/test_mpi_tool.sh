@@ -165,6 +165,7 @@ fact a_folder_that_is_not_there_is_named_once fails 4 "nowhere/x.npy" .npy nowhe
 fact a_gradient_that_does_not_fit_is_named_once refused 3 "tq.npy: has 1 samples of 1 heads of 8, the output has 1 of 4 of 8" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out x.npy --grad-out tq.npy --grad-query g.npy --quiet
 fact a_gradient_that_is_piped_is_refused refused 2 "ranks read tensors from files" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out x.npy --grad-out - --grad-query g.npy --quiet
 fact routing_is_refused refused 2 "routes any token anywhere" on 2 "$hga" attend treeformer-fine -p height=2 -p weights=@w.npy --query q.npy --key k.npy --value v.npy --out x.npy
+fact so_are_blocks_that_the_call_chooses refused 2 "routed: routes any token anywhere" on 2 "$hga" attend routed -p block=16 -p k=4 --query q.npy --key k.npy --value v.npy --out x.npy
 fact queries_of_other_tokens_are_refused refused 2 "are different tokens" on 2 "$hga" attend segments -p query-segment=@segments.npy -p key-segment=@segments.npy --query q.npy --key k.npy --value v.npy --out x.npy --quiet
 fact standard_input_is_refused refused 2 "ranks read tensors from files" on 2 "$hga" attend dense --query - --key k.npy --value v.npy --out x.npy
 fact a_table_from_it_is_refused refused 2 "ranks read tensors from files" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out x.npy --node-pos - --quiet
