@@ -182,6 +182,17 @@ fact a_full_disk_is_said_once full
 mkfifo pipe
 fact a_pipe_is_refused refused 2 "pipe: is written as it comes" on 2 "$hga" attend dense --query q.npy --key k.npy --value v.npy --out pipe --quiet
 
+# Where ranks do not see each other's descriptors, rank 0's file gets a name by which they open it. MPICH itself does not start there.
+named() {
+    mkdir -p nothing && unshare -m mount --bind "$PWD/nothing" /proc 2>/dev/null || { echo "not tried: /proc cannot be hidden" >&2; return 0; }
+    local before
+    rm -f one.* many.* && program=("$alone") && attend .npy one $h || return 1
+    before=$(ls -A)
+    program=(on 3 unshare -m sh -c 'mount --bind "$0" /proc && exec "$@"' "$PWD/nothing" "$hga")
+    attend .npy many $h && same_bytes one.npy many.npy && equal "$(ls -A | grep -vx many.npy)" "$before"
+}
+[ "$mpi" = mpich ] || fact a_file_that_is_found_by_its_name_is_that_of_one_process named
+
 # killed SIGNAL RANK: while all compute, that rank dies; the call ends, and neither the output nor a temporary file is there
 killed() {
     local before pid launcher found=
