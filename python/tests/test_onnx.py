@@ -9,6 +9,7 @@ from unittest import mock
 
 import hga
 import numpy as np
+from since import older, since
 
 ONNX = importlib.util.find_spec("onnx") is not None
 
@@ -19,10 +20,12 @@ if ONNX:
     from onnx.backend.test.case.node import collect_testcases
     from onnx.backend.test.runner import Runner
     from onnx.reference import ReferenceEvaluator
-    from onnx.reference.ops.aionnx_preview.op_flex_attention import _compute_flex_attention
+
+    OPSET = min(onnx.defs.onnx_opset_version(), 26)
+    VERSION = onnx.defs.get_schema("Attention").since_version
 
     def cases():
-        """The standard's, 104 of them."""
+        """The standard's, 104 of them in onnx 1.23."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return [c for c in collect_testcases(None) if {n.op_type for n in c.model.graph.node} & {"Attention", "FlexAttention"}]
@@ -37,7 +40,7 @@ if ONNX:
         kinds = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
         return helper.make_tensor_value_info(name, kinds[x.dtype.name] if x is not None else TensorProto.FLOAT, shape)
 
-    def attention(inputs, outputs=("Y",), opset=26, **attributes):
+    def attention(inputs, outputs=("Y",), opset=OPSET, **attributes):
         """A model of one Attention; `inputs` by name, None where there is none."""
         names = list(inputs)
         node = helper.make_node("Attention", [n if inputs[n] is not None else "" for n in names], list(outputs), **attributes)
@@ -77,8 +80,9 @@ class Standard(unittest.TestCase):
                         Runner.assert_similar_outputs(outputs, run(case.model, inputs, hga.onnx.ops), case.rtol, case.atol)
                         self.assertGreater(plans[1], before, "the engine did not run")
                         found["right"] += 1
-        self.assertEqual(sum(found.values()), 104)
-        self.assertGreaterEqual(found["right"], 96)
+        self.assertGreaterEqual(found["right"], sum(found.values()) - 8)
+        if not older("onnx", "1.23"):
+            self.assertEqual(sum(found.values()), 104)
 
 
 @unittest.skipUnless(ONNX, "onnx is not installed")
@@ -95,7 +99,7 @@ class Drawn(unittest.TestCase):
         total = m + past
         mask = None
         attributes = {"is_causal": int(flip())}
-        if flip(0.4):
+        if VERSION >= 25 and flip(0.4):
             attributes.update(left_window_size=int(rng.integers(-1, 5)), right_window_size=int(rng.integers(-1, 5)))
         if flip(0.6):
             shape = [(n, total), (heads, n, total), (batch, heads, n, total), (batch, 1, n, total), (total,), (1, total), (1, 1, 1, total)]
@@ -107,7 +111,7 @@ class Drawn(unittest.TestCase):
                 mask[mask < -0.8] = -np.inf
         inputs["attn_mask"] = mask
         inputs["past_key"], inputs["past_value"] = (make(batch, kv, past, d) if past else None for d in (dim, dim_v))
-        inputs["nonpad_kv_seqlen"] = rng.integers(0, m + 1, batch).astype(np.int64) if not past and flip(0.3) else None
+        inputs["nonpad_kv_seqlen"] = rng.integers(0, m + 1, batch).astype(np.int64) if VERSION >= 24 and not past and flip(0.3) else None
         if flip(0.4):
             attributes["scale"] = float(rng.uniform(0.05, 1.5))
         if flat:
@@ -130,6 +134,7 @@ class Drawn(unittest.TestCase):
                 self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype), (seed, name))
                 np.testing.assert_allclose(a, b, atol=2e-5, rtol=1e-4, err_msg=f"{seed} {name} {attributes}")
 
+    @since("onnx", "1.22")
     def test_drawn_score_mods_are_the_references(self):
         """Sums, products and masks of scores, in any order that is understood."""
         rng = np.random.default_rng(8)
@@ -170,6 +175,7 @@ class Drawn(unittest.TestCase):
         opsets = [helper.make_opsetid("", 26), helper.make_opsetid("ai.onnx.preview", 1)]
         return helper.make_model(graph, opset_imports=opsets), [q, k, v]
 
+    @since("onnx", "1.22")
     def test_score_mods_that_are_not_understood_are_named(self):
         q, k, v = (np.ones((1, 1, 3, 2), np.float32) for _ in range(3))
         for words, nodes in {
@@ -195,7 +201,7 @@ class Drawn(unittest.TestCase):
             ("three axes", {"Q": x, "K": x, "V": x}, {"q_num_heads": 2}),
         ):
             op = hga.onnx.Attention(helper.make_node("Attention", list(inputs), ["Y"], **attributes),
-                                    {"log": None, "opsets": {"": 26}, "new_ops": None, "verbose": 0})  # fmt: skip
+                                    {"log": None, "opsets": {"": OPSET}, "new_ops": None, "verbose": 0})  # fmt: skip
             with self.subTest(words), self.assertRaisesRegex(hga.Error, words):
                 op._run(*inputs.values(), **attributes)
 
