@@ -12,6 +12,8 @@ Each result is compared with the three passes of attention in double on the same
 do a case, is named. RUN.json is Google Benchmark's format, which ``compare_runs.py A.json B.json`` reads.
 ``--table goals`` is the project's goals beside peers (goals.py)."""
 
+from __future__ import annotations
+
 import argparse
 import functools
 import html

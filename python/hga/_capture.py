@@ -12,7 +12,7 @@ import torch
 from ._arguments import whole
 from ._besides import refuse_besides, tables_of
 from ._core import refuse, refuse_type
-from ._releases import has, private
+from ._releases import asks_later, has, private
 
 
 class Captured(NamedTuple):
@@ -163,7 +163,9 @@ def _run(model: Any, watch: _Watch, inputs: Mapping[str, Any]) -> Captured:
     with _seen_by(watch, model), torch.no_grad(), contextlib.suppress(_Enough):
         model(**inputs)
     if watch.found is None:
-        raise refuse(f"{type(model).__name__} attends {watch.calls} times through transformers' attention interface: there is no layer {watch.layer}")
+        since = asks_later(getattr(model, "config", None))
+        raise refuse(f"{type(model).__name__} attends {watch.calls} times through transformers' attention interface: there is no layer {watch.layer}"
+                     + (f" (with transformers {since} or newer there is)" if since else ""))  # fmt: skip
     return watch.found
 
 

@@ -113,7 +113,7 @@ class _Convolution(Messages):
             if part is None and part is not parts[0]:
                 continue
             n = LATER if layer is None else layer.in_features
-            if not isinstance(part, torch.Tensor) or part.dim() != 2 or n not in (LATER, part.shape[1]):
+            if not isinstance(part, torch.Tensor) or part.dim() != 2 or (n != LATER and n != part.shape[1]):  # `in` has no trace in torch 2.9
                 what = f"shape {tuple(part.shape)}" if isinstance(part, torch.Tensor) else f"type {type(part).__name__}"
                 raise refuse(f"{name}: x has {what}, not [nodes, {'columns' if n == LATER else n}]")
         source, destination = parts

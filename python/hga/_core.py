@@ -144,6 +144,8 @@ def as_numpy(x: Any, what: str) -> np.ndarray:
     else:
         if not hasattr(x, "__dlpack__"):
             raise refuse(f"{what} is a {type(x).__name__}, not a numpy array or a torch tensor")
+        if not hasattr(np, "from_dlpack"):
+            raise refuse(f"{what} is a {type(x).__name__}, which needs numpy 1.23 or newer, and {np.__version__} is installed: give a numpy array")
         try:
             x = np.from_dlpack(x)
         except (BufferError, RuntimeError, TypeError) as e:

@@ -23,6 +23,7 @@ from ._arguments import meant
 from ._core import Error, refuse, refuse_type
 from ._onnx_attention import Array, attend, not_offered, scores, weights
 from ._onnx_score import matched
+from ._releases import is_older, refuse_older
 from ._spec import hierarchy_of, spec_of
 
 DOMAIN = "hga"
@@ -111,6 +112,12 @@ def _unbounded(x: Optional[int], name: str) -> int:
     return x
 
 
+def _check_release(masked: bool, cap: float, mode: int) -> None:
+    """Before onnx 1.22 the standard capped scores behind the mask, which let keys be seen that are hidden, and counted modes in that order."""
+    if ((masked and cap > 0) or mode in (1, 2)) and is_older("onnx", "1.22"):
+        raise refuse_older("onnx", "1.22", "qk_matmul_output_mode 1 or 2" if mode in (1, 2) else "Attention with a softcap and a mask")
+
+
 class Attention(OpRun):
     """The standard's Attention, opsets 23 and later. Scores that it gives out (modes 0, 1 and 2) are numpy's products; everything
     else is a plan's."""
@@ -145,11 +152,13 @@ class Attention(OpRun):
         elif mask is not None:
             bias = mask
         scale_, cap = _scale_of(scale, q.shape[3]), float(softcap or 0)
+        wanted = len(self.onnx_node.output)
+        mode = int(qk_matmul_output_mode or 0) if wanted > 3 else 0
+        _check_release(seen is not None or bias is not None, cap, mode)
         out = attend(q, k, v, seen, bias, scale_, cap)
         found = [_merged(out) if Q.ndim == 3 else out, k, v]
-        wanted = len(self.onnx_node.output)
         if wanted > 3:
-            found.append(self._scores(int(qk_matmul_output_mode or 0), q, k, seen, bias, scale_, cap))
+            found.append(self._scores(mode, q, k, seen, bias, scale_, cap))
         return tuple(found[:wanted])
 
     @staticmethod

@@ -126,6 +126,8 @@ if TORCH:
         "HierarchicalEncoder": "makes hierarchies", "pool_leaves": "makes a hierarchy", "pool_samples": "reads a hierarchy's tree",
     }  # fmt: skip
 
+    if older("torch", "2.10"):  # whose create_block_mask takes no function that is made in a graph
+        ROWS["flex_attention"] = [row for row in ROWS["flex_attention"] if row[0] is not flex_inside]
     if older("torch", "2.9"):  # where a graph has no flex_attention
         OUTSIDE["flex_attention"] = ROWS.pop("flex_attention") and "is refused by torch.compile"
 

@@ -10,14 +10,13 @@ import hga
 import numpy as np
 
 TORCH = importlib.util.find_spec("torch") is not None
+N, K, HEADS, B, D = 37, 45, 3, 2, 4  # queries, keys
 
 if TORCH:
     import hga.torch
     import torch
     from hga import _flex_known, _flex_masks
     from torch.nn.attention.flex_attention import BlockMask, and_masks, create_block_mask, or_masks
-
-    N, K, HEADS, B, D = 37, 45, 3, 2, 4  # queries, keys
     g = torch.Generator().manual_seed(3)
     SORTED = torch.sort(torch.randint(0, 5, (K,), generator=g)).values
     BACK = torch.randint(0, 4, (K,), generator=g)  # documents that come back

@@ -11,7 +11,7 @@ import threading
 import unittest
 
 import hga
-from since import since
+from since import older, since
 import numpy as np
 
 HAS_JAX = importlib.util.find_spec("jax") is not None
@@ -333,12 +333,43 @@ print("devices", jax.device_count())
 """
 
 
-@since("jax", "0.8")
+# Before JAX 0.6: it works where jax does not ask for rules of what is alike on all devices, and jax says so where it does.
+SHARDS_BEFORE = """
+import jax, numpy as np, hga.jax
+from jax.experimental.shard_map import shard_map
+from jax.sharding import PartitionSpec as P
+mesh = jax.make_mesh((2,), ("d",))
+h = hga.window(48, left=5, right=3)
+q, k, v = (np.random.default_rng(i).standard_normal((4, 2, 48, 8)).astype(np.float32) for i in range(3))
+slopes = np.array([0.5, 0.1], np.float32)
+wanted = h.gradient(q, k, v, np.ones_like(q), slopes=slopes)
+def attend(check): return shard_map(lambda *x: hga.jax.attention(h, *x[:3], slopes=x[3]), mesh=mesh,
+                                    in_specs=(P("d"), P("d"), P("d"), P()), out_specs=P("d"), check_rep=check)
+for run in (attend(False), jax.jit(attend(False))):
+    assert np.array_equal(run(q, k, v, slopes), h.attention(q, k, v, slopes=slopes))
+found = jax.jit(jax.grad(lambda *x: attend(False)(*x).sum(), (0, 3)))(q, k, v, slopes)
+assert np.array_equal(found[0], wanted["query"])
+np.testing.assert_allclose(found[1], wanted["slopes"], rtol=1e-5)
+try: attend(True)(q, k, v, slopes)
+except NotImplementedError as e: assert "check_rep=False" in str(e), e
+else: raise AssertionError("nothing was refused")
+print("devices", jax.device_count())
+"""
+
+
 class Shards(Jax):
-    def test_devices_have_their_parts_and_share_gradients_of_tables(self):
+    def on_two_devices(self, program):
         flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
-        done = subprocess.run([sys.executable, "-c", SHARDS], capture_output=True, text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags})
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags})
         self.assertEqual(done.stdout, "devices 2\n", done.stderr[-2000:])
+
+    @since("jax", "0.8")
+    def test_devices_have_their_parts_and_share_gradients_of_tables(self):
+        self.on_two_devices(SHARDS)
+
+    @unittest.skipUnless(older("jax", "0.6"), "jax 0.6 and newer have another shard_map")
+    def test_so_they_do_where_nothing_is_asked_of_what_is_alike(self):
+        self.on_two_devices(SHARDS_BEFORE)
 
 
 class Exported(Jax):

@@ -9,6 +9,7 @@ from unittest import mock
 
 import hga
 import numpy as np
+from since import older, since
 
 ONNX = importlib.util.find_spec("onnx") is not None
 
@@ -19,10 +20,11 @@ if ONNX:
     from onnx.backend.test.case.node import collect_testcases
     from onnx.backend.test.runner import Runner
     from onnx.reference import ReferenceEvaluator
-    from onnx.reference.ops.aionnx_preview.op_flex_attention import _compute_flex_attention
+
+    OPSET = min(onnx.defs.onnx_opset_version(), 26)
 
     def cases():
-        """The standard's, 104 of them."""
+        """The standard's, 104 of them in onnx 1.23."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return [c for c in collect_testcases(None) if {n.op_type for n in c.model.graph.node} & {"Attention", "FlexAttention"}]
@@ -37,7 +39,7 @@ if ONNX:
         kinds = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
         return helper.make_tensor_value_info(name, kinds[x.dtype.name] if x is not None else TensorProto.FLOAT, shape)
 
-    def attention(inputs, outputs=("Y",), opset=26, **attributes):
+    def attention(inputs, outputs=("Y",), opset=OPSET, **attributes):
         """A model of one Attention; `inputs` by name, None where there is none."""
         names = list(inputs)
         node = helper.make_node("Attention", [n if inputs[n] is not None else "" for n in names], list(outputs), **attributes)
@@ -57,8 +59,17 @@ def why_refused(name):
     return next((why for part, why in REFUSED.items() if part in name and "ext_cache" not in name), None)
 
 
+def softcap_came_later(model):
+    """Does it have what the standard ordered otherwise before onnx 1.22?"""
+    node, given = model.graph.node[0], {a.name: helper.get_attribute_value(a) for a in model.graph.node[0].attribute}
+    masked = given.get("is_causal") or any(node.input[3:4]) or any(node.input[6:7])
+    scores = len(node.output) > 3 and given.get("qk_matmul_output_mode", 0) in (1, 2)
+    return older("onnx", "1.22") and bool((masked and given.get("softcap")) or scores)
+
+
 @unittest.skipUnless(ONNX, "onnx is not installed")
 class Standard(unittest.TestCase):
+    @since("onnx", "1.20")  # with whose tests numpy still made truth values
     def test_the_standards_node_tests(self):
         found = collections.Counter()
         plans = collections.Counter()
@@ -74,11 +85,16 @@ class Standard(unittest.TestCase):
                             found["refused"] += 1
                             continue
                         before = plans[1]
+                        if softcap_came_later(case.model):
+                            with self.assertRaisesRegex(NotImplementedError, "needs onnx 1.22 or newer"):
+                                run(case.model, inputs, hga.onnx.ops)
+                            continue
                         Runner.assert_similar_outputs(outputs, run(case.model, inputs, hga.onnx.ops), case.rtol, case.atol)
                         self.assertGreater(plans[1], before, "the engine did not run")
                         found["right"] += 1
-        self.assertEqual(sum(found.values()), 104)
-        self.assertGreaterEqual(found["right"], 96)
+        self.assertGreaterEqual(found["right"], sum(found.values()) - 8)
+        if not older("onnx", "1.23"):
+            self.assertEqual(sum(found.values()), 104)
 
 
 @unittest.skipUnless(ONNX, "onnx is not installed")
@@ -118,6 +134,7 @@ class Drawn(unittest.TestCase):
             attributes["qk_matmul_output_mode"] = int(rng.integers("softcap" in attributes, 4))
         return inputs, attributes
 
+    @since("onnx", "1.23")  # older references have faults with bool masks that are causal, lengths and three axes
     def test_drawn_calls_are_the_references(self):
         for seed in range(250):
             inputs, attributes = self.draw(np.random.default_rng(seed))
@@ -130,6 +147,7 @@ class Drawn(unittest.TestCase):
                 self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype), (seed, name))
                 np.testing.assert_allclose(a, b, atol=2e-5, rtol=1e-4, err_msg=f"{seed} {name} {attributes}")
 
+    @since("onnx", "1.22")
     def test_drawn_score_mods_are_the_references(self):
         """Sums, products and masks of scores, in any order that is understood."""
         rng = np.random.default_rng(8)
@@ -170,6 +188,7 @@ class Drawn(unittest.TestCase):
         opsets = [helper.make_opsetid("", 26), helper.make_opsetid("ai.onnx.preview", 1)]
         return helper.make_model(graph, opset_imports=opsets), [q, k, v]
 
+    @since("onnx", "1.22")
     def test_score_mods_that_are_not_understood_are_named(self):
         q, k, v = (np.ones((1, 1, 3, 2), np.float32) for _ in range(3))
         for words, nodes in {
@@ -192,10 +211,10 @@ class Drawn(unittest.TestCase):
             ("left_window_size is -2", {"Q": x, "K": x, "V": x}, {"left_window_size": -2}),
             ("takes its root", {"Q": x, "K": x, "V": x}, {"scale": -1.0}),
             ("do not divide", {"Q": x[0], "K": x[0], "V": x[0]}, {"q_num_heads": 3, "kv_num_heads": 3}),
-            ("three axes", {"Q": x, "K": x, "V": x}, {"q_num_heads": 2}),
+            *([("three axes", {"Q": x, "K": x, "V": x}, {"q_num_heads": 2})] if OPSET >= 25 else []),
         ):
             op = hga.onnx.Attention(helper.make_node("Attention", list(inputs), ["Y"], **attributes),
-                                    {"log": None, "opsets": {"": 26}, "new_ops": None, "verbose": 0})  # fmt: skip
+                                    {"log": None, "opsets": {"": OPSET}, "new_ops": None, "verbose": 0})  # fmt: skip
             with self.subTest(words), self.assertRaisesRegex(hga.Error, words):
                 op._run(*inputs.values(), **attributes)
 
@@ -245,8 +264,9 @@ class Models(unittest.TestCase):
                 again = onnx.load_from_string(made.SerializeToString())
                 options = {"scale": attributes["scale"]} if "scale" in attributes else {}
                 np.testing.assert_allclose(run(again, [x], hga.onnx.ops)[0], self.by_hand(model, x, h, **options), atol=1e-5)
-        exact = hga.onnx.rewrite(self.model(), "dense")  # what attends to everything is what was there
-        np.testing.assert_allclose(run(exact, [x], hga.onnx.ops)[0], run(self.model(), [x])[0], atol=1e-5)
+        exact = hga.onnx.rewrite(self.model(), "dense")
+        if not older("onnx", "1.20"):  # what attends to everything is what was there
+            np.testing.assert_allclose(run(exact, [x], hga.onnx.ops)[0], run(self.model(), [x])[0], atol=1e-5)
 
     def test_what_cannot_be_rewritten_is_named(self):
         x = np.ones((1, 2, 3, 4), np.float32)

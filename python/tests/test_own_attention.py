@@ -16,8 +16,8 @@ if tf is not None:
     import hga
     import hga.transformers
 
-    SMALL = dict(vocab_size=60, max_position_embeddings=130, attention_window=[8, 4])
-    TOKENS, BATCH = 52, 3
+SMALL = dict(vocab_size=60, max_position_embeddings=130, attention_window=[8, 4])
+TOKENS, BATCH = 52, 3
 
 
 def longformer(**more):

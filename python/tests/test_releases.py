@@ -1,17 +1,23 @@
 """Facts about the releases of other packages: what pyproject.toml asks for, and what hga does with releases that it does not know."""
 
+import ast
 import importlib.util
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
+import zipfile
 
+import hga
 from hga import _releases
 from since import older
 
 TESTS = pathlib.Path(__file__).resolve().parent
 PROJECT = (TESTS.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+PACKAGE = pathlib.Path(hga.__file__).parent
 HAS_BOTH = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 
 
@@ -36,6 +42,116 @@ class Ranges(unittest.TestCase):
 
     def test_a_set_in_the_middle_has_all_that_the_oldest_has(self):
         self.assertEqual(set(pinned("oldest.txt")) & set(_releases.TESTED), set(pinned("middle.txt")) & set(_releases.TESTED))
+
+
+# What Python's typing and other modules have had since 3.10 and later: the package takes none of it.
+NEWER = {
+    "typing": "Concatenate LiteralString Never NotRequired ParamSpec ParamSpecArgs ParamSpecKwargs ReadOnly Required Self TypeAlias TypeAliasType "
+    "TypeGuard TypeIs TypeVarTuple Unpack assert_never assert_type clear_overloads dataclass_transform get_overloads get_protocol_members "
+    "is_protocol is_typeddict override reveal_type",
+    "contextlib": "aclosing chdir AsyncContextDecorator", "itertools": "pairwise batched", "inspect": "get_annotations", "types": "EllipsisType NoneType "
+    "NotImplementedType UnionType get_original_bases", "math": "cbrt exp2 fma sumprod", "enum": "StrEnum ReprEnum member nonmember verify",
+    "hashlib": "file_digest", "os": "process_cpu_count", "sys": "exception monitoring stdlib_module_names orig_argv", "operator": "call is_none",
+}  # fmt: skip
+NEWER_ARGUMENTS = {"zip": {"strict"}, "dataclass": {"slots", "kw_only", "weakref_slot"}, "bisect_left": {"key"}, "bisect_right": {"key"}}
+
+
+def newer_than(tree):
+    """What a module has that Python 3.9 has not, behind its grammar."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{a.name}" for a in node.names if a.name in NEWER.get(node.module or "", "").split())
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in NEWER.get(node.value.id, "").split():
+            yield f"{node.value.id}.{node.attr}"
+        elif isinstance(node, ast.Attribute) and node.attr == "bit_count":
+            yield "int.bit_count"
+        elif isinstance(node, ast.Call):
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            yield from (f"{name}({k.arg}=)" for k in node.keywords if k.arg in NEWER_ARGUMENTS.get(name, ()))
+
+
+def unions(tree):
+    """``X | None`` that is computed, not annotated: 3.9 has no such operator of types."""
+    kinds = {"None", "int", "str", "float", "bool", "list", "dict", "tuple", "bytes", "Any", "Callable", "Tensor"}
+    notes = {id(x) for node in ast.walk(tree) for name in ("annotation", "returns") for x in ast.walk(getattr(node, name, None) or ast.Pass())}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and id(node) not in notes:
+            yield from (ast.unparse(node) for side in (node.left, node.right) if ast.unparse(side) in kinds)
+
+
+def wheel(folder):
+    """The built package as pip gets it, asking for what pyproject.toml asks for."""
+    sections = dict(re.findall(r"^\[(project[\w.-]*)\]$(.*?)(?=^\[)", PROJECT, re.M | re.S))
+    wants = [f"Requires-Dist: {x}" for x in ast.literal_eval(re.search(r"^dependencies = (\[.*\])$", sections["project"], re.M)[1])]
+    for extra, names in re.findall(r"^(\w+) = (\[.*\])$", sections["project.optional-dependencies"], re.M):
+        wants += [f"Provides-Extra: {extra}", *(f'Requires-Dist: {x} ; extra == "{extra}"' for x in ast.literal_eval(names))]
+    path, info = folder / "hga-99.0-py3-none-any.whl", "hga-99.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(x for x in PACKAGE.rglob("*") if x.is_file() and "__pycache__" not in x.parts):
+            archive.write(file, f"hga/{file.relative_to(PACKAGE)}")
+        archive.writestr(f"{info}/METADATA", "\n".join(["Metadata-Version: 2.1", "Name: hga", "Version: 99.0", *wants, ""]))
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: hga\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        names = archive.namelist()
+        archive.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in [*names, f"{info}/RECORD"]))
+    return path
+
+
+@unittest.skipUnless(HAS_BOTH, "torch or transformers is not installed")
+@unittest.skipUnless(importlib.util.find_spec("ensurepip"), "no environments without ensurepip")
+class Beside(unittest.TestCase):
+    """hga comes beside the releases that are there. Without an index pip could not fetch another one, and would say so."""
+
+    def test_pip_changes_no_version_of_what_is_there(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            scratch = pathlib.Path(scratch)
+            subprocess.run([sys.executable, "-m", "venv", scratch / "env"], check=True, capture_output=True)
+            (site,) = (scratch / "env" / "lib").glob("python3*/site-packages")
+            own = [x for x in sys.path if pathlib.Path(x).name in ("site-packages", "dist-packages")]
+            (site / "there.pth").write_text("\n".join(own), encoding="utf-8")
+            python = scratch / "env" / "bin" / "python"
+            clean = {name: x for name, x in os.environ.items() if name != "PYTHONPATH"}
+
+            def run(*words):
+                done = subprocess.run([python, *words], capture_output=True, text=True, env=clean)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                return done.stdout.splitlines()
+
+            before = run("-m", "pip", "freeze", "--all")
+            self.assertIn("torch", {line.partition("==")[0] for line in before})
+            run("-m", "pip", "install", "--no-index", "--no-compile", wheel(scratch))
+            after = run("-m", "pip", "freeze", "--all")
+            others, own = ([line for line in after if line.startswith("hga ") is it] for it in (False, True))
+            self.assertEqual(others, [line for line in before if not line.startswith("hga ")])  # which may be there, too
+            self.assertEqual(len(own), 1)
+            says = "import hga.transformers, torch; q = torch.ones(1, 2, 8, 4); print(hga.__file__, hga.dense(8).attention(q, q, q).sum().item())"
+            self.assertEqual(run("-c", says), [f"{site}/hga/__init__.py 64.0"])
+
+
+class OldestPython(unittest.TestCase):
+    """hga runs with Python 3.9, which CI's machine need not have: its grammar, its names."""
+
+    def test_the_package_has_its_grammar_and_its_names(self):
+        modules = sorted((TESTS.parent / "hga").glob("*.py"))
+        self.assertGreater(len(modules), 50)
+        for path in modules:
+            text = path.read_text(encoding="utf-8")
+            with self.subTest(path.name):
+                tree = ast.parse(text, path.name, feature_version=(3, 9))
+                self.assertEqual([*newer_than(tree), *unions(tree)], [])
+                if any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree)):
+                    self.assertIn("from __future__ import annotations", text)  # which are written as newer ones are
+
+    def test_what_is_newer_is_found(self):
+        newer = "import itertools\nfrom typing import Self\nzip(a, b, strict=True), itertools.pairwise(a), n.bit_count()\nX = int | None"
+        tree = ast.parse(newer)
+        self.assertEqual({*newer_than(tree), *unions(tree)}, {"typing.Self", "zip(strict=)", "itertools.pairwise", "int.bit_count", "int | None"})
+        with self.assertRaises(SyntaxError):
+            ast.parse("match x:\n    case 1: pass", feature_version=(3, 9))
+
+    def test_it_is_what_pip_is_told(self):
+        self.assertIn('requires-python = ">=3.9"', PROJECT)
+        self.assertIn('wheel.py-api = "cp39"', PROJECT)
+        self.assertIn('"numpy>=1.19.3"', PROJECT)  # the first with a wheel for 3.9
 
 
 # What is asked for by each private name, as a program that ends with print(error); models are made before names are taken.
