@@ -64,7 +64,7 @@ void ways_open(const hga_plan *plan, unsigned brings, int some_rows, hga_workspa
         if (!kind_attends(plan->stage[s].kind)) continue;
         const unsigned features = stage_features(plan, s, brings, some_rows);
         for (int i = 0; i < N_ATTEND_WAYS; i++)
-            if (!(ways[i].refuses & features)) workspace->ways[s] |= 1u << i;
+            if (!(ways[i].refuses & features)) workspace->ways[s] = (uint16_t)(workspace->ways[s] | 1u << i);
     }
 }
 
