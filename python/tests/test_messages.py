@@ -88,6 +88,17 @@ def both(make):
 
 @unittest.skipUnless(pyg, "torch_geometric is not installed")
 class Tools(unittest.TestCase):
+    """On one thread of torch's: a hundred small layers wait for threads longer than they compute."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    @classmethod
+    def tearDownClass(cls):
+        torch.set_num_threads(cls.threads)
+
     def setUp(self):
         torch.manual_seed(5)
         self.x, self.edges = torch.randn(NODES, IN), torch.randint(NODES, (2, EDGES))

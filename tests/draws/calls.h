@@ -78,7 +78,7 @@ struct drawn_call {
 void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out);
 void call_draw_wish(choices *c, const hga_graph *g, const hga_program *p, const trait_set *wish, drawn_call *out);
 void call_clear(drawn_call *c);
-/* The same call with what it leaves zero said as its default is documented: dim_v, isa, cut_edges, scale, rows, strides. */
+/* The same call with defaults spelt where it leaves zero: dim_v, isa, cut_edges, scale, rows, strides. */
 void call_spell(const drawn_call *c, drawn_call *to);
 /* Biases of edges are numbers of a seed like others. */
 void call_forget_biases(drawn_call *c);
