@@ -10,6 +10,7 @@ import unittest
 
 import hga
 import numpy as np
+from since import since
 
 TORCH = importlib.util.find_spec("torch") is not None
 
@@ -158,6 +159,7 @@ class Drawn(unittest.TestCase):
 
 @unittest.skipUnless(TORCH, "torch is not installed")
 class Nothing(unittest.TestCase):
+    @since("torch", "2.10")  # torch 2.9 fails by itself, in create_block_mask without keys
     def test_no_keys_are_zeros_as_of_rows_that_see_none(self):
         q, k = torch.randn(2, 2, 5, 8, requires_grad=True), torch.randn(2, 2, 0, 8, requires_grad=True)
         never = create_block_mask(lambda b, h, q, k: q < k, None, None, 5, 0, device="cpu")
@@ -187,6 +189,7 @@ class Nothing(unittest.TestCase):
             with self.assertRaisesRegex(hga.Error, words):
                 hga.torch.flex_attention(*given)
 
+    @since("torch", "2.10")  # torch 2.9 fails by itself, in create_block_mask without keys
     def test_block_masks_of_nothing_are_torchs(self):
         for sizes in ((0, None, 5, 5), (None, 0, 5, 5), (None, None, 0, 5), (None, None, 5, 0), (0, 0, 0, 0), (2, 3, 5, 7)):
             mine, want = hga.torch.create_block_mask(MASKS["causal"][0], *sizes), create_block_mask(MASKS["causal"][0], *sizes, device="cpu")

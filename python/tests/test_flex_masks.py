@@ -8,6 +8,7 @@ from unittest import mock
 
 import hga
 import numpy as np
+from since import since
 
 TORCH = importlib.util.find_spec("torch") is not None
 N, K, HEADS, B, D = 37, 45, 3, 2, 4  # queries, keys
@@ -249,6 +250,7 @@ class Asked(unittest.TestCase):
         self.assertEqual(self.count(lambda b, h, q, k: table[q, k] | (k == h), samples=B, heads=HEADS), HEADS * 10**6)
         self.assertEqual(self.count(lambda b, h, q, k: table[q, k] | (k == b), samples=B), B * 10**6)
 
+    @since("torch", "2.10")  # torch 2.9 fails by itself, in from_kv_blocks
     def test_no_more_than_what_is_open(self):
         """Only tiles of which a part is neither seen nor hidden already."""
         table = torch.rand(4096, 4096, generator=torch.Generator().manual_seed(1)) < 0.01
@@ -258,6 +260,7 @@ class Asked(unittest.TestCase):
         whole = BlockMask.from_kv_blocks(one * 0, one[..., None] * 0, one, one[..., None] * 3, 128, mod, (4096, 4096))
         self.assertEqual(self.count(mod, n=4096, block_mask=whole, batch=1), 0)
 
+    @since("torch", "2.10")  # torch 2.9 fails by itself, in from_kv_blocks
     def test_equal_blocks_of_heads_are_one_graph(self):
         number = torch.full((1, HEADS, 8), 2, dtype=torch.int32)
         at = torch.tensor([[0, 2, 5, 9], [2, 0, 7, 7], [1, 2, 0, 0]], dtype=torch.int32)[None, :, None].expand(1, HEADS, 8, 4)
