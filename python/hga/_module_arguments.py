@@ -28,7 +28,7 @@ def heads_of(width: Any, heads: Any, kv_heads: Any, names: Tuple[str, str] = ("w
 
 
 def dropout_of(dropout: Any) -> float:
-    found = number(dropout, "dropout")
+    found = 0.0 if dropout is None else number(dropout, "dropout")
     if not 0 <= found < 1:
         raise refuse(f"dropout is {dropout!r}, not at least 0 and less than 1")
     return found

@@ -247,6 +247,37 @@ class OfChoices(unittest.TestCase):
             h.choice(*self.wide[:2], isa="abacus")
 
 
+class OfDecoders(unittest.TestCase):
+    """A decoder's options, of every causal variant: rows of all appends, of float32 and of bfloat16."""
+
+    SPELT = {"kv_heads": [2], "dim_v": [DIM], "page_rows": [16]}
+
+    def rows(self, h, x, cuts, **more):
+        cache = h.decoder(heads=2, dim=DIM, **more).cache()
+        return bits([cache.append(*(a[:, i:end] for a in x)) for i, end in zip(cuts, cuts[1:])])
+
+    def test_options_that_are_spelt_change_no_bit_of_a_row(self):
+        rng, options, seen = np.random.default_rng(21), Options(hga.Hierarchy.decoder), 0
+        options.ways = lambda name: [options.of[name], None, *SPELT.get(name, []), *self.SPELT.get(name, [])]
+        causal = [(words, hga.build(words, N)) for words in ("dense:causal=1", "htransformer:block=4:causal=1", "hsa:branching=4:causal=1", "bpt:k=2:causal=1")]
+        for name, h in [*hierarchies(), *causal]:
+            x = [rng.standard_normal((2, N, DIM)).astype(np.float32) for _ in range(3)]
+            cuts = [0, 7, 8, N]
+            for said in ({}, {"same": True}, {"page_type": "bf16"}, {"normaliser": "sigmoid"}, {"threads": 2, "rollback": 3}):
+                for rows in (x, [narrowed(a, BF16) for a in x]):
+                    more = options.drawn(rng, said)
+                    with self.subTest(of=name, said=said, more=more):
+                        try:
+                            want = self.rows(h, rows, cuts, **said)
+                        except hga.Error:  # no decoder, or not with what is said
+                            with self.assertRaises(hga.Error):
+                                self.rows(h, rows, cuts, **said, **more)
+                            continue
+                        self.assertEqual(self.rows(h, rows, cuts, **said, **more), want)
+                        seen += 1
+        self.assertGreater(seen, 50)
+
+
 @unittest.skipUnless(os.environ.get("HGA_TOOL"), "the tool is not there: HGA_TOOL names it")
 class OfTheTool(unittest.TestCase):
     FLAGS = (["--precision", "f32"], ["--normaliser", "softmax"], ["--dropout", "0"], ["--seed", "0"], ["--layer", "0"], ["--threads", "1"],
@@ -326,6 +357,28 @@ class OfModules(unittest.TestCase):
             self.assertTrue(torch.equal(layer(x), layers[0](x)))
             self.assertTrue(torch.equal(layer(x, key_padding_mask=hidden), layers[0](x, key_padding_mask=hidden)))
             self.assertTrue(torch.equal(layer(x, lengths=[13, 20]), layers[0](x, lengths=[13, 20])))
+
+    def test_options_that_are_spelt_change_no_bit_of_a_row(self):
+        """Of modules: left out, as the signature has them, and None."""
+        x = torch.randn(2, N, 16)
+        of_torch = hga.torch.MultiheadAttention
+        made = {
+            hga.torch.Attention: lambda **more: hga.torch.Attention("fenwick", 16, 2, **more),
+            of_torch: lambda **more: of_torch(16, 2, **{"spec": "window:left=5", "batch_first": True, **more}),
+        }
+        for module, make in made.items():
+            of = inspect.signature(module.__init__).parameters.values()
+            of = {p.name: p.default for p in of if p.default is not p.empty and p.name not in ("spec", "batch_first", "device", "dtype")}
+            self.assertGreater(len(of), 4)
+            for option, default in of.items():
+                for way in (default, *([] if isinstance(default, bool) else [None]), *SPELT.get(option, [])):
+                    with self.subTest(module=module.__name__, **{option: way}):
+                        outs = []
+                        for more in ({}, {option: way}):
+                            torch.manual_seed(0)
+                            layer = make(**more).eval()
+                            outs.append(bits(layer(x, x, x) if module is of_torch else layer(x)))
+                        self.assertEqual(*outs)
 
     def test_a_compiled_call_takes_them_too(self):
         options = Options(hga.Hierarchy.attention)
