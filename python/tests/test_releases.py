@@ -212,7 +212,7 @@ class NextYear(unittest.TestCase):
         program = """
 q.requires_grad_()
 hga.window(16, left=4).attention(q, q, q).sum().backward()
-with torch.no_grad(): print(model(ids).logits.shape, model.generate(ids, max_new_tokens=3, do_sample=False, pad_token_id=0).shape)
+with torch.no_grad(): print(model(ids).logits.shape, model.generate(ids, min_new_tokens=3, max_new_tokens=3, do_sample=False, pad_token_id=0).shape)
 print(hga.transformers.capture(model, 0, ids).q.shape, hga.torch.flex_attention(q, q, q, lambda s, b, h, i, j: s - (i - j).abs()).shape)
 """
         done = self.says(program)
