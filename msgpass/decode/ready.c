@@ -246,6 +246,13 @@ done:
     return st;
 }
 
+/* The token with which a row is computed: the first one, where it depends on none. */
+static int32_t first_token_of(const readers *r, hga_id f, hga_id v)
+{
+    const int32_t born = r->ready->of[f][v];
+    return born < 0 ? 0 : born;
+}
+
 /* ---- which sources are at hand ---- */
 
 /* A visitor of sources that notes whether one of the rows is among them. */
@@ -265,7 +272,7 @@ static void look_for(void *context, hga_id first, hga_id last)
 static void put_passing(const hga_decoder *d, const readers *r, hga_id f, row_bits *to)
 {
     for (hga_id v = 0; v < r->nodes.n; v++) {
-        const int32_t born = r->ready->of[f][v], last = r->last[f][v];
+        const int32_t born = first_token_of(r, f, v), last = r->last[f][v];
         if (last >= 0 && last <= born && born < d->n_tokens - 1 && !slice_is_given(d->plan, f, v)) bits_put(to, v);
     }
 }
@@ -351,8 +358,7 @@ static int next_kept(const hga_decoder *d, const readers *r, row_at *at)
             hga_id v = at->v;
             if (!(r->filled.holds[at->f] >> program_region(&r->nodes, v) & 1)) continue;
             at->given = v >= h->io_first && v - h->io_first < h->io_n;
-            at->born = r->ready->of[at->f][v], at->last = r->last[at->f][v];
-            if (at->born < 0) at->born = 0;
+            at->born = first_token_of(r, at->f, v), at->last = r->last[at->f][v];
             if (at->last > at->born) return 1;
         }
     }
