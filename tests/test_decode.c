@@ -341,6 +341,40 @@ static void what_depends_on_earlier_tokens_alone_waits_for_its_own(void **state)
     session_close(&s), problem_clear(&p);
 }
 
+/* Sums without edges, which a later sum reads with the first token, and nobody after it. */
+static void what_depends_on_no_token_is_computed_for_the_first(void **state)
+{
+    (void)state;
+    problem p = {.name = "sums of nothing", .shape = narrow};
+    session s;
+    hga_cache *c;
+    hga_id empty, reads;
+    hga_builder *b = tokens_alone(20);
+    assert_ok(hga_builder_add_relation(b, "empty", &empty));
+    assert_ok(hga_builder_add_relation(b, "reads", &reads));
+    assert_ok(hga_builder_add_blocks(b, empty, &(hga_block){.dst = 18, .n_dst = 1, .src = 3, .n_src = 5}));
+    assert_ok(hga_builder_add_blocks(b, reads, &(hga_block){.n_dst = 1, .src = 5, .n_src = 3}));
+    assert_ok(hga_builder_add_blocks(b, reads, &(hga_block){.dst = 19, .n_dst = 1, .src = 18, .n_src = 1}));
+    p.graph = finished(b);
+    hga_program_init(&p.program);
+    hga_id v = field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEYS);
+    hga_id sum = field(&p.program, "sum", HGA_WIDTH_VALUE, 0, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    hga_id out = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    assert_ok(hga_program_sum(&p.program, empty, v, sum));
+    assert_ok(hga_program_weighted_sum(&p.program, reads, sum, out));
+    problem_fill(&p, 3);
+    p.io.type_scale.data = (const float[]){0.5f}, p.io.type_scale.rows = 1;
+    session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1}, 0);
+    assert_ok(hga_cache_create(s.pages, &c));
+    for (hga_id i = 0; i < 20; i++) {
+        spoil(&s);
+        append_tokens(&s, "one by one", c, 1, 0);
+        check_bytes(&s, c);
+    }
+    hga_cache_destroy(c);
+    session_close(&s), problem_clear(&p);
+}
+
 /* As in a call: a query that is too short, and of 16 bits, of a program without queries. */
 static void a_tensor_that_nobody_reads_may_be_any(void **state)
 {
@@ -439,6 +473,7 @@ int main(void)
         cmocka_unit_test(a_fork_and_its_origin_share_until_one_writes),
         cmocka_unit_test(pages_of_16_bits_are_a_full_pass_of_rounded_tensors),
         cmocka_unit_test(what_depends_on_earlier_tokens_alone_waits_for_its_own),
+        cmocka_unit_test(what_depends_on_no_token_is_computed_for_the_first),
         cmocka_unit_test(a_tensor_that_nobody_reads_may_be_any),
         cmocka_unit_test(rows_that_nobody_fills_are_not_kept),
     };
