@@ -18,8 +18,7 @@ import numpy as np
 from ._arguments import answered, flag, threads as whole_threads, whole
 from ._call import require_layout
 from ._core import as_numpy, encoded, number, refuse, widened
-from ._normalisers import SOFTMAX
-from ._precision import AUTO, known_precision, of_choice
+from ._precision import of_tool
 from ._progress import Tell, bar, silent
 
 COLUMNS = (
@@ -122,12 +121,6 @@ def _word(text: Any, what: str) -> str:
     return encoded(text, what).decode()
 
 
-def _products(precision: Any, normaliser: Optional[str], *tensors: Any) -> str:
-    """By which products attention to these tensors computes. The tool does not see: files of .npy have no bfloat16."""
-    asked = known_precision(precision)
-    return of_choice(asked, None, *tensors) if asked != AUTO or normaliser in (None, SOFTMAX) else "f32"
-
-
 @answered
 def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd", scale: Optional[float] = None, softcap: Optional[float] = None,
            sink: Any = None, slopes: Any = None, normaliser: Optional[str] = None, variants: Optional[str] = None,
@@ -139,7 +132,7 @@ def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd"
     slopes and normaliser are those of ``Hierarchy.attention`` and apply to all, dense attention among them; a warning names variants
     that cannot have them and are left out. precision: as there, by the types of q, k and v. It runs the command ``hga choose``, which a wheel brings."""
     require_layout(layout)
-    arguments = ["--json", "--quiet", f"--seconds={number(seconds, 'seconds')}", f"--seed={whole(seed, 'seed')}", f"--precision={_products(precision, normaliser, q, k, v)}"]
+    arguments = ["--json", "--quiet", f"--seconds={number(seconds, 'seconds')}", f"--seed={whole(seed, 'seed')}", f"--precision={of_tool(precision, normaliser, q, k, v)}"]
     arguments += [f"--layout={'hnd' if layout == 'bhnd' and np.ndim(q) > 2 else 'nhd'}"]
     arguments += ["--causal"] if flag(causal, "causal") else []
     arguments += [f"--{name}={number(x, name)}" for name, x in (("scale", scale), ("softcap", softcap)) if x is not None]

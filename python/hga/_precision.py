@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ._arguments import one_of
 from ._core import BF16, check, encoded, ffi, lib, refuse
+from ._normalisers import SOFTMAX
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -55,6 +56,14 @@ def of_choice(precision: Any, isa: Optional[str], *scored: Any) -> str:
     return "bf16" if is_bf16(*scored) and multiplies_pairs(isa) else "f32"
 
 
+def of_tool(precision: Any, normaliser: Optional[str], *tensors: Any) -> str:
+    """That of a command of the tool, which does not see types: files of .npy have no bfloat16."""
+    asked = known_precision(precision)
+    if asked == AUTO and normaliser not in (None, SOFTMAX):
+        return "f32"
+    return of_choice(asked, None, *tensors)
+
+
 class RowType:
     """The type of a decoder's rows, which precision "auto" follows: bfloat16, or the others, whose products are float32's. It is told
     beforehand, or the first rows tell it. None: rows of any type may come."""
@@ -78,6 +87,7 @@ class RowType:
             raise refuse(f"query and key are bfloat16, value is {_name(v)}: what attention chooses by products of bfloat16 and sums in float32, "
                          "a decoder does not; give rows of one type, or say precision='f32' or 'bf16' of both")  # fmt: skip
         return "bf16" if is_bf16(q, k, v) else "f32"
+
 
 def refused_rows(of: str, *rows: Any) -> Exception:
     """Of another type than the decoder's."""
