@@ -160,7 +160,8 @@ class Graph:
         if len(m.shape) != 2:
             raise refuse(f"a sparse array of shape {m.shape} is no matrix: row i attends to column j, so two axes are needed")
         if repeated is None and not getattr(matrix, "has_canonical_format", False):
-            m = m.copy()
+            numbers = m.data.astype(np.float64) if m.data.dtype.kind in "iu" else m.data  # whose sums wrap in few bits
+            m = type(m)((numbers, (m.row, m.col)), shape=m.shape, copy=True)
             m.sum_duplicates()
         weight = None if (m.data == 1).all() else weights_of(m.data, weights)
         n_nodes = m.shape[0] if m.shape[0] == m.shape[1] else (m.shape[1], m.shape[0])

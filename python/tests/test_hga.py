@@ -512,6 +512,14 @@ class Graphs(unittest.TestCase):
                     with self.subTest(name, weight=weight), self.assertWarnsRegex(UserWarning, f"{name}: 1 edges repeat another and count once more"):
                         self.assertEqual(counted(hga.Graph.read(f"{folder}/{name}")), each)
 
+    def test_entries_of_few_bits_add_up_without_wrapping(self):
+        import scipy.sparse as sparse
+
+        data, rows, columns = np.array([200, 100], np.uint8), [1, 1], [0, 0]
+        for m in (sparse.coo_matrix((data, (rows, columns)), (2, 2)), sparse.csr_matrix((data, columns, [0, 0, 2]), (2, 2))):
+            self.assertEqual(hga.Graph.from_scipy(m).to_scipy().toarray()[1, 0], 300, m.format)
+            self.assertEqual((m.nnz, m.dtype), (2, np.uint8))  # the caller's own stays
+
     def test_files_say_what_they_repeat_and_what_they_leave_out(self):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("error")
