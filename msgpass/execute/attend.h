@@ -14,7 +14,7 @@ void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner famili
 void run_families(void *worker, row_group *g, const family_chunk *c);
 /* attend_rows.c: attend to all edges of a row and store it. */
 void attend_row(worker *w, const row_job *job);
-/* attend_rows.c: begin a row with an empty state. */
+/* attend_rows.c: begin a row with an empty state, or with what its output holds where the stage goes on from there. */
 void attend_start(worker *w, const row_job *job);
 /* attend_rows.c: attend to the edges of a row that are not in the segments `done`, from the state that is there, and
    store it. */

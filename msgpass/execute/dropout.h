@@ -14,7 +14,7 @@ void drop_parts(const worker *w, const tile_chunk *c, hga_id head);
 uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head);
 /* Draw for the chunk's edges into node v, into row.kept. */
 void drop_chunk(const worker *w, hga_id v);
-/* Drop some of the weights of the edges into v that w->whole lists. */
+/* Multiply the n weights of the edges into v that w->whole lists for a head by what dropout leaves of each. */
 void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight);
 /* Draw for families, whose rows' kept[r] are set. */
 void drop_families(const worker *w, const row_group *g, const family_chunk *c, const float **kept);

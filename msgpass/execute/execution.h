@@ -28,6 +28,7 @@ void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 /* Stamp the tape: the execution that wrote it has ended. */
 void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
+/* Forget the call's addresses. */
 void execution_forget(hga_workspace *workspace);
 /* Does the calling thread execute without a team? */
 int execution_is_alone(const hga_plan *plan);

@@ -11,12 +11,11 @@ typedef struct panel_rows {
 } panel_rows;
 /* List the rows of an item's panel. */
 void list_panel(const worker *w, wave_item item, panel_rows *out);
-/* List what this execution computes of a panel, and load its segments; the stage has been opened. 0: nothing. Behind
-   the panel's rows stand those of the longer graph. */
+/* Open the stage, and list the rows of a panel that this execution computes; 0: none. */
 int find_panel(worker *w, const phase *ph, hga_id stage, hga_id panel, panel_rows *out);
-/* Put the rows of the longer graph behind the panel's. */
+/* Load the segments of these rows, and put the rows of the longer graph behind them. */
 void load_ahead(worker *w, panel_rows *p);
-/* open_stage, then find_panel. */
+/* find_panel and load_ahead for an item; 0: there are no rows. */
 int open_panel(worker *w, wave_item item, panel_rows *out);
 /* Load the segments of a panel whose rows go by position. */
 void load_panel(worker *w, wave_item item);

@@ -4,19 +4,19 @@
 
 #include "worker.h"
 
-/* Compute a batch; the context is the worker. A group whose states are in its own place goes on from these. */
+/* Compute a batch; the context is the worker. */
 void run_tiles(void *worker, tile_batch *batch);
 /* A batch whose pairs' types are listed. */
 void run_listed_tiles(worker *w, tile_batch *batch);
-/* Make the state of the group's row r that of w->row, for the rest of the row's edges. */
+/* Copy the state of a group's row r, from the group's place, to w->row, for the rest of the row's edges. */
 void take_states(worker *w, const row_group *g, hga_id r);
-/* Normalise and store the states of all rows of the group. */
+/* Normalise the states in a group's place, and store them. */
 void store_group(worker *w, const row_group *g);
 
 /* A group with its queries and states at a place, which are loaded there where it `opens`. */
 kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens);
-/* The group ends with this tile: the kernel writes its rows where the array `row` tells; NULL for rows that nobody
-   wants. */
+/* The group ends with this tile: the kernel writes its rows where the array `row` tells; those that nobody wants stay
+   where their states are. */
 void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to);
 /* Store the log-sum-exps of a group that has ended. */
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse);

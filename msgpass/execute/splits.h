@@ -7,7 +7,8 @@
 #include "worker.h"
 #include "workspace.h"
 
-/* splits.c: merge the worker's state into that of the row's splits so far, in `plain`. */
+/* splits.c: merge the worker's state into that of the row's splits so far, in `plain`, which is it where this is the
+   first; the worker's is empty then, for the next split. */
 void fold_split(worker *w, int first);
 /* splits.c: make the merged state the worker's. */
 void unfold_splits(worker *w);

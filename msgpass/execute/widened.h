@@ -15,7 +15,7 @@ typedef struct widened {
     row_layout lies;
 } widened;
 
-/* Make a float32 copy for a field's tensor of 16 bits; fields_bind tells which rows it has. */
+/* Memory for the float32 copy of a field's tensor of 16 bits, whose rows fields_bind has found. */
 hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor *t);
 /* Does the call have a tensor of 16 bits? */
 int sixteen_has(const hga_workspace *workspace);

@@ -16,7 +16,7 @@ void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
 void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first);
 /* Transpose the group's operands. */
 void turn_group(const fast_pass *p, const hga_stage *stage, group *g);
-/* Is a gradient of the field wanted? */
+/* Does the field have a gradient: the caller's, where attention takes its rows one by one, or the pass' own? */
 int is_asked(const fast_pass *p, hga_id f);
 
 #endif
