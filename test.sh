@@ -12,7 +12,7 @@ jobs=$(nproc)
 
 # A form is a row here, NAME|MINUTES on two cores|WHAT IT DOES, and a function form_NAME below; .ci/run names CI's.
 forms='
-full|16|the release build and all of its tests; the form that is meant where none is named
+full|25|the release build and all of its tests; the form that is meant where none is named
 quick|1|the release build, its unit tests and the rules of the sources: for daily work
 asan|8|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
 oldest|16|Python with older releases of torch, transformers, PyG, JAX: the oldest ones, then those of a year ago (or the set that is named)
