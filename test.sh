@@ -15,7 +15,7 @@ forms='
 full|25|the release build and all of its tests; the form that is meant where none is named
 quick|1|the release build, its unit tests and the rules of the sources: for daily work
 asan|8|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
-oldest|16|Python with older releases of torch, transformers, PyG, JAX: the oldest ones, then those of a year ago (or the set that is named)
+oldest|20|Python with older releases of torch, transformers, PyG, JAX: the oldest ones, then those of a year ago (or the set that is named)
 newword|4|a word that calls bring, added on trial to a copy: C, JSON, the tool and Python know it
 coverage|6|which lines and branches the tests reach; fails nobody
 '
