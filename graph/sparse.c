@@ -135,7 +135,7 @@ hga_status sparse_compress(const hga_allocator *a, hga_id n, const told_edges *t
     int numbered = told->type || told->weight;
     hga_pos kept = 0;
     sorting s = {.a = a, .told = told, .sums = sums};
-    loose_edges loose = {out->name, n, told->n, told->dst, told->src, numbered};
+    loose_edges loose = {out->name, n, told->n, told->dst, told->src, numbered, 0};
     HGA_TRY(edges_sort(a, &loose, &s.edges));
     if (numbered || sums) HGA_TRY(find_kinds(&s));
     for (hga_id v = 0; s.kind && v < n; v++) sort_types(&s, s.edges.ptr[v], s.edges.ptr[v + 1]);

@@ -11,7 +11,7 @@ typedef struct sorted_edges {
     hga_pos n;
     hga_pos *ptr;    /* [rows + 1] */
     hga_id *column;  /* [n] */
-    hga_pos *number; /* [n]: which edge it was before; NULL: nobody asked */
+    hga_pos *number; /* [n]: which edge it was before; NULL: nobody asked for it */
 } sorted_edges;
 
 static inline void edges_clear(const hga_allocator *a, sorted_edges *x)
@@ -29,6 +29,7 @@ typedef struct loose_edges {
     hga_pos n;
     const hga_id *row, *column; /* [n] */
     int numbered;
+    int wide; /* 64-bit positions, however many there are: for tests */
 } loose_edges;
 
 /* By row and then by column. Equal ones stay in their order. */
@@ -41,6 +42,7 @@ typedef struct edges_by_row {
     const hga_pos *ptr;   /* [rows + 1] */
     const hga_id *column; /* those of row i are [ptr[i], ptr[i + 1]) */
     int numbered;         /* from ptr[0] on */
+    int wide;             /* as of loose edges */
 } edges_by_row;
 
 /* The transpose, whose row 0 is column `first`; the columns of its rows ascend. */

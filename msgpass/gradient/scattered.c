@@ -144,7 +144,7 @@ static hga_status turn_edges(const scattered *x, turned_edges *t)
     const hga_allocator *a = &x->plan->allocator;
     edge_list in = sources_of(x);
     int typed = in.type && x->plan->options.dropout > 0;
-    edges_by_row given = {x->r->name, x->rows, x->key_first, x->keys, in.ptr, in.other, in.weight || typed};
+    edges_by_row given = {x->r->name, x->rows, x->key_first, x->keys, in.ptr, in.other, in.weight || typed, 0};
     HGA_TRY(edges_transpose(a, &given, &t->list));
     sorted_edges *list = &t->list;
     if (in.weight) HGA_TRY(hga_new(a, list->n, sizeof *t->weight, &t->weight));
