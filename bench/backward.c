@@ -8,7 +8,7 @@
 #include "memory.h"
 #include "numbers.h"
 
-enum { QUERY, KEY, VALUE, OUT, N_TENSORS, STREAM_OTHERS = 16, STREAM_GIVEN };
+enum { QUERY, KEY, VALUE, OUT, N_TENSORS, STREAM_OTHERS = 16, STREAM_INPUT };
 
 /* What both directions work on. */
 typedef struct turns {
@@ -17,7 +17,7 @@ typedef struct turns {
     hga_io io;
     hga_grad_io grad;
     float *inputs[2][OUT]; /* in turns */
-    float *wanted[OUT];    /* of query, key, value */
+    float *requested[OUT]; /* of query, key, value */
     int64_t count[N_TENSORS];
     int64_t relative, turn;
     float *memory;
@@ -58,15 +58,15 @@ static hga_status start(const bench_case *c, const bench_job *j, turns *t)
     int64_t n = numbers_of(t->count), at = 0;
     HGA_TRY(bench_new(n + t->relative, sizeof *t->memory, &t->memory));
     const hga_tensor *own[] = {&c->io.query, &c->io.key, &c->io.value};
-    hga_tensor *wanted[] = {&t->grad.d_query, &t->grad.d_key, &t->grad.d_value};
+    hga_tensor *requested[] = {&t->grad.d_query, &t->grad.d_key, &t->grad.d_value};
     for (int i = QUERY; i < OUT; i++) {
         t->inputs[0][i] = own[i]->data, t->inputs[1][i] = t->memory + at, at += t->count[i];
-        t->wanted[i] = t->memory + at, at += t->count[i];
+        t->requested[i] = t->memory + at, at += t->count[i];
         numbers_fill((uint64_t)(STREAM_OTHERS + 8 * i), 1, t->count[i], t->inputs[1][i]);
-        *wanted[i] = (hga_tensor){.data = t->count[i] ? t->wanted[i] : NULL, .rows = own[i]->rows};
+        *requested[i] = (hga_tensor){.data = t->count[i] ? t->requested[i] : NULL, .rows = own[i]->rows};
     }
     t->grad.d_out = (hga_tensor){.data = t->memory + at, .rows = c->io.out.rows};
-    numbers_fill(STREAM_GIVEN, 1, t->count[OUT], t->memory + at);
+    numbers_fill(STREAM_INPUT, 1, t->count[OUT], t->memory + at);
     if (t->relative) t->grad.d_rel_key = t->memory + n;
     HGA_TRY(bench_new(hga_plan_tape_bytes(t->plan), 1, &t->io.tape));
 done:
@@ -87,7 +87,7 @@ static hga_status prepare(void *context)
     t->turn = !t->turn;
     for (int i = QUERY; i < OUT; i++) {
         if (t->count[i]) input[i]->data = t->inputs[t->turn][i];
-        poison(t->wanted[i], t->count[i]);
+        poison(t->requested[i], t->count[i]);
     }
     poison(t->io.out.data, t->count[OUT]);
     poison(t->grad.d_rel_key, t->relative);
@@ -111,7 +111,7 @@ static hga_status check(const turns *t)
 {
     for (int i = QUERY; i < OUT; i++)
         for (int64_t e = 0; e < t->count[i]; e++)
-            if (isnan(t->wanted[i][e])) return hga_fail(HGA_EINVAL, "entry %lld of a gradient is NaN", (long long)e);
+            if (isnan(t->requested[i][e])) return hga_fail(HGA_EINVAL, "entry %lld of a gradient is NaN", (long long)e);
     for (int64_t e = 0; e < t->relative; e++)
         if (isnan(t->grad.d_rel_key[e])) return hga_fail(HGA_EINVAL, "entry %lld of d_rel_key is NaN", (long long)e);
     return HGA_OK;

@@ -20,14 +20,14 @@ static float dot(const float *x, const float *y, hga_id n)
 
 /* The median of what a node's tokens have along its hyperplane's direction: between the middle two of an even number,
    so that as many lie on either side, and none on it; `room` holds a float a token. */
-static float median(const float *along, const int32_t *node_of, hga_id n, int32_t node, float *room)
+static float median(const float *along, const int32_t *node_of, hga_id n, int32_t node, float *buffer)
 {
     size_t here = 0;
     for (hga_id i = 0; i < n; i++)
-        if (node_of[i] == node) room[here++] = along[i];
+        if (node_of[i] == node) buffer[here++] = along[i];
     if (here == 0) return 0;
-    qsort(room, here, sizeof *room, by_size);
-    return (room[(here - 1) / 2] + room[here / 2]) / 2;
+    qsort(buffer, here, sizeof *buffer, by_size);
+    return (buffer[(here - 1) / 2] + buffer[here / 2]) / 2;
 }
 
 hga_status bench_halve(const float *x, hga_id n, ptrdiff_t stride, hga_id columns, hga_id height, const float *weights,

@@ -9,11 +9,11 @@
 #define CPU0 "/sys/devices/system/cpu/cpu0/"
 
 /* the first line of a file, "" without */
-static void read_line(const char *path, int room, char *text)
+static void read_line(const char *path, int capacity, char *text)
 {
     FILE *file = fopen(path, "r");
     text[0] = 0;
-    if (file && fgets(text, room, file)) text[strcspn(text, "\n")] = 0;
+    if (file && fgets(text, capacity, file)) text[strcspn(text, "\n")] = 0;
     if (file) fclose(file);
 }
 

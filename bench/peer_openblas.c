@@ -12,8 +12,8 @@
 /* cblas.h's names for them; BLOCK queries at a time */
 enum { BY_ROWS = 101, AS_IT_IS = 111, TRANSPOSED = 112, BLOCK = 256 };
 
-typedef void product(int order, int a_turned, int b_turned, int m, int n, int k, float alpha, const float *a, int lda,
-                     const float *b, int ldb, float beta, float *c, int ldc);
+typedef void product(int order, int a_transposed, int b_transposed, int m, int n, int k, float alpha, const float *a,
+                     int lda, const float *b, int ldb, float beta, float *c, int ldc);
 
 /* The functions of the library, NULL when it is not here. */
 typedef struct library {

@@ -17,7 +17,7 @@ typedef struct routed {
     hga_plan *plan;
     hga_workspace *workspace;
     double *part[ROUTED_PARTS]; /* [room]: of each call so far */
-    int calls, room;
+    int calls, capacity;
 } routed;
 
 static int64_t planes_of(const routed *r) { return ((int64_t)1 << r->height) - 1; }
@@ -41,16 +41,16 @@ static hga_status route(const routed *r)
     return hga_route(&router, r->query, r->tokens, (ptrdiff_t)r->heads * r->dim, r->dim, r->leaf);
 }
 
-static hga_status make_room(routed *r)
+static hga_status make_capacity(routed *r)
 {
-    int room = 2 * r->room + 8;
-    if (r->calls < r->room) return HGA_OK;
+    int capacity = 2 * r->capacity + 8;
+    if (r->calls < r->capacity) return HGA_OK;
     for (int i = 0; i < ROUTED_PARTS; i++) {
-        double *more = realloc(r->part[i], (size_t)room * sizeof *more);
-        if (!more) return hga_fail(HGA_ENOMEM, "the times of %d calls", room);
+        double *more = realloc(r->part[i], (size_t)capacity * sizeof *more);
+        if (!more) return hga_fail(HGA_ENOMEM, "the times of %d calls", capacity);
         r->part[i] = more;
     }
-    r->room = room;
+    r->capacity = capacity;
     return HGA_OK;
 }
 
@@ -72,7 +72,7 @@ static hga_status call(void *context)
                  .key = {.data = r->key, .rows = rows},
                  .value = {.data = r->value, .rows = rows},
                  .out = {.data = r->out, .rows = rows}};
-    hga_status st = make_room(r);
+    hga_status st = make_capacity(r);
     if (st) return st;
     double clock = bench_seconds();
     HGA_TRY(route(r));

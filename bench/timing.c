@@ -9,11 +9,11 @@ enum { LEAST_REPEATS = 3, MOST_REPEATS = 100 };
 static const double stable = 0.01 /* of the median */, usual_budget = 2, fresh = 0.01 /* seconds that a limit holds */;
 
 /* The machine's limits when they were asked last. */
-typedef struct asked {
+typedef struct requested {
     const bench_limits *limits;
     double at, rate[BENCH_LIMITS];
     int threads, some; /* some: once at least */
-} asked;
+} requested;
 
 /* One repeat. */
 typedef struct sample {
@@ -26,7 +26,7 @@ typedef struct record {
     double *scratch;
     double processor_least;
     bench_time all;
-    int n, room, threads;
+    int n, capacity, threads;
 } record;
 
 static int by_size(const void *a, const void *b)
@@ -92,16 +92,16 @@ static int enough(const bench_timing *t, const bench_rules *rules, double spent)
     return t->repeats >= LEAST_REPEATS && t->spread <= stable * t->seconds && spent >= budget / 10;
 }
 
-static hga_status make_room(record *r, int n)
+static hga_status make_capacity(record *r, int n)
 {
-    if (n <= r->room) return HGA_OK;
-    int room = 2 * n;
-    sample *kept = realloc(r->sample, (size_t)room * sizeof *kept);
+    if (n <= r->capacity) return HGA_OK;
+    int capacity = 2 * n;
+    sample *kept = realloc(r->sample, (size_t)capacity * sizeof *kept);
     if (kept) r->sample = kept;
-    double *scratch = kept ? realloc(r->scratch, (size_t)room * sizeof *scratch) : NULL;
-    if (!scratch) return hga_fail(HGA_ENOMEM, "the times of %d repeats", room);
+    double *scratch = kept ? realloc(r->scratch, (size_t)capacity * sizeof *scratch) : NULL;
+    if (!scratch) return hga_fail(HGA_ENOMEM, "the times of %d repeats", capacity);
     r->scratch = scratch;
-    r->room = room;
+    r->capacity = capacity;
     return HGA_OK;
 }
 
@@ -117,7 +117,7 @@ static void keep(record *r, bench_time took, const double before[BENCH_LIMITS], 
 }
 
 /* The limits of now, which are those of a moment ago: repeats may be shorter than asking. */
-static hga_status ask(asked *a)
+static hga_status ask(requested *a)
 {
     if (!a->limits->ask || (a->some && bench_seconds() - a->at < fresh)) return HGA_OK;
     hga_status st = a->limits->ask(a->limits->context, a->threads, a->rate);
@@ -126,11 +126,11 @@ static hga_status ask(asked *a)
 }
 
 /* One call, its time kept, and what the machine allowed before and after. */
-static hga_status timed(hga_status (*run)(void *), void *context, asked *a, record *r)
+static hga_status timed(hga_status (*run)(void *), void *context, requested *a, record *r)
 {
     double before[BENCH_LIMITS];
     hga_status st;
-    HGA_TRY(make_room(r, r->n + 1));
+    HGA_TRY(make_capacity(r, r->n + 1));
     HGA_TRY(ask(a));
     memcpy(before, a->rate, sizeof before);
     bench_time start = bench_clock();
@@ -147,7 +147,7 @@ static hga_status repeat(hga_status (*run)(void *), void *context, const bench_r
                          bench_timing *out)
 {
     hga_status st;
-    asked a = {.limits = &rules->limits, .threads = r->threads};
+    requested a = {.limits = &rules->limits, .threads = r->threads};
     double start = bench_seconds();
     do {
         for (int until = r->n < MOST_REPEATS ? r->n + 1 : r->n + r->n / 8; r->n < until;) {
@@ -179,7 +179,7 @@ hga_status bench_alternate(hga_status (*prepare)(void *context), hga_status (*co
 {
     hga_status st = HGA_OK;
     record r[2] = {{.threads = threads}, {.threads = threads}};
-    asked a = {.limits = &rules->limits, .threads = threads};
+    requested a = {.limits = &rules->limits, .threads = threads};
     double start = 0;
     for (int i = 0, warmup = rules->warmup ? rules->warmup : 1; i < warmup; i++) {
         HGA_TRY(prepare(context));

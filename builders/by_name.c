@@ -54,10 +54,10 @@ static hga_status read_number(const char *name, const char *text, hga_id least, 
 static int place_in_words(const char *words, const char *text)
 {
     size_t length = strlen(text);
-    int place = 0;
-    for (const char *w = words; *w; place++) {
+    int index = 0;
+    for (const char *w = words; *w; index++) {
         size_t n = strcspn(w, " ");
-        if (n == length && strncmp(w, text, n) == 0) return place;
+        if (n == length && strncmp(w, text, n) == 0) return index;
         w += n + (w[n] == ' ');
     }
     return -1;
@@ -166,7 +166,7 @@ enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024, MAX_LISTS =
 typedef struct variant_reading {
     const hga_variant *variant;
     _Alignas(max_align_t) char parameters[PARAMETER_BYTES];
-    uint64_t given;                         /* a bit for each parameter, and for what every variant has */
+    uint64_t set_bits;                      /* a bit for each parameter, and for what every variant has */
     hga_id numbers[MAX_NUMBERS], n_numbers; /* of all lists */
     struct {
         const hga_parameter *of;
@@ -176,11 +176,12 @@ typedef struct variant_reading {
 } variant_reading;
 
 /* Nobody can know which of two values is meant. */
-static hga_status mark_given(variant_reading *r, const char *name, const hga_parameter *p)
+static hga_status mark_set(variant_reading *r, const char *name, const hga_parameter *p)
 {
     const int bit = p ? (int)(p - r->variant->parameters) : strcmp(name, "keys") == 0 ? 62 : 63;
-    if (r->given >> bit & 1) return hga_fail(HGA_EINVAL, "%s: %s is given twice", r->variant->name, p ? p->name : name);
-    r->given |= UINT64_C(1) << bit;
+    if (r->set_bits >> bit & 1)
+        return hga_fail(HGA_EINVAL, "%s: %s is given twice", r->variant->name, p ? p->name : name);
+    r->set_bits |= UINT64_C(1) << bit;
     return HGA_OK;
 }
 
@@ -220,7 +221,7 @@ static hga_status read_parameter(variant_reading *r, char *word)
     const hga_parameter *p = hga_variant_parameter(r->variant, word, strlen(word));
     hga_status st = p && p->kind == HGA_PARAMETER_IDS ? read_list(r, p, value)
                                                       : hga_variant_set(r->variant, r->parameters, word, value);
-    return st ? st : mark_given(r, word, p);
+    return st ? st : mark_set(r, word, p);
 }
 
 static hga_status fail_unknown(const char *name)
@@ -270,7 +271,7 @@ hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_prog
     strcpy(text, words);
     snprintf(tokens, sizeof tokens, "%d", n_tokens);
     hga_status st = read_words(&r, text);
-    if (!st && n_tokens) st = mark_given(&r, "tokens", NULL);
+    if (!st && n_tokens) st = mark_set(&r, "tokens", NULL);
     if (!st && n_tokens) st = hga_variant_set(r.variant, r.parameters, "tokens", tokens);
     return st ? st : r.variant->build(r.parameters, g, program);
 }

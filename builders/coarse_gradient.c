@@ -12,7 +12,7 @@ typedef struct node_sums {
     const hga_coarse_grad *g;
     hga_id head;
     int64_t n, *keys;
-    double *mean, *asked; /* [n][dim_v] */
+    double *mean, *adjoint; /* [n][dim_v] */
 } node_sums;
 
 static hga_id children_of(const hga_treeformer *t, hga_id l) { return t->branching ? t->branching[l] : 2; }
@@ -45,7 +45,7 @@ static void sum_nodes(node_sums *s)
     int64_t node[64];
     memset(s->keys, 0, (size_t)s->n * sizeof *s->keys);
     memset(s->mean, 0, (size_t)(s->n * columns) * sizeof *s->mean);
-    memset(s->asked, 0, (size_t)(s->n * columns) * sizeof *s->asked);
+    memset(s->adjoint, 0, (size_t)(s->n * columns) * sizeof *s->adjoint);
     for (int64_t u = s->head; u < (int64_t)keys_of(t) * heads; u += heads) {
         if (key_leaves(t)[u] < 0) continue;
         path_of(t, key_leaves(t)[u], node);
@@ -56,7 +56,7 @@ static void sum_nodes(node_sums *s)
         if (t->query_leaf[i] < 0) continue;
         path_of(t, t->query_leaf[i], node);
         for (hga_id l = 0; l <= t->height; l++)
-            add_floats(s->asked + node[l] * columns, s->g->d_out + i * columns, columns);
+            add_floats(s->adjoint + node[l] * columns, s->g->d_out + i * columns, columns);
     }
     for (int64_t j = 0; j < s->n; j++)
         for (hga_id c = 0; s->keys[j] && c < columns; c++) s->mean[j * columns + c] /= (double)s->keys[j];
@@ -77,7 +77,7 @@ static double of_key(const node_sums *s, int64_t u, int64_t node)
     hga_id columns = s->g->dim_v;
     double sum = 0;
     for (hga_id c = 0; s->keys[node] && c < columns; c++)
-        sum += s->asked[node * columns + c] * ((double)s->g->value[u * columns + c] - s->mean[node * columns + c]);
+        sum += s->adjoint[node * columns + c] * ((double)s->g->value[u * columns + c] - s->mean[node * columns + c]);
     return s->keys[node] ? sum / (double)s->keys[node] : 0;
 }
 
@@ -139,7 +139,7 @@ hga_status hga_coarse_gradient(const hga_treeformer *t, const hga_coarse_grad *g
     HGA_TRY(check_row_leaves(t, key_leaves(t), keys_of(t)));
     HGA_TRY(hga_new(t->allocator, s.n, sizeof *s.keys, &s.keys));
     HGA_TRY(hga_new(t->allocator, s.n * g->dim_v, sizeof *s.mean, &s.mean));
-    HGA_TRY(hga_new(t->allocator, s.n * g->dim_v, sizeof *s.asked, &s.asked));
+    HGA_TRY(hga_new(t->allocator, s.n * g->dim_v, sizeof *s.adjoint, &s.adjoint));
     for (s.head = 0; s.head < heads; s.head++) {
         sum_nodes(&s);
         for (int64_t i = s.head; g->d_query && i < (int64_t)t->n_queries * heads; i += heads)
@@ -150,7 +150,7 @@ hga_status hga_coarse_gradient(const hga_treeformer *t, const hga_coarse_grad *g
 done:
     hga_delete(t->allocator, s.keys, s.n, sizeof *s.keys);
     hga_delete(t->allocator, s.mean, s.n * g->dim_v, sizeof *s.mean);
-    hga_delete(t->allocator, s.asked, s.n * g->dim_v, sizeof *s.asked);
+    hga_delete(t->allocator, s.adjoint, s.n * g->dim_v, sizeof *s.adjoint);
     return st;
 }
 

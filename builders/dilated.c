@@ -153,7 +153,7 @@ hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *p
     HGA_TRY(hga_builder_add_level(b, d.n_tokens, NULL));
     HGA_TRY(
         hga_builder_set_claims(b, (d.causal ? HGA_CLAIM_CAUSAL : 0u) | (d.n_segments == 1 ? HGA_CLAIM_SINGLE : 0u)));
-    if (d.causal) HGA_TRY(keep_places(b, d.allocator));
+    if (d.causal) HGA_TRY(keep_positions(b, d.allocator));
     for (hga_id i = 0; i < d.n_segments; i++) HGA_TRY(add_branch(b, &d, i));
     HGA_TRY(dilated_program(d.n_segments, program));
     HGA_TRY(hga_builder_finish(b, g));

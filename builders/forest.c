@@ -100,7 +100,7 @@ typedef struct family_tree {
     hga_id *child_ptr, *child;     /* children of v, by increasing id */
     hga_id *climb;                 /* every node after its children */
     hga_id *height, *size, *first; /* leaves below v: first[v] .. first[v] + size[v] - 1 in depth-first order */
-    hga_id *place;                 /* v's id in the graph */
+    hga_id *index;                 /* v's id in the graph */
     hga_id *scratch;               /* [n + 1] */
 } family_tree;
 
@@ -114,7 +114,7 @@ static hga_status tree_allocate(const hga_allocator *a, family_tree *t)
     HGA_TRY(hga_new_zero(a, t->n, sizeof(hga_id), &t->height));
     HGA_TRY(hga_new_zero(a, t->n, sizeof(hga_id), &t->size));
     HGA_TRY(hga_new(a, t->n, sizeof(hga_id), &t->first));
-    HGA_TRY(hga_new(a, t->n, sizeof(hga_id), &t->place));
+    HGA_TRY(hga_new(a, t->n, sizeof(hga_id), &t->index));
     HGA_TRY(hga_new(a, (int64_t)t->n + 1, sizeof(hga_id), &t->scratch));
 done:
     return st;
@@ -128,7 +128,7 @@ static void tree_clear(const hga_allocator *a, family_tree *t)
     hga_delete(a, t->height, t->n, sizeof(hga_id));
     hga_delete(a, t->size, t->n, sizeof(hga_id));
     hga_delete(a, t->first, t->n, sizeof(hga_id));
-    hga_delete(a, t->place, t->n, sizeof(hga_id));
+    hga_delete(a, t->index, t->n, sizeof(hga_id));
     hga_delete(a, t->scratch, (int64_t)t->n + 1, sizeof(hga_id));
 }
 
@@ -197,7 +197,7 @@ static hga_id number_leaves(family_tree *t, hga_id *n_roots)
 static void place_leaves_by_id(family_tree *t)
 {
     for (hga_id v = 0, at = 0; v < t->n; v++)
-        if (t->height[v] == 0) t->place[v] = at++;
+        if (t->height[v] == 0) t->index[v] = at++;
 }
 
 /* Causal attention goes by the order of the tree; tokens in another order would see later ones. */
@@ -222,18 +222,18 @@ static void place_nodes(family_tree *t, hga_id n_leaves, hga_id *level_size, hga
     for (hga_id v = 0; v < t->n; v++) t->climb[next[t->first[v]]++] = v;
     for (hga_id v = 0; v < t->n; v++) level_size[t->height[v]]++;
     for (hga_id l = 0, start = 0; l < n_levels; l++) next[l] = start, start += level_size[l];
-    for (hga_id i = 0; i < t->n; i++) t->place[t->climb[i]] = next[t->height[t->climb[i]]]++;
+    for (hga_id i = 0; i < t->n; i++) t->index[t->climb[i]] = next[t->height[t->climb[i]]]++;
 }
 
 /* the forest's arrays, by graph id: families in the order of their parents, roots behind them */
 static void write_forest(family_tree *t, forest *f, hga_id *order)
 {
     hga_id *old = t->scratch, position = 0;
-    for (hga_id v = 0; v < t->n; v++) old[t->place[v]] = v;
+    for (hga_id v = 0; v < t->n; v++) old[t->index[v]] = v;
     for (hga_id g = 0; g < t->n; g++) {
         hga_id v = old[g];
         f->first[g] = t->first[v], f->size[g] = t->size[v], f->family_ptr[g] = position;
-        for (hga_id c = t->child_ptr[v]; c < t->child_ptr[v + 1]; c++) order[position++] = t->place[t->child[c]];
+        for (hga_id c = t->child_ptr[v]; c < t->child_ptr[v + 1]; c++) order[position++] = t->index[t->child[c]];
     }
     f->family_ptr[t->n] = position;
     for (hga_id g = 0; g < t->n; g++)
@@ -271,7 +271,7 @@ static hga_status plant_parents(const hga_hsa *p, forest *f)
     if (p->leaves == HGA_LEAVES_BY_ID) place_leaves_by_id(&t);
     write_forest(&t, f, f->order);
     drop_identity(f);
-    for (hga_id v = 0; p->node_of && v < t.n; v++) p->node_of[v] = t.place[v];
+    for (hga_id v = 0; p->node_of && v < t.n; v++) p->node_of[v] = t.index[v];
 done:
     tree_clear(f->a, &t);
     return st;

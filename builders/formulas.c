@@ -295,13 +295,13 @@ static int64_t chosen_besides(const hga_routed *p, const query_rows *q, int64_t 
     int64_t all = p->causal ? q->own : n_blocks - (q->last_own - q->own + 1);
     int64_t after = q->last_own + 1 < p->sinks && !p->causal ? least(p->sinks, n_blocks) - (q->last_own + 1) : 0;
     int64_t forced = least(q->own, (int64_t)p->sinks + p->local) + after;
-    int64_t wanted = p->k - (q->last_own - q->own + 1);
-    if (p->coarse && wanted < all && wanted > forced) {
+    int64_t requested = p->k - (q->last_own - q->own + 1);
+    if (p->coarse && requested < all && requested > forced) {
         int64_t each = p->coarse / p->block, before = q->own / each;
         int64_t open = q->own % each + least(before, p->coarse_k) * each;
-        if (before > p->coarse_k && wanted > open) return -1;
+        if (before > p->coarse_k && requested > open) return -1;
     }
-    return wanted > all ? all : wanted > forced ? wanted : forced;
+    return requested > all ? all : requested > forced ? requested : forced;
 }
 
 /* Not causal, chosen blocks are whole ones: fewer edges where the last is shorter and a row chose it. */

@@ -77,14 +77,14 @@ static void set_pos(float *e, hga_id y, hga_id h, hga_id x, hga_id w)
 }
 
 /* The cells below `cell` of level l, row by row, become its children; returns the next free place of level l - 1. */
-static hga_id open_cell(const pyramid *p, hga_id l, hga_id place, hga_id cell, hga_id next, hga_id *below, hga_tree *t)
+static hga_id open_cell(const pyramid *p, hga_id l, hga_id index, hga_id cell, hga_id next, hga_id *below, hga_tree *t)
 {
     const grid *g = &p->level[l], *finer = &p->level[l - 1];
     int64_t y0 = (int64_t)(cell / g->width) * g->side_y, x0 = (int64_t)(cell % g->width) * g->side_x;
     for (hga_id y = 0; y < g->side_y && y0 + y < finer->height; y++)
         for (hga_id x = 0; x < g->side_x && x0 + x < finer->width; x++) {
             hga_id node = finer->first + next;
-            t->parent[node] = g->first + place;
+            t->parent[node] = g->first + index;
             set_pos(t->pos + (int64_t)node * 4, y, g->side_y, x, g->side_x);
             below[next++] = (hga_id)((y0 + y) * finer->width + x0 + x);
         }
@@ -97,7 +97,7 @@ static void open_levels(const pyramid *p, hga_id **cells, hga_id **below, hga_tr
     (*cells)[0] = 0;
     for (hga_id l = p->n - 1; l > 0; l--) {
         hga_id n = p->level[l].height * p->level[l].width, next = 0;
-        for (hga_id place = 0; place < n; place++) next = open_cell(p, l, place, (*cells)[place], next, *below, t);
+        for (hga_id index = 0; index < n; index++) next = open_cell(p, l, index, (*cells)[index], next, *below, t);
         hga_id *swap = *cells;
         *cells = *below, *below = swap;
     }

@@ -20,7 +20,7 @@ done:
     return st;
 }
 
-hga_status keep_places(hga_builder *b, const hga_allocator *a)
+hga_status keep_positions(hga_builder *b, const hga_allocator *a)
 {
     hga_builder *none = NULL;
     hga_status st = hga_builder_create(a, &none);

@@ -15,6 +15,6 @@ hga_status draw_longer(hga_builder *b, const hga_allocator *a, hga_id n_tokens, 
                        const void *parameters);
 
 /* Rows keep their edges, and these their places in their blocks, whatever tokens are added: for graphs with orders. */
-hga_status keep_places(hga_builder *b, const hga_allocator *a);
+hga_status keep_positions(hga_builder *b, const hga_allocator *a);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct token_axis {
     hga_id n, kernel, dilation, stride; /* stride: tokens from one position to the next */
     int causal;
     hga_block *part;
-    int64_t n_parts, room;
+    int64_t n_parts, capacity;
 } token_axis;
 
 typedef struct token_grid {
@@ -30,7 +30,7 @@ typedef struct token_grid {
 
 static hga_status add_part(const token_grid *g, token_axis *x, hga_block part)
 {
-    hga_status st = hga_grow(g->allocator, &x->part, &x->room, x->n_parts, x->n_parts + 1, sizeof *x->part);
+    hga_status st = hga_grow(g->allocator, &x->part, &x->capacity, x->n_parts, x->n_parts + 1, sizeof *x->part);
     if (!st) x->part[x->n_parts++] = part;
     return st;
 }
@@ -266,13 +266,13 @@ hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hg
         HGA_TRY(find_parts(&x, &x.axis[i], i == x.n_axes - 1));
     }
     HGA_TRY(hga_builder_set_claims(x.builder, HGA_CLAIM_SINGLE | causal));
-    if (causal) HGA_TRY(keep_places(x.builder, p->allocator));
+    if (causal) HGA_TRY(keep_positions(x.builder, p->allocator));
     HGA_TRY(add_products(&x, 0, part));
     HGA_TRY(hga_program_attention(program, x.near));
     HGA_TRY(hga_builder_finish(x.builder, g));
 done:
     for (hga_id i = 0; i < MAX_AXES; i++)
-        hga_delete(p->allocator, x.axis[i].part, x.axis[i].room, sizeof *x.axis[i].part);
+        hga_delete(p->allocator, x.axis[i].part, x.axis[i].capacity, sizeof *x.axis[i].part);
     hga_builder_destroy(x.builder);
     return st;
 }

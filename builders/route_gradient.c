@@ -69,7 +69,7 @@ static void decision_adjoint(const hga_router *r, hga_id n, const double *share,
 /* ---- a row ---- */
 
 /* A row's way through one head's tree. */
-typedef struct way_down {
+typedef struct descent {
     const hga_router *r;
     const hga_route_grad *g;
     levels t;
@@ -78,11 +78,11 @@ typedef struct way_down {
     float *d_x;
     double *d_weights, *d_bias; /* [n_rows][dim], [n_rows]: of the head */
     double *f, *share, *d, *df; /* [most branches] */
-    double *reach, *asked;      /* dense: [n_nodes] */
-} way_down;
+    double *reach, *adjoint;    /* dense: [n_nodes] */
+} descent;
 
 /* The values of the hyperplanes from `row` on. */
-static void evaluate(const way_down *w, int64_t row, hga_id n)
+static void evaluate(const descent *w, int64_t row, hga_id n)
 {
     for (hga_id c = 0; c < n; c++) {
         const float *weights = w->r->weights + (w->head * w->t.n_rows + row + c) * w->r->dim;
@@ -93,7 +93,7 @@ static void evaluate(const way_down *w, int64_t row, hga_id n)
 }
 
 /* The hyperplanes' values have gradients df. */
-static void spread(const way_down *w, int64_t row, hga_id n)
+static void spread(const descent *w, int64_t row, hga_id n)
 {
     for (hga_id c = 0; c < n; c++) {
         const float *weights = w->r->weights + (w->head * w->t.n_rows + row + c) * w->r->dim;
@@ -106,7 +106,7 @@ static void spread(const way_down *w, int64_t row, hga_id n)
 
 /* The path that was taken: `d` has the gradients of the log-probabilities of its first l decisions, l = 0 .. height, or
    of all of them alone. */
-static void walk_path(const way_down *w, const float *d, int by_level, int64_t leaf)
+static void walk_path(const descent *w, const float *d, int by_level, int64_t leaf)
 {
     const levels *t = &w->t;
     double below = by_level ? 0 : (double)*d;
@@ -123,7 +123,7 @@ static void walk_path(const way_down *w, const float *d, int by_level, int64_t l
 
 /* Every node: `d` has the gradients of the probabilities that the row comes to them. First how probable each is, then
    back up: a node is asked for itself and, by their shares, for its children. */
-static void walk_all(const way_down *w, const float *d)
+static void walk_all(const descent *w, const float *d)
 {
     const levels *t = &w->t;
     int64_t first[64] = {0}, nodes = 1, row = 0;
@@ -137,15 +137,15 @@ static void walk_all(const way_down *w, const float *d)
         }
         row += nodes * n, nodes *= b;
     }
-    for (int64_t j = 0; j < t->n_nodes; j++) w->asked[j] = (double)d[j];
+    for (int64_t j = 0; j < t->n_nodes; j++) w->adjoint[j] = (double)d[j];
     for (hga_id l = t->height; l-- > 0;) {
         hga_id b = children_at(t, l), n = planes(t, l);
         nodes /= b, row -= nodes * n;
         for (int64_t j = 0; j < nodes; j++) {
-            const double *children = w->asked + first[l + 1] + j * b;
+            const double *children = w->adjoint + first[l + 1] + j * b;
             evaluate(w, row + j * n, n);
             for (hga_id c = 0; c < b; c++) {
-                w->asked[first[l] + j] += w->share[c] * children[c];
+                w->adjoint[first[l] + j] += w->share[c] * children[c];
                 w->d[c] = w->reach[first[l] + j] * children[c];
             }
             decision_adjoint(w->r, b, w->share, w->d, w->df);
@@ -174,7 +174,7 @@ static hga_status check_route_grad(const hga_router *r, const hga_route_grad *g)
     return HGA_OK;
 }
 
-static hga_status check_given_leaves(const hga_router *r, const hga_route_grad *g)
+static hga_status check_input_leaves(const hga_router *r, const hga_route_grad *g)
 {
     int64_t leaves = 1;
     for (hga_id l = 0; l < r->height; l++) leaves *= r->branching ? r->branching[l] : 2;
@@ -198,7 +198,7 @@ static void clear_gradients(const hga_router *r, const hga_route_grad *g)
 }
 
 /* Every row's way through one head's tree, with each kind of gradient that is given. */
-static void walk_head(way_down *w)
+static void walk_head(descent *w)
 {
     const hga_route_grad *g = w->g;
     for (hga_id i = 0; i < g->n; i++) {
@@ -212,7 +212,7 @@ static void walk_head(way_down *w)
     }
 }
 
-static void add_sums(const way_down *w, const double *sums)
+static void add_sums(const descent *w, const double *sums)
 {
     int64_t rows = w->t.n_rows, dim = w->r->dim, at = w->head * rows;
     for (int64_t i = 0; w->d_weights && i < rows * dim; i++) w->g->d_weights[at * dim + i] += (float)sums[i];
@@ -223,18 +223,18 @@ hga_status hga_route_gradient(const hga_router *r, const hga_route_grad *g)
 {
     hga_status st = check_route_grad(r, g);
 
-    way_down w = {.r = r, .g = g};
+    descent w = {.r = r, .g = g};
     double *memory = NULL;
     int64_t n = 0, sums = 0, most = 2;
     if (st) return st;
     HGA_TRY(levels_of(r->height, r->branching, &w.t));
-    HGA_TRY(check_given_leaves(r, g));
+    HGA_TRY(check_input_leaves(r, g));
     for (hga_id l = 0; l < r->height; l++) most = children_at(&w.t, l) > most ? children_at(&w.t, l) : most;
     sums = w.t.n_rows * (r->dim + 1);
     n = sums + 4 * most + 2 * w.t.n_nodes;
     HGA_TRY(hga_new(g->allocator, n, sizeof *memory, &memory));
     w.f = memory + sums, w.share = w.f + most, w.d = w.share + most, w.df = w.d + most;
-    w.reach = w.df + most, w.asked = w.reach + w.t.n_nodes;
+    w.reach = w.df + most, w.adjoint = w.reach + w.t.n_nodes;
     w.d_weights = g->d_weights ? memory : NULL, w.d_bias = g->d_bias ? memory + w.t.n_rows * r->dim : NULL;
     clear_gradients(r, g);
     for (w.head = 0; w.head < r->n_heads; w.head++) {

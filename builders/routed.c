@@ -126,10 +126,10 @@ static hga_status add_choice(routed_telling *x)
     hga_status st = HGA_OK;
     const hga_routed *p = x->p;
     const hga_id share = p->n_key_heads ? p->n_choosers / p->n_key_heads : 1;
-    const int64_t lists = blocks_of(p->n_tokens, p->query_block), room = p->choice_first ? 0 : lists * p->slots;
+    const int64_t lists = blocks_of(p->n_tokens, p->query_block), capacity = p->choice_first ? 0 : lists * p->slots;
     int64_t at = 0;
     HGA_TRY(hga_new(p->allocator, lists + 1, sizeof *x->first, &x->first));
-    HGA_TRY(hga_new(p->allocator, room, sizeof *x->chosen, &x->chosen));
+    HGA_TRY(hga_new(p->allocator, capacity, sizeof *x->chosen, &x->chosen));
     for (hga_id h = 0; h < p->n_choosers; h++)
         for (hga_id i = 0; i < samples_of(p); i++) {
             hga_id first, n = sample_tokens(p, i, &first);
@@ -140,7 +140,7 @@ static hga_status add_choice(routed_telling *x)
         }
 done:
     hga_delete(p->allocator, x->first, lists + 1, sizeof *x->first);
-    hga_delete(p->allocator, x->chosen, room, sizeof *x->chosen);
+    hga_delete(p->allocator, x->chosen, capacity, sizeof *x->chosen);
     return st;
 }
 

@@ -117,7 +117,7 @@ hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, p->n_keys));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
-    if (p->causal) HGA_TRY(keep_places(b, p->allocator));
+    if (p->causal) HGA_TRY(keep_positions(b, p->allocator));
     HGA_TRY(hga_builder_add_relation(b, "near", &near));
     HGA_TRY(set_orders(b, near, &query, &key));
     HGA_TRY(add_segments(b, near, &query, &key, key_first, p->causal ? HGA_LOWER : HGA_ALL));

@@ -23,7 +23,7 @@ void hga_tree_clear(hga_tree *tree)
     hga_delete(&a, tree->leaf_end, tree->n_leaves, sizeof *tree->leaf_end);
     hga_delete(&a, tree->kind, tree->n, sizeof *tree->kind);
     hga_delete(&a, tree->name_at, tree->n, sizeof *tree->name_at);
-    hga_delete(&a, tree->name_text, tree->name_room, 1);
+    hga_delete(&a, tree->name_text, tree->name_capacity, 1);
     memset(tree, 0, sizeof *tree);
 }
 

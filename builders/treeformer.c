@@ -236,7 +236,7 @@ static hga_status build_fine(layout *t, hga_builder *b)
     HGA_TRY(hga_sides_add_tokens(b, t->n_queries, is_cross(t->p) ? t->n_keys : 0));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (t->p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(b, "leaf", &relation));
-    if (t->p->causal && are_same(t)) HGA_TRY(keep_places(b, t->p->allocator));
+    if (t->p->causal && are_same(t)) HGA_TRY(keep_positions(b, t->p->allocator));
     shift_keys(t);
     HGA_TRY(hga_builder_set_order(b, relation, t->query.order, t->query.ptr[t->n_buckets], t->key.order,
                                   t->key.ptr[t->n_buckets]));

@@ -145,7 +145,7 @@ hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *pro
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(draw_window(b, p, &near));
     if (p->causal && !p->n_keys)
-        HGA_TRY(p->stride > 1 ? keep_places(b, p->allocator)
+        HGA_TRY(p->stride > 1 ? keep_positions(b, p->allocator)
                               : draw_longer(b, p->allocator, p->n_tokens, 1, draw_more_window, p));
     HGA_TRY(hga_program_attention(program, near));
     HGA_TRY(hga_builder_finish(b, g));

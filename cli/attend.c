@@ -23,7 +23,7 @@ static int check_arguments(void *input)
             complain(CLI_USAGE, "--edge-%s FILE needs --edge-%s FILE", sums ? "out" : "value", sums ? "value" : "out"));
     MUST(gradients_check(&a->gradients, &a->tensors.paths, &a->call));
     attend_targets(a, wish);
-    return outfiles_apart(wish, N_TARGETS);
+    return outfiles_distinct(wish, N_TARGETS);
 }
 
 static const option_row options[] = {
@@ -141,8 +141,8 @@ static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample
     if (first && !a->tensors.quiet) TRY(ordered_say(m));
     TRY(gradients_bind_dropout(&a->gradients, m, &one));
     one.io.first_head = p.first;
-    TRY(gradients_wanted(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
-                                        : execute(m, &a->options, &one));
+    TRY(gradients_requested(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
+                                           : execute(m, &a->options, &one));
     if (first && a->node_map)
         TRY(node_ids_put(&m->map, m->graph, &t->file[TO_NODE_MAP])); /* all samples have one graph */
     TRY(put_results(all, sample, &one, r));

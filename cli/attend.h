@@ -16,7 +16,7 @@ typedef enum gradient_of {
 
 /* As typed, NULL where an option was not; and dropout, which forward and backward share. */
 typedef struct gradient_arguments {
-    const char *out, *lse, *edge_out, *wanted[N_GRADIENTS];
+    const char *out, *lse, *edge_out, *requested[N_GRADIENTS];
     double dropout;
     int64_t seed;
     hga_id layer;
@@ -31,7 +31,7 @@ const char *gradient_option(gradient_of of);
 const hga_call_row *gradient_row(gradient_of of);
 
 /* Are any wanted? */
-int gradients_wanted(const gradient_arguments *typed);
+int gradients_requested(const gradient_arguments *typed);
 /* Weights are dropped where there are any. */
 int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one);
 /* What was typed fits together and with what attend reads and writes. */
@@ -48,7 +48,7 @@ typedef struct attend_gradients {
 /* Read what is given, --grad-out, or its sizes alone, by `read`. */
 int gradients_open(const gradient_arguments *typed, const attend_io *all, tensor_reader read, attend_gradients *g);
 /* What is given fits a bound sample. */
-int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one);
+int gradients_check_inputs(const attend_gradients *g, const model *m, const attend_io *one);
 
 /* The engine's arrays of a sample, [n]. */
 typedef struct sample_gradients {

@@ -56,11 +56,11 @@ static const option_row first_options[] = {
 enum { N_FIRST = sizeof first_options / sizeof *first_options };
 
 /* "write the gradient of --rel-key, [types][dim], summed over a batch" */
-static void describe(const hga_call_row *row, size_t room, char *text)
+static void describe(const hga_call_row *row, size_t capacity, char *text)
 {
-    char shape[CALL_SHAPE_ROOM];
+    char shape[CALL_SHAPE_CAPACITY];
     int graph = row->is & HGA_CALL_OF_GRAPH, variant = row->is & HGA_CALL_BY_VARIANT;
-    snprintf(text, room, "write the gradient of %s%s, %s%s, summed over a batch",
+    snprintf(text, capacity, "write the gradient of %s%s, %s%s, summed over a batch",
              graph     ? ""
              : variant ? "-p "
                        : "--",
@@ -78,7 +78,7 @@ const option_list *gradient_list(void)
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         const hga_call_row *row = gradient_row(i);
         const option_value value = {.kind = OPTION_TEXT,
-                                    .at = offsetof(gradient_arguments, wanted) + i * sizeof(char *)};
+                                    .at = offsetof(gradient_arguments, requested) + i * sizeof(char *)};
         if (row && !(row->is & HGA_CALL_GRADIENT)) continue;
         if (row) describe(row, sizeof says[i], says[i]);
         *out++ = (option_row){gradient_option(i) + strlen("--"), value, "FILE", ARGUMENTS_MORE,
@@ -87,11 +87,11 @@ const option_list *gradient_list(void)
     return &list;
 }
 
-int gradients_wanted(const gradient_arguments *typed)
+int gradients_requested(const gradient_arguments *typed)
 {
-    int wanted = 0;
-    for (int i = 0; i < N_GRADIENTS; i++) wanted |= typed->wanted[i] != NULL;
-    return wanted;
+    int requested = 0;
+    for (int i = 0; i < N_GRADIENTS; i++) requested |= typed->requested[i] != NULL;
+    return requested;
 }
 
 /* Weights are dropped where there are any. */
@@ -116,15 +116,16 @@ static int check_needs(gradient_of of, const typed_call *call)
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call)
 {
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
-        if (typed->wanted[i] && !typed->out) return complain(CLI_USAGE, "%s needs --grad-out FILE", gradient_option(i));
+        if (typed->requested[i] && !typed->out)
+            return complain(CLI_USAGE, "%s needs --grad-out FILE", gradient_option(i));
     if (typed->lse && !typed->out) return complain(CLI_USAGE, "--grad-lse needs --grad-out FILE");
     if (typed->edge_out && !typed->out) return complain(CLI_USAGE, "--grad-edge-out needs --grad-out FILE");
     if (typed->edge_out && !paths->edge_out) return complain(CLI_USAGE, "--grad-edge-out needs --edge-out FILE");
-    if (typed->out && !gradients_wanted(typed))
+    if (typed->out && !gradients_requested(typed))
         return complain(CLI_USAGE, "--grad-out: no gradient is to be written; --grad-query FILE writes one");
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
-        if (typed->wanted[i]) MUST(check_needs(i, call));
-    if (typed->dropout == 0 && typed->layer != 0 && !arguments_given("seed"))
+        if (typed->requested[i]) MUST(check_needs(i, call));
+    if (typed->dropout == 0 && typed->layer != 0 && !arguments_present("seed"))
         return complain(CLI_USAGE, "--layer needs --dropout P and --seed N");
     return CLI_GOOD;
 }
@@ -194,7 +195,7 @@ static int check_edge_out(const attend_gradients *g, const attend_io *one)
 }
 
 /* Compares what is given with the model's output, whose rows are known only now. */
-int gradients_check_given(const attend_gradients *g, const model *m, const attend_io *one)
+int gradients_check_inputs(const attend_gradients *g, const model *m, const attend_io *one)
 {
     if (g->out.rows != one->out_rows)
         return complain(CLI_DATA, "%s: has %d rows, the output has %d", g->typed->out, g->out.rows, one->out_rows);
@@ -202,7 +203,7 @@ int gradients_check_given(const attend_gradients *g, const model *m, const atten
         return complain(CLI_USAGE, "--grad-lse: %s has no softmax denominator", m->title);
     if (g->typed->edge_out) MUST(check_edge_out(g, one));
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
-        if (g->typed->wanted[i]) MUST(check_there(i, m, one));
+        if (g->typed->requested[i]) MUST(check_there(i, m, one));
     return CLI_GOOD;
 }
 
@@ -297,7 +298,7 @@ hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *
 }
 
 /* Of what is given, [samples][rows][heads][columns], the part's heads of a sample. */
-static hga_tensor given(float *x, const attend_gradients *g, const attend_io *one, hga_id sample, int64_t columns)
+static hga_tensor input(float *x, const attend_gradients *g, const attend_io *one, hga_id sample, int64_t columns)
 {
     const head_part *p = &one->part;
     hga_tensor of = {.rows = one->io.out.rows};
@@ -310,9 +311,9 @@ static hga_grad_io bind_sample(const attend_io *one, hga_id sample, const attend
                                const sample_gradients *s)
 {
     hga_grad_io grad = gradients_bind(&one->io, NULL, NULL, s->of);
-    grad.d_out = given(g->out.array.real, g, one, sample, g->out.columns);
-    grad.d_lse = given(g->lse.real, g, one, sample, 1);
-    grad.d_edge_out = given(g->edge_out.array.real, g, one, sample, g->edge_out.columns);
+    grad.d_out = input(g->out.array.real, g, one, sample, g->out.columns);
+    grad.d_lse = input(g->lse.real, g, one, sample, 1);
+    grad.d_edge_out = input(g->edge_out.array.real, g, one, sample, g->edge_out.columns);
     return grad;
 }
 
@@ -345,7 +346,7 @@ int gradients_open_sample(const model *m, const attend_io *all, const attend_io 
                           attend_gradients *g, sample_gradients *s, hga_grad_io *grad)
 {
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
-        if (!g->typed->wanted[i]) continue;
+        if (!g->typed->requested[i]) continue;
         MUST(open_sum(m, all, one, i, g));
         s->n[i] = engine_count(m, one, i);
         MUST(take(s->n[i], sizeof(float), &s->of[i]));
@@ -367,7 +368,7 @@ int gradients_run(const model *m, const hga_options *options, const attend_io *a
     hga_grad_io grad;
     hga_plan *plan = NULL;
     int status = CLI_GOOD;
-    TRY(gradients_check_given(g, m, one));
+    TRY(gradients_check_inputs(g, m, one));
     TRY(gradients_open_sample(m, all, one, sample, g, &s, &grad));
     TRY(gradients_execute(m, *options, &one->shape, &one->io, &grad, &plan));
     gradients_add_sample(m, all, one, sample, &s, g);
@@ -383,7 +384,7 @@ int gradients_write(const attend_io *all, element type, const attend_gradients *
 {
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         const tensor_file *t = gradient_tensor(all, i);
-        if (!g->typed->wanted[i]) continue;
+        if (!g->typed->requested[i]) continue;
         MUST(t ? tensor_file_write(&file[i], t, t->rows, t->columns, type, g->sum[i].real)
                : npy_write_as(&file[i], type, g->sum[i].real, g->sum[i].n_dims, g->sum[i].dim));
     }
@@ -412,5 +413,5 @@ void attend_targets(const typed_attend *a, outfile_wish wish[static N_TARGETS])
                                               {"--block-weights", a->chosen.weights}};
     memcpy(wish, first, sizeof first);
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
-        wish[TO_GRADIENTS + i] = (outfile_wish){gradient_option(i), a->gradients.wanted[i]};
+        wish[TO_GRADIENTS + i] = (outfile_wish){gradient_option(i), a->gradients.requested[i]};
 }

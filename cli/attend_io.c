@@ -102,7 +102,7 @@ attend_io attend_io_sample(const attend_io *all, hga_id sample)
     return (attend_io){.query = sample_of(&all->query, sample),
                        .key = sample_of(&all->key, sample),
                        .value = sample_of(&all->value, sample),
-                       .tables = call_files_lend(&all->tables),
+                       .tables = call_files_attach(&all->tables),
                        .part = all->part};
 }
 
@@ -256,12 +256,12 @@ int64_t attend_io_columns(const attend_io *a, int made)
 /* Room for the output, and for the log-sum-exp and the edges' sums where these are asked for. */
 static int bind_outputs(const attend_paths *paths, attend_io *a)
 {
-    const int wanted[N_MADE] = {1, paths->lse != NULL, paths->edge_out != NULL};
+    const int requested[N_MADE] = {1, paths->lse != NULL, paths->edge_out != NULL};
     hga_tensor *const to[N_MADE] = {&a->io.out, &a->io.lse, &a->io.edge_out};
     const int64_t rows = (int64_t)a->out_rows * a->part.n;
     for (int i = 0; i < N_MADE; i++) {
         const int64_t columns = attend_io_columns(a, i);
-        if (wanted[i]) MUST(take(rows * (columns ? columns : 1), sizeof *a->made[i], &a->made[i]));
+        if (requested[i]) MUST(take(rows * (columns ? columns : 1), sizeof *a->made[i], &a->made[i]));
         *to[i] = (hga_tensor){.data = a->made[i], .rows = rows / a->shape.n_heads};
     }
     return CLI_GOOD;

@@ -176,11 +176,11 @@ static hga_binding binding_of(gradient_of of)
 
 static int check_gradients(const shared_call *c)
 {
-    MUST(gradients_check_given(&c->gradients, &c->model, &c->io));
+    MUST(gradients_check_inputs(&c->gradients, &c->model, &c->io));
     for (gradient_of i = GRADIENT_QUERY; i <= GRADIENT_VALUE; i++)
-        if (c->typed->gradients.wanted[i] && !hga_program_field(&c->model.program, binding_of(i)))
+        if (c->typed->gradients.requested[i] && !hga_program_field(&c->model.program, binding_of(i)))
             return complain(CLI_USAGE, "%s: has no such tensor, of which ranks would have rows: '%s'", c->model.title,
-                            c->typed->gradients.wanted[i]);
+                            c->typed->gradients.requested[i]);
     return CLI_GOOD;
 }
 
@@ -380,7 +380,7 @@ static int write_files(shared_call *c)
             MUST(world_agree(write_rows(c, &c->io.query, c->io.out_rows, attend_io_columns(&c->io, i),
                                         &c->mine.of[RANK_OUT], c->made[i], &c->file[TO_MADE + i])));
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
-        if (c->typed->gradients.wanted[i]) MUST(world_agree(write_gradient(c, i)));
+        if (c->typed->gradients.requested[i]) MUST(world_agree(write_gradient(c, i)));
     MUST(each_file(c, flush_shared));
     MUST(keep_shared(NULL, &c->file[TO_NODE_MAP]));
     return each_file(c, keep_shared);

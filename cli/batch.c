@@ -64,7 +64,7 @@ static int match_array(const npy *a, const npy *tensor)
 static int length_of_array(const variant_job *job, const npy *a, hga_id *tokens)
 {
     *tokens = (hga_id)a->dim[0];
-    if (setting_given(job->settings, "tokens") && setting_id(job->settings, "tokens") != *tokens)
+    if (setting_is_set(job->settings, "tokens") && setting_id(job->settings, "tokens") != *tokens)
         return complain(CLI_USAGE, "tokens: %d, but %s has %d numbers", setting_id(job->settings, "tokens"), a->path,
                         *tokens);
     return match_array(a, job->tensors ? job->tensors->query : NULL);
@@ -75,11 +75,11 @@ static int single_length(const variant_job *job, hga_id *tokens)
 {
     const npy *array = array_of_side(job, job->variant->tokens);
     if (array) return length_of_array(job, array, tokens);
-    if (setting_given(job->settings, "tokens")) {
+    if (setting_is_set(job->settings, "tokens")) {
         *tokens = setting_id(job->settings, "tokens");
         return *tokens >= 1 ? CLI_GOOD : complain(CLI_USAGE, "tokens: %d is not 1 or more", *tokens);
     }
-    int shaped = job->variant->can & HGA_TAKES_SHAPE && setting_given(job->settings, "shape");
+    int shaped = job->variant->can & HGA_TAKES_SHAPE && setting_is_set(job->settings, "shape");
     if (!job->tensors && shaped) return CLI_GOOD; /* 0: the shape says it */
     if (!job->tensors)
         return complain(CLI_USAGE, "%s needs --tokens N%s", job->name,

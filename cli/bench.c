@@ -21,7 +21,7 @@
 typedef struct arguments {
     const char *variants, *graph, *tokens, *threads, *isa, *precision, *from;
     bench_output out;
-    bench_place all; /* what every case has */
+    bench_setup all; /* what every case has */
     int decode, ranks;
     bench_link link; /* as typed, then as measured */
     typed_call call;
@@ -44,14 +44,14 @@ typedef struct lists {
 static int check_arguments(void *input)
 {
     const arguments *a = input;
-    const char *besides = a->from ? arguments_given_besides("from", &bench_output_list) : NULL;
+    const char *besides = a->from ? arguments_present_besides("from", &bench_output_list) : NULL;
     if (besides) return complain(CLI_USAGE, "--from: shows a run again and measures nothing, without --%s", besides);
     const char *with =
-        arguments_given(a->ranks ? "graph peers rel-key gradient decode dry-run" : "graph peers rel-key gradient");
+        arguments_present(a->ranks ? "graph peers rel-key gradient decode dry-run" : "graph peers rel-key gradient");
     if (!a->ranks && world_ranks() > 1)
         return complain(CLI_USAGE, "bench: without --ranks it works in one process, and mpirun has started %d",
                         world_ranks());
-    if (!a->ranks && arguments_given("latency gbits")) return complain(CLI_USAGE, "--latency, --gbits: need --ranks");
+    if (!a->ranks && arguments_present("latency gbits")) return complain(CLI_USAGE, "--latency, --gbits: need --ranks");
     if (a->ranks && with) return complain(CLI_USAGE, "--ranks: measures forward passes, without --%s", with);
     if (a->ranks && world_ranks() == 1)
         return complain(CLI_USAGE, "--ranks: measures the processes that mpirun starts, and this is one; `hga explain "
@@ -178,9 +178,9 @@ static int read_lists(const arguments *a, lists *l)
 /* ---- all cases ---- */
 
 /* case i of the product of all lists; variants change fastest */
-static bench_place place_of(const lists *l, const arguments *a, int i)
+static bench_setup place_of(const lists *l, const arguments *a, int i)
 {
-    bench_place p = a->all;
+    bench_setup p = a->all;
     p.call = &a->call, p.files = &a->files;
     p.variant = &l->variant[i % l->n_variants];
     i /= l->n_variants;
@@ -196,7 +196,7 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
 }
 
 /* Decoding has a flat cache before the variants of a setting, and one thread where nothing is said. */
-static int run_place(const arguments *a, bench_place *p, int is_first, double *flat, json_t *rows, int *failed)
+static int run_place(const arguments *a, bench_setup *p, int is_first, double *flat, json_t *rows, int *failed)
 {
     if (a->ranks) return bench_ranks_run(p, &a->link, rows);
     if (!a->decode) return bench_run(p, rows, failed);
@@ -220,7 +220,7 @@ static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed
     double flat = 0;
     progress bar = progress_start("benchmarks");
     for (int i = 0; i < all && status == CLI_GOOD; i++) {
-        bench_place p = place_of(l, a, i);
+        bench_setup p = place_of(l, a, i);
         if (!a->decode && was_run(l, i)) continue;
         progress_show((double)i / all, &bar);
         status = run_place(a, &p, i % l->n_variants == 0, &flat, rows, failed);

@@ -17,14 +17,14 @@ typedef struct decode_row {
     bench_tokens times;
 } decode_row;
 
-static json_t *name_of(const bench_place *p, const decode_row *r)
+static json_t *name_of(const bench_setup *p, const decode_row *r)
 {
     return json_sprintf("decode:%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s", r->variant,
                         *r->parameters ? ":" : "", r->parameters, p->tokens, p->shape.n_heads, p->shape.dim,
                         r->times.threads, p->options.isa, p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32");
 }
 
-static json_t *case_json(const bench_place *p, const decode_row *r)
+static json_t *case_json(const bench_setup *p, const decode_row *r)
 {
     return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I}", "variant", r->variant, "parameters",
                      r->parameters, "tokens", p->tokens, "heads", p->shape.n_heads, "dim", p->shape.dim, "isa",
@@ -47,7 +47,7 @@ static json_t *times_json(const decode_row *r, double median, double mean)
 }
 
 /* The median, mean and worst time of a token; the row of the flat cache itself is what others are compared with. */
-static int append_row(const bench_place *p, decode_row *r, json_t *rows)
+static int append_row(const bench_setup *p, decode_row *r, json_t *rows)
 {
     const bench_tokens *t = &r->times;
     double all = 0, median = 0, mean = 0;
@@ -70,7 +70,7 @@ static hga_status execute(void *context)
 }
 
 /* Dense attention of one query, which reads all keys and values from contiguous memory. */
-int bench_decode_flat(const bench_place *p, json_t *rows, double *seconds)
+int bench_decode_flat(const bench_setup *p, json_t *rows, double *seconds)
 {
     hga_dense dense = {.n_tokens = 1, .n_keys = p->tokens};
     hga_id kv = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
@@ -99,7 +99,7 @@ done:
 /* ---- a variant ---- */
 
 /* The decoder, and how much a cache holds right before the context's last token. */
-static int open_feeding(const bench_place *p, const bench_case *c, const model *chosen, bench_feeding *f, decode_row *r)
+static int open_feeding(const bench_setup *p, const bench_case *c, const model *chosen, bench_feeding *f, decode_row *r)
 {
     hga_decode_options o = {.plan = p->options, .prefill = chosen->prefill};
     f->chooses = chosen->how.block > 0, f->shape = p->shape;
@@ -115,7 +115,7 @@ static int open_feeding(const bench_place *p, const bench_case *c, const model *
 }
 
 /* The graph of tokens that choose as they come. */
-static int build_choosing(const bench_place *p, hga_id tokens, bench_case *c, model *chosen)
+static int build_choosing(const bench_setup *p, hga_id tokens, bench_case *c, model *chosen)
 {
     char text[16];
     typed_variant typed = p->variant->typed;
@@ -127,7 +127,7 @@ static int build_choosing(const bench_place *p, hga_id tokens, bench_case *c, mo
 }
 
 /* The graph has room for the context, the warm-up and the tokens that are timed. */
-static int build(const bench_place *p, const bench_tokens *t, bench_case *c, model *chosen)
+static int build(const bench_setup *p, const bench_tokens *t, bench_case *c, model *chosen)
 {
     const hga_variant *v = hga_variant_named(p->variant->typed.name);
     if (p->tokens > INT32_MAX - t->most - 1)
@@ -137,7 +137,7 @@ static int build(const bench_place *p, const bench_tokens *t, bench_case *c, mod
 }
 
 /* Builds, measures the context and its tokens, and appends one row; a dry run has no times. */
-int bench_decode_run(const bench_place *p, double flat, json_t *rows)
+int bench_decode_run(const bench_setup *p, double flat, json_t *rows)
 {
     decode_row r = {.variant = p->variant->typed.name, .parameters = p->variant->parameters, .flat = flat};
     bench_case c = {0};

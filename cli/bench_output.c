@@ -168,7 +168,7 @@ static int put_page(FILE *file, const void *document)
 static int check_output(void *input)
 {
     const bench_output *o = input;
-    MUST(outfiles_apart((outfile_wish[]){{"--json", o->json}, {"--report", o->report}}, 2));
+    MUST(outfiles_distinct((outfile_wish[]){{"--json", o->json}, {"--report", o->report}}, 2));
     if (o->json) MUST(outfile_check(o->json));
     return o->report ? outfile_check(o->report) : CLI_GOOD;
 }

@@ -40,7 +40,7 @@ typedef struct rank_times {
 } rank_times;
 
 typedef struct rank_case {
-    const bench_place *place;
+    const bench_setup *index;
     bench_case made; /* graph, program, plan, workspace, tensors of the rank's rows */
     hga_id *cuts;
     counted_wire exchange;
@@ -53,7 +53,7 @@ typedef struct rank_case {
 /* This rank's plan and workspace; all ranks agree on whether they could be made. */
 static int open_plan(rank_case *c)
 {
-    const bench_place *p = c->place;
+    const bench_setup *p = c->index;
     hga_options options = p->options;
     hga_ranks ranks = {.exchange = &c->exchange.outer};
     MUST(world_agree(rank_cuts(c->made.graph, world_ranks(), &c->cuts)));
@@ -70,7 +70,7 @@ static int open_plan(rank_case *c)
 /* Random numbers for the rank's rows. */
 static int open_tensors(rank_case *c)
 {
-    const hga_shape *s = &c->place->shape;
+    const hga_shape *s = &c->index->shape;
     int64_t heads = s->n_heads, kv = s->n_kv_heads ? s->n_kv_heads : heads;
     int64_t width[RANK_TENSORS] = {heads * s->dim, kv * s->dim, kv * s->dim, heads * s->dim}, floats = 1, at = 0;
     hga_tensor *tensor[RANK_TENSORS] = {&c->made.io.query, &c->made.io.key, &c->made.io.value, &c->made.io.out};
@@ -82,7 +82,7 @@ static int open_tensors(rank_case *c)
     for (int i = 0; i < RANK_TENSORS; at += c->rows.of[i].rows * width[i], i++)
         if (c->rows.of[i].exists) *tensor[i] = (hga_tensor){.data = c->made.tensors + at, .rows = c->rows.of[i].rows};
     c->made.io.type_scale.data = c->made.type_scale, c->made.io.type_scale.rows = c->made.n_type_scale;
-    return bench_bind(c->place, &c->made, &c->files);
+    return bench_bind(c->index, &c->made, &c->files);
 }
 
 /* Times one call, and counts what it exchanged, of sending and receiving whichever is more. */
@@ -108,7 +108,7 @@ static int run_once(rank_case *c, rank_times *most)
     rank_times mine = {0}, *all = NULL;
     int status = CLI_GOOD;
     TRY(world_agree(take(world_ranks(), sizeof *all, &all)));
-    TRY(world_agree(complain_of(execute(c, &mine), CLI_USAGE, c->place->variant->text)));
+    TRY(world_agree(complain_of(execute(c, &mine), CLI_USAGE, c->index->variant->text)));
     TRY(world_gather(&mine, sizeof mine, all));
     *most = (rank_times){0};
     for (hga_id r = 0; r < world_ranks(); r++) {
@@ -142,7 +142,7 @@ static int measure(rank_case *c, rank_times *out)
     int status = CLI_GOOD;
     TRY(run_once(c, out)); /* warm-up */
     TRY(run_once(c, out));
-    const int n = c->repeats = repeats_of(&c->place->rules, out->wall);
+    const int n = c->repeats = repeats_of(&c->index->rules, out->wall);
     TRY(world_agree(take(3 * (int64_t)n, sizeof *times, &times)));
     for (int i = 0; i < n; i++) {
         TRY(run_once(c, out));
@@ -159,7 +159,7 @@ done:
 /* The rate of one process on so many tokens, or on fewer where that takes long. */
 static int rate_of(const rank_case *c, double *edge_seconds)
 {
-    const bench_place *p = c->place;
+    const bench_setup *p = c->index;
     bench_case few = {0};
     int status = CLI_GOOD;
     TRY(bench_build(p, p->tokens < RATE_TOKENS ? p->tokens : RATE_TOKENS, &few));
@@ -173,9 +173,9 @@ done:
 /* What the counts of hga_halo, the measured time of an edge and the link say that it takes. */
 static int predict(const rank_case *c, const bench_link *link, rank_work *work, rank_times *out)
 {
-    model m = {.graph = c->made.graph, .program = c->made.program, .title = (char *)(uintptr_t)c->place->variant->text};
+    model m = {.graph = c->made.graph, .program = c->made.program, .title = (char *)(uintptr_t)c->index->variant->text};
     double edge_seconds = 0;
-    MUST(ranks_count(&m, &c->place->shape, world_ranks(), work));
+    MUST(ranks_count(&m, &c->index->shape, world_ranks(), work));
     MUST(rate_of(c, &edge_seconds));
     out->compute = work->edges * edge_seconds / c->threads;
     out->within = 1e-6 * work->messages * link->latency_us + 8e-9 * work->bytes / link->gbits;
@@ -187,7 +187,7 @@ static int predict(const rank_case *c, const bench_link *link, rank_work *work, 
 static json_t *row_of(const rank_case *c, const bench_link *link, const rank_work *work, const rank_times *said,
                       const rank_times *is)
 {
-    const bench_place *p = c->place;
+    const bench_setup *p = c->index;
     json_t *name = json_sprintf("ranks:%s/tokens:%d/ranks:%d/heads:%d/dim:%d/threads:%d", p->variant->text, p->tokens,
                                 world_ranks(), p->shape.n_heads, p->shape.dim, c->threads);
     json_t *row = json_joined(bench_google_json(name, c->threads, c->repeats, is->wall, is->compute),
@@ -211,9 +211,9 @@ static void close_case(rank_case *c)
 }
 
 /* One case on all ranks: measured, then predicted by rank 0, which has the row. */
-int bench_ranks_run(const bench_place *p, const bench_link *link, json_t *rows)
+int bench_ranks_run(const bench_setup *p, const bench_link *link, json_t *rows)
 {
-    rank_case c = {.place = p};
+    rank_case c = {.index = p};
     rank_times said = {0}, is = {0};
     rank_work work = {0};
     int status = CLI_GOOD;

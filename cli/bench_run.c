@@ -116,7 +116,7 @@ static int build_routed(const bench_variant *v, hga_id tokens, const hga_shape *
     hga_routed p;
     int status = CLI_GOOD;
     TRY(variant_settings(&v->typed, &s, &row));
-    if (setting_given(&s, "choice")) TRY(complain(CLI_USAGE, "%s: made-up tensors make their own choice", v->text));
+    if (setting_is_set(&s, "choice")) TRY(complain(CLI_USAGE, "%s: made-up tensors make their own choice", v->text));
     TRY(settings_fill(&s, row, &p));
     p.n_tokens = tokens;
     TRY(complain_of(bench_make_routed(&p, shape, out), CLI_USAGE, v->text));
@@ -126,7 +126,7 @@ done:
 }
 
 /* A case by chance, of blocks that content chooses, or of a variant as it was typed. */
-int bench_build(const bench_place *p, hga_id tokens, bench_case *out)
+int bench_build(const bench_setup *p, hga_id tokens, bench_case *out)
 {
     const bench_variant *v = p->variant;
     char words[sizeof v->text];
@@ -140,7 +140,7 @@ int bench_build(const bench_place *p, hga_id tokens, bench_case *out)
 }
 
 /* What a row tells of the case before it is measured. */
-static void describe(const bench_place *p, const bench_case *c, bench_row *r)
+static void describe(const bench_setup *p, const bench_case *c, bench_row *r)
 {
     r->variant = p->variant->typed.name;
     r->parameters = p->variant->parameters;
@@ -153,19 +153,19 @@ static void describe(const bench_place *p, const bench_case *c, bench_row *r)
     r->peaks = p->peaks;
 }
 
-static int append(json_t *rows, const bench_place *p, const bench_row *r)
+static int append(json_t *rows, const bench_setup *p, const bench_row *r)
 {
     return row_append(rows, p->dry_run ? bench_dry_row_json(r) : bench_row_json(r));
 }
 
 /* Would moving what must move take longer than arithmetic, by the peaks of one thread? */
-static int is_limited_by_memory(const bench_place *p, const hga_cost *cost)
+static int is_limited_by_memory(const bench_setup *p, const hga_cost *cost)
 {
     return cost->bytes_min * p->peaks.fma_gflops > cost->flops * p->peaks.dram_gbytes;
 }
 
 /* What a node's keys take, in floats. */
-static hga_id key_row(const bench_place *p)
+static hga_id key_row(const bench_setup *p)
 {
     const hga_shape *s = &p->shape;
     hga_id columns = (s->n_kv_heads ? s->n_kv_heads : s->n_heads) * s->dim;
@@ -173,7 +173,7 @@ static hga_id key_row(const bench_place *p)
 }
 
 /* Limits that are asked in turns with the repeats. */
-static hga_status open_limits(bench_place *p, const hga_cost *cost, bench_asking *a)
+static hga_status open_limits(bench_setup *p, const hga_cost *cost, bench_asking *a)
 {
     *a = (bench_asking){.isa = p->options.isa,
                         .pairs = p->options.precision == HGA_PRECISION_BF16,
@@ -183,13 +183,13 @@ static hga_status open_limits(bench_place *p, const hga_cost *cost, bench_asking
 }
 
 /* As far as calls look at it. */
-static model model_of(const bench_place *p, const bench_case *c)
+static model model_of(const bench_setup *p, const bench_case *c)
 {
     return (model){
         .graph = c->graph, .program = c->program, .tree_heads = 1, .title = (char *)(uintptr_t)p->variant->text};
 }
 
-int bench_put(const bench_place *p, bench_case *c)
+int bench_put(const bench_setup *p, bench_case *c)
 {
     model m = model_of(p, c);
     MUST(call_put(p->call, &m));
@@ -197,18 +197,18 @@ int bench_put(const bench_place *p, bench_case *c)
     return CLI_GOOD;
 }
 
-int bench_bind(const bench_place *p, bench_case *c, call_files *files)
+int bench_bind(const bench_setup *p, bench_case *c, call_files *files)
 {
     model m = model_of(p, c);
     hga_shape shape = p->shape;
-    if (p->files) *files = call_files_lend(p->files);
+    if (p->files) *files = call_files_attach(p->files);
     return p->dry_run ? CLI_GOOD : call_files_bind(p->call, &m, &shape, files, &c->io);
 }
 
 /* Plans, executes and times our own attention or, where it is asked for, this and its backward pass in turns. */
-static int run_ours(const bench_place *typed, bench_case *c, bench_row *r, bench_row *back)
+static int run_ours(const bench_setup *typed, bench_case *c, bench_row *r, bench_row *back)
 {
-    bench_place mine = *typed, *p = &mine;
+    bench_setup mine = *typed, *p = &mine;
     mine.shape = bench_case_shape(c, &typed->shape);
     hga_plan *plan = NULL;
     call_files files = {0};
@@ -248,9 +248,9 @@ static double case_seconds(const bench_rules *rules, const bench_row *r)
 }
 
 /* Runs the case over at most SMALL_TOKENS tokens; time grows with the operations. Arrays of files fit one length. */
-static int estimate(const bench_place *p, bench_row *r, bench_row *back)
+static int estimate(const bench_setup *p, bench_row *r, bench_row *back)
 {
-    bench_place small = *p;
+    bench_setup small = *p;
     bench_case c = {0};
     bench_row few = {0}, few_back = {0};
     int status = CLI_GOOD;
@@ -270,7 +270,7 @@ done:
 /* ---- peers ---- */
 
 /* a peer's row is ours with its own name, work and times; *failed counts the results that are not ours */
-static int run_peer(const bench_place *p, const race *shared, const peer *other, const bench_row *ours, json_t *rows,
+static int run_peer(const bench_setup *p, const race *shared, const peer *other, const bench_row *ours, json_t *rows,
                     int *failed)
 {
     char name[64];
@@ -296,7 +296,7 @@ static int run_peer(const bench_place *p, const race *shared, const peer *other,
 }
 
 /* Times the peers that can do the case, if it is one for them: no modifiers, as many key heads as query heads. */
-static int run_peers(const bench_place *p, const bench_case *c, const bench_row *ours, json_t *rows, int *failed)
+static int run_peers(const bench_setup *p, const bench_case *c, const bench_row *ours, json_t *rows, int *failed)
 {
     race shared = {0};
     hga_options options = p->options;
@@ -315,7 +315,7 @@ done:
 }
 
 /* The row of the backward pass is ours under another name, with its time over forward's. */
-static int append_gradient(const bench_place *p, const bench_row *forward, bench_row *r, json_t *rows)
+static int append_gradient(const bench_setup *p, const bench_row *forward, bench_row *r, json_t *rows)
 {
     char name[64];
     snprintf(name, sizeof name, "gradient:%s", p->variant->typed.name);
@@ -325,7 +325,7 @@ static int append_gradient(const bench_place *p, const bench_row *forward, bench
     return append(rows, p, r);
 }
 
-int bench_run(const bench_place *p, json_t *rows, int *failed)
+int bench_run(const bench_setup *p, json_t *rows, int *failed)
 {
     bench_case c = {0};
     bench_row r = {0}, back = {0};

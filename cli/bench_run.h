@@ -24,7 +24,7 @@ int bench_variants_read(const char *list, bench_variant *out, int *n);
 int bench_variant_add(const char *item, size_t length, bench_variant *out, int *n);
 
 /* What to run, and how. */
-typedef struct bench_place {
+typedef struct bench_setup {
     const bench_variant *variant;
     hga_id tokens;
     hga_shape shape;
@@ -38,18 +38,18 @@ typedef struct bench_place {
     int gradient;            /* and a row of the backward pass */
     int dry_run;             /* measure nothing, only say what would run */
     unsigned peers;          /* to run beside it, see peers_read */
-} bench_place;
+} bench_setup;
 
 /* The graph and program of its variant on `tokens`, those of a file on its own, with what was typed for the program;
    release with bench_case_clear. */
-int bench_build(const bench_place *p, hga_id tokens, bench_case *out);
+int bench_build(const bench_setup *p, hga_id tokens, bench_case *out);
 /* The second half of it: the program gets what was typed. */
-int bench_put(const bench_place *p, bench_case *c);
+int bench_put(const bench_setup *p, bench_case *c);
 /* The call gets the rest, from arrays that `files` keeps. */
-int bench_bind(const bench_place *p, bench_case *c, call_files *files);
+int bench_bind(const bench_setup *p, bench_case *c, call_files *files);
 
 /* Measure a case and append its rows, ours first. *failed counts the peers whose results were wrong. */
-int bench_run(const bench_place *p, json_t *rows, int *failed);
+int bench_run(const bench_setup *p, json_t *rows, int *failed);
 
 /* ---- bench_decode.c: tokens one by one behind a context, beside a flat cache ---- */
 
@@ -59,9 +59,9 @@ int bench_run(const bench_place *p, json_t *rows, int *failed);
 
 /* A flat cache of p->tokens: one query against so many keys and values, by the same engine. Its row is appended, and
    *seconds has the median of a token (0 of a dry run). The place's variant is not looked at. */
-int bench_decode_flat(const bench_place *p, json_t *rows, double *seconds);
+int bench_decode_flat(const bench_setup *p, json_t *rows, double *seconds);
 /* The place's variant behind as many tokens; `flat` is what a token takes there. */
-int bench_decode_run(const bench_place *p, double flat, json_t *rows);
+int bench_decode_run(const bench_setup *p, double flat, json_t *rows);
 
 /* ---- bench_ranks.c: what the ranks of mpirun send and how long they take ---- */
 
@@ -72,6 +72,6 @@ typedef struct bench_link {
 int bench_link_measure(bench_link *link);
 
 /* All ranks call it together; rank 0 appends the row. */
-int bench_ranks_run(const bench_place *p, const bench_link *link, json_t *rows);
+int bench_ranks_run(const bench_setup *p, const bench_link *link, json_t *rows);
 
 #endif

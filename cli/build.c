@@ -48,7 +48,7 @@ static int build(const char *path, const typed_variant *typed, const settings *s
                  const chosen_source *chosen, const hga_tree *tree, model *out)
 {
     char tokens[16];
-    if (v && v->can & HGA_TAKES_TREE && !setting_given(s, "branching") && !setting_given(s, "parent"))
+    if (v && v->can & HGA_TAKES_TREE && !setting_is_set(s, "branching") && !setting_is_set(s, "parent"))
         return build_tree(path, s, v, tree, out);
     typed_variant counted = *typed;
     snprintf(tokens, sizeof tokens, "%d", tree->n_leaves);
@@ -71,7 +71,7 @@ static int text_model_build(const char *path, const typed_variant *typed, const 
     *names = (words){0};
     TRY(variant_settings(typed, &s, &v));
     if (setting_array(&s, "tokens")) TRY(complain(CLI_USAGE, "--text: one text is no batch of lengths"));
-    if (setting_given(&s, "tokens")) most = setting_id(&s, "tokens");
+    if (setting_is_set(&s, "tokens")) most = setting_id(&s, "tokens");
     TRY(whole_file_read(path, &text, &bytes));
     TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, most, &tree), CLI_DATA, path));
     TRY(name_tokens(text, &tree, names));
@@ -99,7 +99,7 @@ static int check_arguments(void *input)
     chosen_by_target(&a->variant, &a->target, &a->chosen);
     const outfile_wish files[] = {{"--output", a->target.path}, {"--node-map", a->node_map}};
     MUST(graph_target_check(&a->target));
-    return outfiles_apart(files, 2);
+    return outfiles_distinct(files, 2);
 }
 
 static const option_row options[] = {

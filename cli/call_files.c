@@ -18,11 +18,11 @@ int call_files_read(const typed_call *typed, call_files *files)
     return CLI_GOOD;
 }
 
-call_files call_files_lend(const call_files *files)
+call_files call_files_attach(const call_files *files)
 {
-    call_files lent = {.borrowed = 1};
-    memcpy(lent.file, files->file, sizeof lent.file);
-    return lent;
+    call_files borrowed = {.borrowed = 1};
+    memcpy(borrowed.file, files->file, sizeof borrowed.file);
+    return borrowed;
 }
 
 void call_files_clear(call_files *files)
@@ -42,9 +42,9 @@ int32_t call_types(const model *m, const hga_call_row *row)
 }
 
 /* Of a call that is bound; `given` of what the call alone knows. */
-static int64_t count(hga_extent extent, const model *m, const hga_shape *s, int64_t given)
+static int64_t count(hga_extent extent, const model *m, const hga_shape *s, int64_t n_input)
 {
-    return hga_call_extent(extent, s, m ? hga_graph_nodes(m->graph).n : 0, given);
+    return hga_call_extent(extent, s, m ? hga_graph_nodes(m->graph).n : 0, n_input);
 }
 
 int64_t call_entries(const model *m, const hga_shape *s, const hga_io *io, hga_call_table which)
@@ -90,19 +90,19 @@ static int rows_fit(const hga_call_row *row, int64_t needed, const npy *a)
 }
 
 /* "[edges = 21] or [edges = 21][heads = 4]" */
-static void put_needed(const hga_call_row *row, int64_t rows, const hga_shape *s, size_t room, char *text)
+static void put_needed(const hga_call_row *row, int64_t rows, const hga_shape *s, size_t capacity, char *text)
 {
     const char *name = hga_extent_name(row->rows), *more = row->rows == HGA_EXTENT_TYPES ? " or more" : "";
     char first[64];
     snprintf(first, sizeof first, "[%s = %lld%s]", name, (long long)rows, more);
     if (row->columns == HGA_EXTENT_ONE)
-        snprintf(text, room, "%s", first);
+        snprintf(text, capacity, "%s", first);
     else if (may_be_shared(row))
-        snprintf(text, room, "%s or %s[heads = %d]", first, first, s->n_heads);
+        snprintf(text, capacity, "%s or %s[heads = %d]", first, first, s->n_heads);
     else if (is_free(row))
-        snprintf(text, room, "%s[%s]", first, hga_extent_name(row->columns));
+        snprintf(text, capacity, "%s[%s]", first, hga_extent_name(row->columns));
     else
-        snprintf(text, room, "%s[%s = %lld]", first, hga_extent_name(row->columns),
+        snprintf(text, capacity, "%s[%s = %lld]", first, hga_extent_name(row->columns),
                  (long long)count(row->columns, NULL, s, 0));
 }
 
@@ -128,7 +128,7 @@ static int check_entries(const hga_call_row *row, const npy *a)
 /* ---- a call ---- */
 
 /* A file's row i in the call: nodes have the caller's ids in files. */
-static int64_t place(const hga_call_row *row, const model *m, int64_t i)
+static int64_t array_index(const hga_call_row *row, const model *m, int64_t i)
 {
     return row->rows == HGA_EXTENT_NODES ? node_ids_at(&m->map, (hga_id)i) : i;
 }
@@ -140,7 +140,7 @@ static int make(const hga_call_row *row, const model *m, const npy *a, int64_t c
     MUST(take(n * columns, sizeof **out, out));
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++)
-            (*out)[place(row, m, i) * columns + c] = a->real[i * own + (own > 1 ? c : 0)];
+            (*out)[array_index(row, m, i) * columns + c] = a->real[i * own + (own > 1 ? c : 0)];
     return CLI_GOOD;
 }
 
@@ -153,7 +153,7 @@ void call_files_add(const call_files *files, const model *m, hga_call_table whic
     int64_t columns = n / rows, own = a->n_dims ? columns_of(a) : columns;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < columns; c++)
-            sum[i * (wide ? wide : own) + (own > 1 ? c : 0)] += x[place(row, m, i) * columns + c];
+            sum[i * (wide ? wide : own) + (own > 1 ? c : 0)] += x[array_index(row, m, i) * columns + c];
 }
 
 /* A file becomes the call's table, copied where it must be spread over heads or put in the graph's order of nodes. */

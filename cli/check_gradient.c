@@ -87,11 +87,11 @@ static int random_tables(trial *t, int64_t seed)
 static int tells_tokens(const typed_variant *typed)
 {
     static const char *const telling[] = {"tokens=", "parent=", "query-leaf=", "query-segment="};
-    int told = typed->tokens || strncmp(typed->name, "graph=", 6) == 0;
+    int declared = typed->tokens || strncmp(typed->name, "graph=", 6) == 0;
     for (int i = 0; i < typed->n; i++)
         for (size_t j = 0; j < sizeof telling / sizeof telling[0]; j++)
-            told |= strncmp(typed->setting[i], telling[j], strlen(telling[j])) == 0;
-    return told;
+            declared |= strncmp(typed->setting[i], telling[j], strlen(telling[j])) == 0;
+    return declared;
 }
 
 /* What random heads choose together, and then hold. */
@@ -273,23 +273,23 @@ static int try_input(const trial *t, gradient_of input, double all, int64_t seed
     int64_t n = t->n[input], tries = entries_to_try(t, n), worst = 0;
     const double own = largest(plain, n), size = fmax(fmax(own, all * least_plain), DBL_MIN);
     const double rounded = fmax(fmax(own, all * least_engine), DBL_MIN);
-    double most = -1, want = 0, apart = 0;
+    double most = -1, expected = 0, off_engine = 0;
     for (int64_t i = 0; i < tries; i++) {
         int64_t entry = tries == n ? i : (int64_t)(number_bits((uint64_t)seed + 77u, (uint64_t)i) % (uint64_t)n);
         double difference, error;
         MUST(compare(t, input, entry, size, &difference, &error));
-        if (!(error <= most)) most = error, worst = entry, want = difference;
+        if (!(error <= most)) most = error, worst = entry, expected = difference;
     }
     for (int64_t i = 0; i < n; i++) {
         double error = fabs((double)plain[i] - (double)engine[i]) / rounded;
-        if (!(error <= apart)) apart = error;
+        if (!(error <= off_engine)) off_engine = error;
     }
-    if (!isfinite(most) || !isfinite(want) || !isfinite(apart) || !isfinite(plain[worst]))
+    if (!isfinite(most) || !isfinite(expected) || !isfinite(off_engine) || !isfinite(plain[worst]))
         return complain(CLI_FAILED, "check: the gradient of %s is not finite", gradient_name(input));
-    *pass &= most <= most_plain && apart <= most_engine;
+    *pass &= most <= most_plain && off_engine <= most_engine;
     json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:I, s:f, s:f, s:f}", "input", gradient_name(input), "entries",
                             (json_int_t)n, "compared", (json_int_t)tries, "error", most, "worst", (json_int_t)worst,
-                            "gradient", (double)plain[worst], "difference", want, "engine", apart);
+                            "gradient", (double)plain[worst], "difference", expected, "engine", off_engine);
     return row_append(rows, row);
 }
 

@@ -124,12 +124,12 @@ static int keep_callable(const arguments *a, bench *b, contenders *all)
 static int try_one(const arguments *a, bench *b, outcome *o)
 {
     const embedding *e = &b->whole.words;
-    const trial_way way = {.shape = {.n_heads = e->heads, .dim = e->dim, .dim_v = b->dim_v},
-                           .options = a->options,
-                           .rules = {.budget = a->seconds}};
+    const trial_setup setup = {.shape = {.n_heads = e->heads, .dim = e->dim, .dim_v = b->dim_v},
+                               .options = a->options,
+                               .rules = {.budget = a->seconds}};
     if (o->tried->height) MUST(scene_route(&b->whole, o->tried->height, o->tried->medians, (uint64_t)a->seed));
     make_probe(b);
-    MUST(trial_run(&b->whole, o->tried, &way, &b->dense, &o->t));
+    MUST(trial_run(&b->whole, o->tried, &setup, &b->dense, &o->t));
     MUST(trial_probe(&b->probe, o->tried, &a->options, &b->dense, &o->t));
     if (normaliser_makes_zeros(&a->call.normaliser)) o->t.divergence = NAN; /* of a zero it would be infinite */
     return CLI_GOOD;

@@ -44,12 +44,12 @@ static contender *next_of(contenders *c) { return c->n < MAX_CONTENDERS ? &c->of
 
 static void add_shown(const hga_variant *v, const char *words, contenders *out)
 {
-    const char *given = from_text(v, words);
+    const char *input = from_text(v, words);
     contender *c = next_of(out);
     if (!c) return;
     *c = (contender){.variant = v, .causal = v->can & HGA_ALWAYS_CAUSAL || strstr(words, "causal=1")};
     snprintf(c->words, sizeof c->words, "%s", words);
-    snprintf(c->parameters, sizeof c->parameters, "%s%s%s", given, *given && *words ? " " : "", words);
+    snprintf(c->parameters, sizeof c->parameters, "%s%s%s", input, *input && *words ? " " : "", words);
 }
 
 int contenders_shown(const char *list, contenders *out)
@@ -196,12 +196,12 @@ static npy words_of(const scene *s, float *x, char *name)
 }
 
 /* The words, cut at their blanks in `room`. */
-static int cut_words(const contender *c, char room[static CONTENDER_TEXT], const char *typed[static MAX_TYPED])
+static int cut_words(const contender *c, char buffer[static CONTENDER_TEXT], const char *typed[static MAX_TYPED])
 {
     char *rest = NULL;
     int n = 0;
-    memcpy(room, c->words, sizeof c->words);
-    for (char *word = strtok_r(room, " ", &rest); word && n < MAX_TYPED; word = strtok_r(NULL, " ", &rest))
+    memcpy(buffer, c->words, sizeof c->words);
+    for (char *word = strtok_r(buffer, " ", &rest); word && n < MAX_TYPED; word = strtok_r(NULL, " ", &rest))
         typed[n++] = word;
     return n;
 }
@@ -225,30 +225,30 @@ static int build_chosen(const scene *s, const contender *c, hga_graph **g, hga_p
 }
 
 /* Parameters as they are typed, with the tokens, the segments and the leaves that the scene has. */
-static int build_given(const scene *s, const contender *c, hga_graph **g, hga_program *p)
+static int build_input(const scene *s, const contender *c, hga_graph **g, hga_program *p)
 {
     _Alignas(max_align_t) char parameters[1024];
     char text[CONTENDER_TEXT];
     const char *typed[MAX_TYPED];
     int n = cut_words(c, text, typed), status = CLI_GOOD;
-    settings given = {0};
+    settings input = {0};
     int32_t *segment = NULL;
     hga_id tokens = s->words.n;
-    TRY(settings_read(c->variant->parameters, c->variant->name, typed, n, &given));
-    TRY(settings_fill(&given, c->variant, parameters));
+    TRY(settings_read(c->variant->parameters, c->variant->name, typed, n, &input));
+    TRY(settings_fill(&input, c->variant, parameters));
     if (c->variant->can & HGA_NEEDS_SEGMENTS) TRY(number_segments(&s->tree, &segment));
     TRY(add_arrays(s, c, segment, parameters));
     memcpy(parameters + c->variant->tokens, &tokens, sizeof tokens);
     TRY(complain_of(c->variant->build(parameters, g, p), CLI_OUTSIDE, c->variant->name));
 done:
-    settings_clear(&given);
+    settings_clear(&input);
     free(segment);
     return status;
 }
 
 int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p)
 {
-    int status = (c->variant->can & HGA_NEEDS_CHOICE ? build_chosen : build_given)(s, c, g, p);
+    int status = (c->variant->can & HGA_NEEDS_CHOICE ? build_chosen : build_input)(s, c, g, p);
     if (status || !s->call) return status;
     model m = {.graph = *g, .program = *p, .tree_heads = 1, .title = (char *)(uintptr_t)c->variant->name};
     status = call_put(s->call, &m);

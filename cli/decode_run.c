@@ -68,7 +68,7 @@ int decoding_check(const typed_decoding *typed, const attend_paths *paths)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i].path && outfile_same(files[i].path, "-"))
             return complain(CLI_USAGE, "%s %s: standard output has the table", files[i].option, files[i].path);
-    return outfiles_apart(files, (int)(sizeof files / sizeof *files));
+    return outfiles_distinct(files, (int)(sizeof files / sizeof *files));
 }
 
 /* A cache that is resumed cannot be forked, cut or saved before where it ends. */
@@ -107,7 +107,7 @@ typedef struct session {
     hga_append *list;  /* [n] */
     hga_id *node;
     float *rows; /* of all samples' tensors, one after the other */
-    int64_t node_room, rows_room;
+    int64_t node_capacity, rows_capacity;
     decoded *out;
 } session;
 
@@ -124,13 +124,13 @@ static int64_t floats_of(const hga_shape *s, int i)
     return of[i];
 }
 
-static int grow(void *array, int64_t *room, int64_t n, size_t size)
+static int grow(void *array, int64_t *capacity, int64_t n, size_t size)
 {
     void **at = array;
-    if (n <= *room) return CLI_GOOD;
+    if (n <= *capacity) return CLI_GOOD;
     void *more = realloc(*at, (size_t)(2 * n) * size);
     if (!more) return complain(CLI_OUTSIDE, "out of memory");
-    *at = more, *room = 2 * n;
+    *at = more, *capacity = 2 * n;
     return CLI_GOOD;
 }
 
@@ -177,7 +177,7 @@ static void take_rows(const session *s, hga_id n_rows)
 
 static int note_seconds(decoded *d, double seconds, hga_id tokens, hga_id n_samples)
 {
-    MUST(grow(&d->seconds, &d->room, d->n_seconds + tokens, sizeof *d->seconds));
+    MUST(grow(&d->seconds, &d->capacity, d->n_seconds + tokens, sizeof *d->seconds));
     for (hga_id i = 0; i < tokens; i++) d->seconds[d->n_seconds++] = seconds / tokens / n_samples;
     d->appends++;
     return CLI_GOOD;
@@ -198,8 +198,8 @@ static int append(session *s, hga_id chunk)
     int64_t floats = 0;
     hga_id n = hga_decoder_rows(d, s->tokens, chunk, NULL, 0);
     for (int t = 0; t < N_TENSORS; t++) floats += floats_of(&s->sample->shape, t);
-    MUST(grow(&s->node, &s->node_room, n, sizeof *s->node));
-    MUST(grow(&s->rows, &s->rows_room, s->n * floats * n, sizeof *s->rows));
+    MUST(grow(&s->node, &s->node_capacity, n, sizeof *s->node));
+    MUST(grow(&s->rows, &s->rows_capacity, s->n * floats * n, sizeof *s->rows));
     hga_decoder_rows(d, s->tokens, chunk, s->node, n);
     lay_rows(s, chunk, n);
     double start = bench_seconds();
@@ -340,7 +340,7 @@ static int find_first_row(session *s)
 {
     const hga_decoder *d = s->out->decoder;
     hga_id n = hga_decoder_rows(d, 0, s->end, NULL, 0);
-    MUST(grow(&s->node, &s->node_room, n, sizeof *s->node));
+    MUST(grow(&s->node, &s->node_capacity, n, sizeof *s->node));
     hga_decoder_rows(d, 0, s->end, s->node, n);
     s->first_row = s->node[0];
     for (hga_id i = 1; i < n; i++)

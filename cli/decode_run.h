@@ -30,7 +30,7 @@ int decoding_check(const typed_decoding *typed, const attend_paths *paths);
 typedef struct decoded {
     hga_id tokens, resumed; /* of each sample; those that a file had */
     double *seconds;        /* [n_seconds]: of each token of each append, its share of the call */
-    int64_t n_seconds, room, appends;
+    int64_t n_seconds, capacity, appends;
     int64_t most_bytes;  /* of the caches' pages: the most after any append .. */
     hga_id most_at;      /* .. which was with so many tokens */
     int64_t *level_rows; /* [n_levels]: rows that a cache then holds */

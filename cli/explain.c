@@ -62,7 +62,7 @@ int run_explain(int argc, char **argv)
         TRY(complain(CLI_USAGE, "explain: %s changes nothing that --ranks counts", call_typed(&a.call)));
     a.variant.takes_order = 1;
     if (a.ranks.n > 0) return explain_ranks(&a.variant, &a.shape, &a.options, &a.ranks, a.json);
-    if (arguments_given("latency gbits output"))
+    if (arguments_present("latency gbits output"))
         TRY(complain(CLI_USAGE, "explain: --latency, --gbits and -o go with --ranks"));
     TRY(chosen_build(&a.variant, &a.chosen, CHOSEN_FIRST, 0, &m));
     TRY(ordered_say(&m));

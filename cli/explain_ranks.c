@@ -149,11 +149,12 @@ static double weak_tokens(const estimate *e, const rank_count *c)
 static json_t *row_of(const estimate *e, const char *way, hga_id ranks, const rank_work *w, double compute,
                       double total)
 {
-    double send = sending(e, w), apart = compute + send, together = fmax(compute, send);
+    double send = sending(e, w), in_series = compute + send, together = fmax(compute, send);
     return json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:o, s:f, s:o, s:o}", "way", way, "ranks", ranks, "rows", w->rows,
                      "messages", w->messages, "bytes", w->bytes, "edges", w->edges, "compute_seconds",
-                     json_number(compute), "exchange_seconds", send, "efficiency", json_number(total / (ranks * apart)),
-                     "efficiency_overlapped", json_number(total / (ranks * together)));
+                     json_number(compute), "exchange_seconds", send, "efficiency",
+                     json_number(total / (ranks * in_series)), "efficiency_overlapped",
+                     json_number(total / (ranks * together)));
 }
 
 /* A row of the variant on so many ranks, and on how many tokens for each rank the exchange is a tenth. */

@@ -138,7 +138,7 @@ static int count_unchosen(const arguments *a)
     int status = CLI_GOOD;
     TRY(variant_settings(&a->variant, &s, &v));
     c.tokens = setting_id(&s, "tokens");
-    if (!setting_given(&s, "tokens") || setting_array(&s, "tokens"))
+    if (!setting_is_set(&s, "tokens") || setting_array(&s, "tokens"))
         TRY(complain(CLI_USAGE, "%s needs --tokens N", v->name));
     TRY(variant_title(&a->variant, &title));
     c.title = title;
@@ -158,9 +158,9 @@ done:
 /* Is a choice given? */
 static int is_chosen(const typed_variant *typed)
 {
-    int given = 0;
-    for (int i = 0; i < typed->n; i++) given |= strncmp(typed->setting[i], "choice=", strlen("choice=")) == 0;
-    return given;
+    int is_input = 0;
+    for (int i = 0; i < typed->n; i++) is_input |= strncmp(typed->setting[i], "choice=", strlen("choice=")) == 0;
+    return is_input;
 }
 
 int run_flops(int argc, char **argv)

@@ -159,10 +159,10 @@ static int join_members(const char *program, const json_t *names, char **out)
 {
     char *list = names ? json_dumps(names, 0) : NULL;
     if (names && !list) return complain(CLI_OUTSIDE, "out of memory: words");
-    size_t room = (program ? strlen(program) : 0) + (list ? strlen(list) : 0) + 64;
-    int status = take((int64_t)room, 1, out);
+    size_t capacity = (program ? strlen(program) : 0) + (list ? strlen(list) : 0) + 64;
+    int status = take((int64_t)capacity, 1, out);
     if (status == CLI_GOOD)
-        snprintf(*out, room, "%s%s%s%s%s", program ? "\"program\": " : "", program ? program : "",
+        snprintf(*out, capacity, "%s%s%s%s%s", program ? "\"program\": " : "", program ? program : "",
                  program && list ? ",\n  " : "", list ? "\"words\": " : "", list ? list : "");
     free(list);
     return status;
@@ -263,8 +263,8 @@ int graph_target_check(const graph_target *t)
         return complain(CLI_USAGE, "--relation: %s %s every relation", f->name, f->is_picture ? "shows" : "holds");
     if (f->relations == ONE && all)
         return complain(CLI_USAGE, "--relation: %s holds one relation; all: csv dot graphml gexf json", f->name);
-    if (!f->is_picture && picture_given(&t->picture))
-        return complain(CLI_USAGE, "%s: is for .svg and .png only", picture_given(&t->picture));
+    if (!f->is_picture && picture_requested(&t->picture))
+        return complain(CLI_USAGE, "%s: is for .svg and .png only", picture_requested(&t->picture));
     return picture_options_check(&t->picture);
 }
 

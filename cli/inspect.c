@@ -146,13 +146,13 @@ static int row_wish_read(const char *text, row_wish *wish)
 }
 
 /* Names end with the blanks that a text has behind its words. */
-static int is_called(const char *name, const char *wanted)
+static int is_called(const char *name, const char *requested)
 {
     if (!name) return 0;
     name += strspn(name, " \t\n");
     size_t n = strlen(name);
     while (n && strchr(" \t\n", name[n - 1])) n--;
-    return n == strlen(wanted) && memcmp(name, wanted, n) == 0;
+    return n == strlen(requested) && memcmp(name, requested, n) == 0;
 }
 
 /* Finds the query token of that name, which must be the only one. */
@@ -172,10 +172,10 @@ static int find_named(const hga_graph *g, row_wish *wish)
 }
 
 /* The edges of the token, by its number or its name. */
-static int row_document(const graph_file *f, const row_wish *asked, json_t **out)
+static int row_document(const graph_file *f, const row_wish *requested, json_t **out)
 {
     row_edge_list list = {0};
-    row_wish wish = *asked;
+    row_wish wish = *requested;
     hga_id n_queries = hga_graph_nodes(f->graph).n_queries;
     json_t *rows = json_array();
     int status = CLI_GOOD;
@@ -195,7 +195,7 @@ done:
 }
 
 /* Has some row a value for the column? */
-static int is_told(const json_t *rows, const char *key)
+static int is_declared(const json_t *rows, const char *key)
 {
     size_t i;
     const json_t *row;
@@ -221,7 +221,7 @@ static int row_print(const json_t *row)
            json_array_size(edges));
     if (json_array_size(edges) == 0) return CLI_GOOD;
     for (int c = 0, n = 0; c < N_COLUMNS; c++)
-        if (c < FIRST_OPTIONAL || is_told(edges, all[c].key)) shown[n++] = all[c];
+        if (c < FIRST_OPTIONAL || is_declared(edges, all[c].key)) shown[n++] = all[c];
     return table_print(stdout, edges, shown);
 }
 

@@ -115,9 +115,9 @@ static int list_levels(const hga_graph *g, json_t *rows)
 /* Edges, blocks and types of each relation, and its degrees on both sides. */
 static int list_relations(const look_wish *a, const hga_graph *g, json_t *rows)
 {
-    hga_graph *turned = NULL;
+    hga_graph *transposed = NULL;
     int status = CLI_GOOD;
-    TRY(complain_of(hga_graph_transpose(g, &turned), CLI_DATA, a->path));
+    TRY(complain_of(hga_graph_transpose(g, &transposed), CLI_DATA, a->path));
     for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) {
         hga_relation r = hga_graph_relation(g, i);
         json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges,
@@ -125,10 +125,10 @@ static int list_relations(const look_wish *a, const hga_graph *g, json_t *rows)
                                 "explicit", (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
         TRY(row_append(rows, row));
         TRY(add_degrees(g, i, "in", row));
-        TRY(add_degrees(turned, i, "out", row));
+        TRY(add_degrees(transposed, i, "out", row));
     }
 done:
-    hga_graph_destroy(turned);
+    hga_graph_destroy(transposed);
     return status;
 }
 
@@ -192,7 +192,7 @@ typedef struct leak {
     int exact;            /* the source holds the token that is seen */
 } leak;
 
-static hga_status find_way(const hga_seen *e, void *context)
+static hga_status find_path(const hga_seen *e, void *context)
 {
     leak *k = context;
     int holds = e->key_first <= k->sees && k->sees <= e->key_last;
@@ -211,7 +211,7 @@ static int add_causality(const look_wish *a, const graph_file *f, json_t *docume
     if (st != HGA_EUNSUPPORTED) {
         MUST(complain_of(st, CLI_DATA, a->path));
         if (token >= 0)
-            MUST(complain_of(hga_program_row(&f->program, f->graph, token, find_way, &k), CLI_DATA, a->path));
+            MUST(complain_of(hga_program_row(&f->program, f->graph, token, find_path, &k), CLI_DATA, a->path));
         hga_id node = k.source >= 0 ? k.source : k.query;
         causality = json_pack("{s:b, s:i, s:i, s:i, s:s?, s:i}", "causal", token < 0, "token", token, "sees", sees,
                               "node", node, "side",

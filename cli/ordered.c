@@ -31,14 +31,14 @@ static double rows_a_row(const hga_locality *l, const model *m)
 /* Compares the graph before and after it was ordered. */
 int ordered_gain(const model *m, char **text)
 {
-    enum { ROOM = 256 };
+    enum { CAPACITY = 256 };
     hga_locality was, is;
     *text = NULL;
     if (!m->ordered) return CLI_GOOD;
     MUST(complain_of(hga_graph_locality(m->graph, 2, &was), CLI_DATA, m->title));
     MUST(complain_of(hga_graph_locality(m->ordered, 2, &is), CLI_DATA, m->title));
-    MUST(take(ROOM, 1, text));
-    snprintf(*text, ROOM,
+    MUST(take(CAPACITY, 1, text));
+    snprintf(*text, CAPACITY,
              "edges between two halves %.1f -> %.1f %%, rows read for a row %.2f -> %.2f, bandwidth %d -> %d, mean "
              "distance %.0f -> %.0f",
              percent(was.cut, was.edges), percent(is.cut, is.edges), rows_a_row(&was, m), rows_a_row(&is, m),

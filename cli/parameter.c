@@ -114,8 +114,8 @@ int settings_set(settings *s, const char *whose, const char *name, size_t length
 {
     int i = find(s->table, name, length);
     if (i < 0) return complain_of_parameter(s, whose, name, length);
-    if (s->value[i].given) return complain(CLI_USAGE, "%s: %s is given twice", whose, s->table[i].name);
-    s->value[i].given = 1;
+    if (s->value[i].is_set) return complain(CLI_USAGE, "%s: %s is given twice", whose, s->table[i].name);
+    s->value[i].is_set = 1;
     return read_kind[s->table[i].kind](&s->table[i], value, &s->value[i]);
 }
 
@@ -154,20 +154,20 @@ static const setting *value_of(const settings *s, const char *name)
     return i < 0 ? &none : &s->value[i];
 }
 
-int setting_given(const settings *s, const char *name) { return value_of(s, name)->given; }
+int setting_is_set(const settings *s, const char *name) { return value_of(s, name)->is_set; }
 
 hga_id setting_id(const settings *s, const char *name) { return value_of(s, name)->whole; }
 
 const npy *setting_array(const settings *s, const char *name)
 {
     const setting *v = value_of(s, name);
-    return v->given && v->array.n_dims > 0 ? &v->array : NULL;
+    return v->is_set && v->array.n_dims > 0 ? &v->array : NULL;
 }
 
 const hga_tree *setting_tree(const settings *s, const char *name)
 {
     const setting *v = value_of(s, name);
-    return v->given && v->tree.n ? &v->tree : NULL;
+    return v->is_set && v->tree.n ? &v->tree : NULL;
 }
 
 /* ---- a variant's structure ---- */
@@ -192,7 +192,7 @@ int settings_fill(const settings *s, const hga_variant *v, void *parameters)
     hga_variant_defaults(v, parameters);
     for (int i = 0; s->table[i].name; i++) {
         const hga_parameter *p = hga_variant_parameter(v, s->table[i].name, strlen(s->table[i].name));
-        if (p && p->place == HGA_IN_BUILDER && s->value[i].given) MUST(fill_one(v, p, &s->value[i], parameters));
+        if (p && p->place == HGA_IN_BUILDER && s->value[i].is_set) MUST(fill_one(v, p, &s->value[i], parameters));
     }
     return CLI_GOOD;
 }

@@ -102,12 +102,12 @@ done:
 }
 
 /* The processor time of one thread, divided by the edges that it attends. */
-int ranks_rate(const model *m, const hga_shape *shape, const hga_options *given, double *edge_seconds)
+int ranks_rate(const model *m, const hga_shape *shape, const hga_options *input, double *edge_seconds)
 {
     bench_case c = {.graph = hga_graph_retain(ordered_graph(m)), .program = m->program};
     bench_rules rules = {.budget = 1};
     bench_timing time;
-    hga_options options = *given;
+    hga_options options = *input;
     rank_work one;
     int status = CLI_GOOD;
     options.threads = 1;

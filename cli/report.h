@@ -35,7 +35,8 @@ void report_summary(FILE *file, const scene_text *source, const json_t *levels, 
 
 /* Room for the contenders. */
 int report_start(const scene_text *source, const contenders *all, report *out);
-/* trial_way.look, its context a report: the contender's pattern on the whole text and on the first words, its plan. */
+/* trial_setup.look, its context a report: the contender's pattern on the whole text and on the first words, its
+   plan. */
 int report_case_fill(void *report, const contender *c, const hga_graph *g, const hga_program *p, const hga_plan *plan);
 /* Write what was collected, once the prefixes are measured. */
 int report_write(const report *r, const char *path);

@@ -43,14 +43,14 @@ typedef struct edge_list {
 hga_status row_edge_add(const hga_seen *seen, void *list)
 {
     row_edge_list *l = list;
-    if (l->n == l->room) {
-        int64_t room = 2 * l->room + 64;
-        hga_seen *more = realloc(l->seen, (size_t)room * sizeof *more);
+    if (l->n == l->capacity) {
+        int64_t capacity = 2 * l->capacity + 64;
+        hga_seen *more = realloc(l->seen, (size_t)capacity * sizeof *more);
         if (more) l->seen = more;
-        double *weight = l->heads ? realloc(l->weight, (size_t)(room * l->heads) * sizeof *weight) : NULL;
+        double *weight = l->heads ? realloc(l->weight, (size_t)(capacity * l->heads) * sizeof *weight) : NULL;
         if (weight) l->weight = weight;
-        if (!more || (l->heads && !weight)) return hga_fail(HGA_ENOMEM, "%lld edges of one token", (long long)room);
-        l->room = room;
+        if (!more || (l->heads && !weight)) return hga_fail(HGA_ENOMEM, "%lld edges of one token", (long long)capacity);
+        l->capacity = capacity;
     }
     l->seen[l->n++] = *seen;
     return HGA_OK;

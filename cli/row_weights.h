@@ -36,7 +36,7 @@ void row_tensors_clear(row_tensors *t);
 typedef struct row_edge_list {
     hga_seen *seen;
     double *weight;
-    int64_t n, room;
+    int64_t n, capacity;
     hga_id heads; /* 0: no weights */
 } row_edge_list;
 

@@ -96,13 +96,13 @@ static const char doc[] =
 /* the text of the examples, beside the tool: never that of a source tree, which may be gone or another */
 static void find_default(const char **path)
 {
-    static char place[PATH_MAX + sizeof TEXT_FROM_TOOL];
-    ssize_t n = readlink("/proc/self/exe", place, PATH_MAX);
+    static char index[PATH_MAX + sizeof TEXT_FROM_TOOL];
+    ssize_t n = readlink("/proc/self/exe", index, PATH_MAX);
     *path = TEXT_FROM_TOOL;
     if (n <= 0 || n >= PATH_MAX) return;
-    while (n > 0 && place[n - 1] != '/') n--;
-    strcpy(place + n, TEXT_FROM_TOOL);
-    *path = place;
+    while (n > 0 && index[n - 1] != '/') n--;
+    strcpy(index + n, TEXT_FROM_TOOL);
+    *path = index;
 }
 
 /* ---- the table ---- */
@@ -181,11 +181,11 @@ static int print_results(const run *r)
 static int run_all(run *r)
 {
     const arguments *a = &r->a;
-    const trial_way way = {.shape = a->text.shape,
-                           .options = a->text.options,
-                           .rules = a->rules,
-                           .look = a->report ? report_case_fill : NULL,
-                           .context = &r->page};
+    const trial_setup setup = {.shape = a->text.shape,
+                               .options = a->text.options,
+                               .rules = a->rules,
+                               .look = a->report ? report_case_fill : NULL,
+                               .context = &r->page};
     reference ref[2] = {{0}}; /* dense attention without and with the causal mask */
     int status = CLI_GOOD;
     progress bar = progress_start("variants");
@@ -193,7 +193,7 @@ static int run_all(run *r)
         const contender *c = &r->all.of[i];
         trial t = {0};
         progress_show((double)i / r->all.n, &bar);
-        TRY(trial_run(&r->whole, c, &way, &ref[c->causal], &t));
+        TRY(trial_run(&r->whole, c, &setup, &ref[c->causal], &t));
         TRY(trial_probe(&r->probe, c, &a->text.options, &ref[c->causal], &t));
         if (normaliser_makes_zeros(&a->call.normaliser)) t.divergence = NAN; /* of a zero it would be infinite */
         TRY(row_append(r->rows, result_json(c, &t, r->whole.words.n, &ref[c->causal], &r->peaks.best)));
@@ -239,8 +239,8 @@ static double prefix_time(const run *r, double once)
 /* A row of what one contender costs; weights are measured on the first words, KL_COLUMNS values an execution. */
 static int estimate_one(const run *r, const contender *c)
 {
-    const trial_way plans = {.shape = r->a.text.shape, .options = r->a.text.options, .plans_only = 1};
-    const trial_way runs = {.shape = r->a.text.shape, .options = r->a.text.options, .rules = {.repetitions = 3}};
+    const trial_setup plans = {.shape = r->a.text.shape, .options = r->a.text.options, .plans_only = 1};
+    const trial_setup runs = {.shape = r->a.text.shape, .options = r->a.text.options, .rules = {.repetitions = 3}};
     trial t = {0}, few = {0};
     double start = bench_seconds(), dim = r->a.text.shape.dim;
     MUST(trial_run(&r->whole, c, &plans, NULL, &t));

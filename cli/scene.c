@@ -239,7 +239,7 @@ static int bind_call(const scene *s, const hga_graph *g, const hga_program *p, c
     hga_shape shape = {.n_heads = e->heads, .n_kv_heads = e->heads, .dim = e->dim};
     int status = s->call ? call_files_read(s->call, s->files) : CLI_GOOD;
     if (status || !s->call) return status;
-    c->files = call_files_lend(s->files);
+    c->files = call_files_attach(s->files);
     return call_files_bind(s->call, &m, &shape, &c->files, &c->io);
 }
 

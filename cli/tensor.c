@@ -79,7 +79,7 @@ typedef struct arguments {
 static int check_arguments(void *input)
 {
     const arguments *a = input;
-    if (!a->random && (a->output || arguments_given("seed")))
+    if (!a->random && (a->output || arguments_present("seed")))
         return complain(CLI_USAGE, "tensor: %s is for --random", a->output ? "--output" : "--seed");
     if (!a->random && !a->path) return complain(CLI_USAGE, "tensor: FILE is missing");
     if (a->random && (a->path || a->json))

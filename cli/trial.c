@@ -37,10 +37,10 @@ json_t *growth_row(const contender *c, const trial *t, hga_id words)
 /* A row for each contender on one prefix. */
 static int measure_on(const scene_text *t, const contenders *all, const scene *s, json_t *rows)
 {
-    const trial_way way = {.shape = t->shape, .options = t->options, .rules = growth_rules()};
+    const trial_setup setup = {.shape = t->shape, .options = t->options, .rules = growth_rules()};
     for (int i = 0; i < all->n; i++) {
         trial one = {0};
-        MUST(trial_run(s, &all->of[i], &way, NULL, &one));
+        MUST(trial_run(s, &all->of[i], &setup, NULL, &one));
         MUST(row_append(rows, growth_row(&all->of[i], &one, s->words.n)));
     }
     return CLI_GOOD;
@@ -126,12 +126,12 @@ done:
 /* |x - y| / |y|; NaN where both are zero. */
 static double relative_distance(const float *x, const float *y, int64_t n)
 {
-    double apart = 0, whole = 0;
+    double difference = 0, whole = 0;
     for (int64_t i = 0; i < n; i++) {
-        apart += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+        difference += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
         whole += (double)y[i] * (double)y[i];
     }
-    return sqrt(apart / whole);
+    return sqrt(difference / whole);
 }
 
 /* The mean over rows of KL(p || q) = sum p log(p / q), in nats. q as small as a float can be stands for 0, where
@@ -167,10 +167,10 @@ static int compare(const scene *s, hga_id dim_v, const cast *ran, reference *ref
 }
 
 /* Graph, plan and execution of a contender, each timed, and how far the output is from the reference's. */
-int trial_run(const scene *s, const contender *c, const trial_way *way, reference *ref, trial *out)
+int trial_run(const scene *s, const contender *c, const trial_setup *setup, reference *ref, trial *out)
 {
     const char *name = c->variant->name;
-    hga_id dim_v = way->shape.dim_v ? way->shape.dim_v : way->shape.dim;
+    hga_id dim_v = setup->shape.dim_v ? setup->shape.dim_v : setup->shape.dim;
     hga_graph *g = NULL;
     hga_program p;
     hga_plan *plan = NULL;
@@ -180,14 +180,14 @@ int trial_run(const scene *s, const contender *c, const trial_way *way, referenc
     TRY(contender_build(s, c, &g, &p));
     out->graph_seconds = bench_seconds() - start;
     out->nodes = hga_graph_nodes(g).n;
-    bench_job j = {g, &p, way->shape, way->options};
+    bench_job j = {g, &p, setup->shape, setup->options};
     TRY(complain_of(bench_plan(&j, &plan, &out->m), CLI_USAGE, name));
     out->bytes = cast_bytes(s, g, &p, dim_v) + out->m.graph_bytes + out->m.plan_bytes + out->m.workspace_bytes;
-    if (way->plans_only) goto done;
+    if (setup->plans_only) goto done;
     TRY(cast_make(s, g, &p, s->words.value, dim_v, &in));
-    TRY(complain_of(bench_execute(plan, &in.io, &way->rules, &out->m), CLI_USAGE, name));
+    TRY(complain_of(bench_execute(plan, &in.io, &setup->rules, &out->m), CLI_USAGE, name));
     if (ref) TRY(compare(s, dim_v, &in, ref, out));
-    if (way->look) TRY(way->look(way->context, c, g, &p, plan));
+    if (setup->look) TRY(setup->look(setup->context, c, g, &p, plan));
 done:
     cast_clear(&in);
     hga_plan_destroy(plan);

@@ -39,14 +39,14 @@ int contenders_keep(const scene *s, const char *list, contenders *c);
 int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p);
 
 /* How it is run. `look`, where there is one, sees the plan that was measured. */
-typedef struct trial_way {
+typedef struct trial_setup {
     hga_shape shape; /* dim_v 0: dim */
     hga_options options;
     bench_rules rules;
     int plans_only; /* nothing is executed */
     int (*look)(void *context, const contender *c, const hga_graph *g, const hga_program *p, const hga_plan *plan);
     void *context;
-} trial_way;
+} trial_setup;
 
 /* Dense attention's output, rows and time, which the first trial of a reference leaves there. Zeroed: none. */
 typedef struct reference {
@@ -63,7 +63,7 @@ typedef struct trial {
 } trial;
 
 /* ref NULL: times alone. */
-int trial_run(const scene *s, const contender *c, const trial_way *way, reference *ref, trial *out);
+int trial_run(const scene *s, const contender *c, const trial_setup *setup, reference *ref, trial *out);
 /* Attention's rows on some words. */
 int trial_probe(const scene *probe, const contender *c, const hga_options *options, reference *ref, trial *out);
 void reference_clear(reference *ref);

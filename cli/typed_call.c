@@ -73,14 +73,14 @@ static int call_is_by_head(const hga_call_row *row)
            row->columns == HGA_EXTENT_COLUMNS;
 }
 
-const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_ROOM])
+const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_CAPACITY])
 {
     int shared = row->columns == HGA_EXTENT_HEADS; /* files may have one column for all heads */
     const char *columns = hga_extent_name(shared ? HGA_EXTENT_HEADS_OR_ONE : row->columns);
     if (row->columns == HGA_EXTENT_ONE)
-        snprintf(text, CALL_SHAPE_ROOM, "[%s]", hga_extent_name(row->rows));
+        snprintf(text, CALL_SHAPE_CAPACITY, "[%s]", hga_extent_name(row->rows));
     else
-        snprintf(text, CALL_SHAPE_ROOM, "[%s][%s]", hga_extent_name(row->rows), columns);
+        snprintf(text, CALL_SHAPE_CAPACITY, "[%s][%s]", hga_extent_name(row->rows), columns);
     return text;
 }
 
@@ -123,14 +123,14 @@ static int check(void *input)
 }
 
 /* "[heads], finite and at least 0: scores lose .. (default: none)"; of numbers what the row says. */
-static void describe(const hga_call_row *row, size_t room, char *text)
+static void describe(const hga_call_row *row, size_t capacity, char *text)
 {
-    char shape[CALL_SHAPE_ROOM];
+    char shape[CALL_SHAPE_CAPACITY];
     const char *without = strstr(row->says, "(default: ") ? "" : " (default: none)";
     if (call_is_number(row))
-        snprintf(text, room, "%s%s", row->says, without);
+        snprintf(text, capacity, "%s%s", row->says, without);
     else
-        snprintf(text, room, "%s%s%s: %s%s", call_shape(row, shape), row->numbers ? ", " : "",
+        snprintf(text, capacity, "%s%s%s: %s%s", call_shape(row, shape), row->numbers ? ", " : "",
                  row->numbers ? row->numbers : "", row->says, without);
 }
 

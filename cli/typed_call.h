@@ -43,8 +43,8 @@ int call_has_option(const hga_call_row *row);
 /* May it be an entry? */
 int call_is_fit(const hga_call_row *row, double x);
 /* "[types][dim]", into `text`; returns it. */
-enum { CALL_SHAPE_ROOM = 64 };
-const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_ROOM]);
+enum { CALL_SHAPE_CAPACITY = 64 };
+const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_CAPACITY]);
 
 /* The first option that was typed, "--softcap", NULL: none was. */
 const char *call_typed(const typed_call *typed);
@@ -70,7 +70,7 @@ typedef struct call_files {
 /* Those that are not read yet: a pipe is read once. */
 int call_files_read(const typed_call *typed, call_files *files);
 /* The same files, borrowed. */
-call_files call_files_lend(const call_files *files);
+call_files call_files_attach(const call_files *files);
 /* Into a call of that shape, pos_dim as files say; those not read yet are read. typed stays: its numbers are bound. */
 int call_files_bind(const typed_call *typed, const model *m, hga_shape *shape, call_files *files, hga_io *io);
 /* A gradient of what was bound, x, added to `sum` in the order and shape of the file, or with `wide` columns, of which

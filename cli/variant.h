@@ -15,7 +15,7 @@
 enum { MAX_PARAMETERS = 24, MAX_TYPED = 64 };
 
 typedef struct setting {
-    int given;
+    int is_set;
     hga_id whole; /* flags, whole numbers, the place of a word */
     double real;
     npy array;     /* lists and files */
@@ -36,7 +36,7 @@ int settings_set(settings *s, const char *whose, const char *name, size_t length
 void settings_clear(settings *s);
 
 /* By name, which must be in the table or is never given. */
-int setting_given(const settings *s, const char *name);
+int setting_is_set(const settings *s, const char *name);
 hga_id setting_id(const settings *s, const char *name);
 /* The array of a list or file; NULL when it was not given or is a number. */
 const npy *setting_array(const settings *s, const char *name);

@@ -22,7 +22,7 @@ static int check_tokens(const settings *s, hga_id leaves)
 {
     if (setting_array(s, "tokens"))
         return complain(CLI_USAGE, "tokens: with parent a batch is a forest, not a list of lengths");
-    if (setting_given(s, "tokens") && setting_id(s, "tokens") != leaves)
+    if (setting_is_set(s, "tokens") && setting_id(s, "tokens") != leaves)
         return complain(CLI_USAGE, "tokens: %d, but parent has %d leaves", setting_id(s, "tokens"), leaves);
     return CLI_GOOD;
 }
@@ -52,7 +52,7 @@ static int make_from_parent(const variant_job *job, const npy *parent, model *ou
 static int make_hsa(const variant_job *job, model *out)
 {
     const npy *parent = setting_array(job->settings, "parent");
-    int branching = setting_given(job->settings, "branching");
+    int branching = setting_is_set(job->settings, "branching");
     if (parent && branching) return complain(CLI_USAGE, "hsa takes branching or parent, not both");
     if (!parent && !branching) return complain(CLI_USAGE, "hsa needs -p branching=LIST or -p parent=@FILE.npy");
     return parent ? make_from_parent(job, parent, out) : make_from_tokens(job, out);
@@ -75,7 +75,7 @@ static int put_under_clusters(const variant_job *job, graph_file *f)
 {
     const npy *size = setting_array(job->settings, "tree");
     if (!size) return CLI_GOOD;
-    if (setting_given(job->settings, "parents"))
+    if (setting_is_set(job->settings, "parents"))
         return complain(CLI_USAGE, "tree: the graph has a tree already, of parents");
     if (size->n_dims != 1) return complain(CLI_DATA, "%s: tree has one axis", size->path);
     return graph_file_coarsen(job->path, "tree", size->whole, (hga_id)size->count, f);
@@ -102,7 +102,7 @@ static int make_from_file(const variant_job *job, model *out)
     TRY(ordered_find((hga_ordering)how, out));
     TRY(copy_alpha(setting_array(job->settings, "alpha"), out));
     hga_id n = hga_graph_nodes(out->graph).n_queries, tokens = setting_id(job->settings, "tokens");
-    if (setting_given(job->settings, "tokens") && tokens != n)
+    if (setting_is_set(job->settings, "tokens") && tokens != n)
         TRY(complain(CLI_USAGE, "tokens: %d, but the graph in %s has %d query tokens", tokens, job->path, n));
 done:
     graph_file_clear(&f);

@@ -11,9 +11,9 @@
 static int read_parameters(const settings *s, const hga_variant *v, hga_routed *p, hga_selection *how)
 {
     int status = settings_fill(s, v, p);
-    if (!status && setting_given(s, "k") && setting_given(s, "threshold"))
+    if (!status && setting_is_set(s, "k") && setting_is_set(s, "threshold"))
         return complain(CLI_USAGE, "%s: k and threshold are both given; blocks are chosen by one of them", v->name);
-    if (!status && setting_given(s, "threshold") && p->threshold == 0) /* which to the library is none */
+    if (!status && setting_is_set(s, "threshold") && p->threshold == 0) /* which to the library is none */
         return complain(CLI_USAGE, "%s: threshold is 0; it must be above 0 and at most 1", v->name);
     return status ? status : complain_of(hga_routed_selection(p, how), CLI_USAGE, v->name);
 }
@@ -115,10 +115,10 @@ static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_
 {
     char shape[200], of_samples[40] = "";
     const hga_id choosers = c->choosers ? c->choosers : 1, batch = c->samples ? c->samples : 1;
-    const int64_t want[] = {batch, choosers, query_blocks};
+    const int64_t expected[] = {batch, choosers, query_blocks};
     const int n = a->n_dims, left_out = 4 - n;
     int fits = n >= 2 && n <= 4 && a->dim[n - 1] >= 1 && a->dim[n - 1] <= INT32_MAX;
-    for (int i = 0; fits && i < 3; i++) fits = want[i] == (i < left_out ? 1 : a->dim[i - left_out]);
+    for (int i = 0; fits && i < 3; i++) fits = expected[i] == (i < left_out ? 1 : a->dim[i - left_out]);
     if (batch > 1 || n == 4) snprintf(of_samples, sizeof of_samples, "[samples = %d]", batch);
     if (!fits)
         *status = complain(CLI_DATA, "%s: has the shape %s; %s is %s[choosers = %d][query blocks = %d][%s]", a->path,
@@ -146,14 +146,14 @@ static int take_choice(const variant_job *job, const npy *a, chosen_blocks *out)
 static int take_scores(const choosing *c, const hga_selection *how, const chosen_blocks *x, hga_select_input *in)
 {
     int status = CLI_GOOD;
-    if (how->score != HGA_SELECT_GIVEN) return CLI_GOOD;
+    if (how->score != HGA_SELECT_SCORES) return CLI_GOOD;
     if (!c->scores) return complain(CLI_USAGE, "routed: score=given needs --block-scores FILE");
     int64_t first = find_rows(c->scores, c, "--block-scores", x->rows, &status);
     int64_t has = status ? x->most_blocks : c->scores->dim[c->scores->n_dims - 1];
     if (has != x->most_blocks)
         return complain(CLI_DATA, "%s: has scores of %lld blocks, there are %d", c->scores->path, (long long)has,
                         x->most_blocks);
-    in->given = c->scores->real + first;
+    in->scores = c->scores->real + first;
     return status;
 }
 
@@ -170,7 +170,7 @@ static int check_settings(const hga_selection *how, const choosing *c, const cha
     hga_chosen chosen = {0};
     hga_select_input one = {.n_tokens = 1, .shape = {.n_heads = 1, .n_kv_heads = 1, .dim = 1}, .isa = c->isa};
     one.query = one.key = (hga_tensor){.data = &zero, .rows = 1};
-    one.given = how->score == HGA_SELECT_GIVEN ? &zero : NULL, one.threads = c->threads, one.precision = c->precision;
+    one.scores = how->score == HGA_SELECT_SCORES ? &zero : NULL, one.threads = c->threads, one.precision = c->precision;
     int status = complain_of(hga_select_blocks(how, &one, &chosen), CLI_USAGE, name);
     hga_chosen_clear(&chosen);
     return status;
@@ -235,7 +235,7 @@ static int make_decoder(const variant_job *job, model *out)
 {
     hga_routed p;
     MUST(read_parameters(job->settings, job->variant, &p, &out->how));
-    if (setting_given(job->settings, "causal") && !p.causal)
+    if (setting_is_set(job->settings, "causal") && !p.causal)
         return complain(CLI_USAGE, "%s: token by token it is causal, and causal=0 is typed", job->name);
     if (setting_array(job->settings, "choice"))
         return complain(CLI_USAGE, "%s: tokens choose as they come, which choice= has no place for", job->name);
@@ -249,7 +249,7 @@ static int make_decoder(const variant_job *job, model *out)
 int make_routed(const variant_job *job, model *out)
 {
     if (job->typed->decodes) return make_decoder(job, out);
-    const npy *given = setting_array(job->settings, "choice");
+    const npy *input = setting_array(job->settings, "choice");
     hga_routed p;
     hga_selection how;
     hga_id *offsets = NULL, n_samples = 0;
@@ -257,7 +257,7 @@ int make_routed(const variant_job *job, model *out)
     TRY(read_parameters(job->settings, job->variant, &p, &how));
     if (tensors_of(job) && !job->tensors->choosing)
         TRY(complain(CLI_USAGE, "%s: blocks are chosen in whole calls, as hga attend makes them", job->name));
-    if (!tensors_of(job) && !given)
+    if (!tensors_of(job) && !input)
         TRY(complain(
             CLI_USAGE,
             "%s: blocks are chosen by queries and keys: give --query FILE and --key FILE, or -p choice=@FILE.npy",
@@ -266,13 +266,13 @@ int make_routed(const variant_job *job, model *out)
     p.n_tokens = offsets[n_samples], p.n_samples = n_samples, p.offsets = offsets;
     TRY(complain_of(hga_routed_selection(&p, &how), CLI_USAGE, job->name));
     TRY(check_sides(job, p.n_tokens));
-    if (choosing_of(job).scores && how.score != HGA_SELECT_GIVEN)
+    if (choosing_of(job).scores && how.score != HGA_SELECT_SCORES)
         TRY(complain(CLI_USAGE, "--block-scores: is for -p score=given"));
     TRY(find_places(&p, &how, &out->chosen));
     out->chosen.rows = out->chosen.row_of[p.n_tokens - 1] + 1;
-    TRY(given ? take_choice(job, given, &out->chosen) : choose(job, &p, &how, &out->chosen));
+    TRY(input ? take_choice(job, input, &out->chosen) : choose(job, &p, &how, &out->chosen));
     p.choice = out->chosen.block, p.slots = out->chosen.slots, p.n_choosers = 1;
-    TRY(complain_of(job->variant->build(&p, &out->graph, &out->program), given ? CLI_DATA : CLI_USAGE, job->name));
+    TRY(complain_of(job->variant->build(&p, &out->graph, &out->program), input ? CLI_DATA : CLI_USAGE, job->name));
 done:
     free(offsets);
     return status;

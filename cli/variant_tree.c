@@ -30,7 +30,7 @@ typedef struct routing {
 static int read_tree(const settings *s, tree *t)
 {
     const npy *b = setting_array(s, "branching");
-    *t = (tree){.height = setting_given(s, "height") ? setting_id(s, "height") : -1};
+    *t = (tree){.height = setting_is_set(s, "height") ? setting_id(s, "height") : -1};
     if (b && (b->n_dims != 1 || b->count > INT32_MAX)) return complain(CLI_DATA, "%s: branching has one axis", b->path);
     if (b && t->height >= 0 && t->height != b->count)
         return complain(CLI_USAGE, "height: %d, but branching has %lld levels", t->height, (long long)b->count);
@@ -44,7 +44,7 @@ static int read_tree(const settings *s, tree *t)
     if (t->height < 0) return CLI_GOOD;
     t->rows = hga_route_rows(t->height, t->branching);
     /* weights of another size are told by their own file */
-    int64_t most = setting_given(s, "weights") ? INT64_MAX : INT32_MAX - 2;
+    int64_t most = setting_is_set(s, "weights") ? INT64_MAX : INT32_MAX - 2;
     return t->rows >= 0 && t->rows <= most
                ? CLI_GOOD
                : complain(CLI_USAGE, "height: a tree of %d levels has too many nodes", t->height);
@@ -53,7 +53,7 @@ static int read_tree(const settings *s, tree *t)
 /* ---- leaves that are given ---- */
 
 /* Leaves of each token, for all heads or for each; as many as the tensor has rows. */
-static int given_leaves(const npy *a, const npy *tensor, leaves *out)
+static int input_leaves(const npy *a, const npy *tensor, leaves *out)
 {
     char shape[200];
     if (a->n_dims < 1 || a->n_dims > 2 || a->count == 0 || a->count > INT32_MAX)
@@ -156,10 +156,10 @@ static int route_by(const variant_job *job, const tree *t, const char *weights, 
 static int query_leaves(const variant_job *job, const tree *t, leaves *out)
 {
     const settings *s = job->settings;
-    const npy *given = setting_array(s, "query-leaf");
-    int weights = setting_given(s, "weights") || setting_given(s, "bias");
-    if (given && weights) return complain(CLI_USAGE, "%s takes weights or query-leaf, not both", job->name);
-    if (given) return given_leaves(given, job->tensors ? job->tensors->query : NULL, out);
+    const npy *input = setting_array(s, "query-leaf");
+    int weights = setting_is_set(s, "weights") || setting_is_set(s, "bias");
+    if (input && weights) return complain(CLI_USAGE, "%s takes weights or query-leaf, not both", job->name);
+    if (input) return input_leaves(input, job->tensors ? job->tensors->query : NULL, out);
     if (weights && t->height != 0) return route_by(job, t, "weights", "bias", 0, out);
     if (t->height == 0 && job->tensors) return all_in_leaf_zero((hga_id)job->tensors->query->dim[0], out);
     if (t->height == 0 && setting_id(s, "tokens") > 0) return all_in_leaf_zero(setting_id(s, "tokens"), out);
@@ -170,13 +170,13 @@ static int query_leaves(const variant_job *job, const tree *t, leaves *out)
 static int key_leaves(const variant_job *job, const tree *t, const leaves *query, leaves *out)
 {
     const settings *s = job->settings;
-    const npy *given = setting_array(s, "key-leaf");
-    int own = setting_given(s, "key-weights") || setting_given(s, "key-bias");
-    if (given && own) return complain(CLI_USAGE, "%s takes key-weights or key-leaf, not both", job->name);
-    if (given) return given_leaves(given, job->tensors ? job->tensors->key : NULL, out);
+    const npy *input = setting_array(s, "key-leaf");
+    int own = setting_is_set(s, "key-weights") || setting_is_set(s, "key-bias");
+    if (input && own) return complain(CLI_USAGE, "%s takes key-weights or key-leaf, not both", job->name);
+    if (input) return input_leaves(input, job->tensors ? job->tensors->key : NULL, out);
     if (t->height == 0 && job->tensors) return all_in_leaf_zero((hga_id)job->tensors->key->dim[0], out);
     if (own) return route_by(job, t, "key-weights", "key-bias", 1, out);
-    if (setting_given(s, "weights") && t->height != 0) return route_by(job, t, "weights", "bias", 1, out);
+    if (setting_is_set(s, "weights") && t->height != 0) return route_by(job, t, "weights", "bias", 1, out);
     if (job->tensors && job->tensors->key->dim[0] != query->n)
         return complain(CLI_USAGE, "%s needs key-leaf: the %lld keys are not the %d queries", job->name,
                         (long long)job->tensors->key->dim[0], query->n);
@@ -231,7 +231,7 @@ static int build_sample(const variant_job *job, const tree *t, const leaves *que
 /* tokens: nothing, the number of rows, or the lengths that cut them into samples */
 static int cut_samples(const variant_job *job, const leaves *query, const leaves *key, samples *s)
 {
-    if (!setting_given(job->settings, "tokens")) {
+    if (!setting_is_set(job->settings, "tokens")) {
         MUST(samples_make(1, s));
         *s->length = query->n;
         return CLI_GOOD;

@@ -25,7 +25,7 @@ typedef struct parcel {
 typedef struct pending {
     int channel, open;
     hga_packet *receive; /* [n], in the order of the start */
-    int64_t n, room;
+    int64_t n, capacity;
 } pending;
 
 typedef struct hub hub;
@@ -36,7 +36,7 @@ typedef struct end {
     int closed;
     parcel *first, **last; /* that came, in order */
     pending *pending;      /* [n]: by channel, kept for the next start */
-    int64_t n, room;
+    int64_t n, capacity;
     uint64_t stream; /* of delays */
     hga_dist_counts counts;
 } end;
@@ -134,11 +134,11 @@ static hga_status open_pending(end *e, int channel, const hga_packet *receive, h
     const hga_allocator *a = &e->of->allocator;
     pending *p = find_pending(e, channel);
     if (!p) {
-        HGA_TRY(hga_grow(a, &e->pending, &e->room, e->n, e->n + 1, sizeof *e->pending));
+        HGA_TRY(hga_grow(a, &e->pending, &e->capacity, e->n, e->n + 1, sizeof *e->pending));
         p = &e->pending[e->n++];
         *p = (pending){.channel = channel};
     }
-    HGA_TRY(hga_grow(a, &p->receive, &p->room, 0, n, sizeof *p->receive));
+    HGA_TRY(hga_grow(a, &p->receive, &p->capacity, 0, n, sizeof *p->receive));
     if (n) memcpy(p->receive, receive, (size_t)n * sizeof *receive);
     p->n = n, p->open = 1;
 done:
@@ -360,8 +360,8 @@ static void hub_delete(hub *h)
         end *e = &h->ends[r];
         while (e->first) take_parcel(e, &e->first);
         for (int64_t i = 0; i < e->n; i++)
-            hga_delete(&a, e->pending[i].receive, e->pending[i].room, sizeof *e->pending[i].receive);
-        hga_delete(&a, e->pending, e->room, sizeof *e->pending);
+            hga_delete(&a, e->pending[i].receive, e->pending[i].capacity, sizeof *e->pending[i].receive);
+        hga_delete(&a, e->pending, e->capacity, sizeof *e->pending);
     }
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->lock);

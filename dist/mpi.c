@@ -10,8 +10,8 @@
 #include "hga_mpi.h"
 
 /* Counts of MPI are ints: longer messages go in pieces. */
-#ifndef LONGEST_PIECE
-#define LONGEST_PIECE ((int64_t)1 << 30)
+#ifndef LONGEST_MESSAGE
+#define LONGEST_MESSAGE ((int64_t)1 << 30)
 #endif
 
 /* Tags that MPI promises go to 32767. */
@@ -35,8 +35,8 @@ typedef struct peer {
 typedef struct channel {
     MPI_Request *request;
     peer *peer;
-    char *copy;            /* of all messages, one behind the other */
-    int64_t room[3], used; /* of the arrays; bytes of the copies */
+    char *copy;                /* of all messages, one behind the other */
+    int64_t capacity[3], used; /* of the arrays; bytes of the copies */
     int n, n_receives, n_done;
 } channel;
 
@@ -66,7 +66,7 @@ static hga_status said(int code, const char *what)
     return hga_fail(HGA_EEXTERNAL, "MPI: %s: %s", what, text);
 }
 
-static hga_status told(const mpi_exchange *x)
+static hga_status declared(const mpi_exchange *x)
 {
     if (x->failure.rank == x->rank) return hga_fail(x->failure.status, "%s", x->failure.text);
     return hga_fail(x->failure.status, "rank %d: %s", x->failure.rank, x->failure.text);
@@ -77,13 +77,13 @@ static hga_status look_for_notice(mpi_exchange *x)
 {
     int arrived = 0;
     hga_status st = HGA_OK;
-    if (x->failed) return told(x);
+    if (x->failed) return declared(x);
     if (x->n_ranks == 1) return HGA_OK;
     HGA_TRY(said(MPI_Test(&x->awaits_notice, &arrived, MPI_STATUS_IGNORE), "a look for a notice"));
     if (!arrived) return HGA_OK;
     x->got[x->arriving.rank]++;
     x->failure = x->arriving, x->failed = 1;
-    st = told(x);
+    st = declared(x);
 done:
     return st;
 }
@@ -104,7 +104,7 @@ static void await_notice(mpi_exchange *x)
 
 /* ---- a channel ---- */
 
-static int64_t pieces_of(int64_t bytes) { return (bytes + LONGEST_PIECE - 1) / LONGEST_PIECE; }
+static int64_t messages_of(int64_t bytes) { return (bytes + LONGEST_MESSAGE - 1) / LONGEST_MESSAGE; }
 
 static hga_status check_messages(const mpi_exchange *x, const char *way, const hga_packet *m, hga_id n)
 {
@@ -118,17 +118,17 @@ static hga_status check_messages(const mpi_exchange *x, const char *way, const h
 }
 
 /* Room for the requests, peers and copies of these messages; large packets go in several. */
-static hga_status make_channel_room(channel *c, const hga_packet *send, hga_id n_send, const hga_packet *receive,
-                                    hga_id n_receive)
+static hga_status make_channel_capacity(channel *c, const hga_packet *send, hga_id n_send, const hga_packet *receive,
+                                        hga_id n_receive)
 {
     hga_status st = HGA_OK;
     int64_t n = 0, bytes = 0;
-    for (hga_id i = 0; i < n_send; i++) n += pieces_of(send[i].bytes), bytes += send[i].bytes;
-    for (hga_id i = 0; i < n_receive; i++) n += pieces_of(receive[i].bytes), bytes += receive[i].bytes;
+    for (hga_id i = 0; i < n_send; i++) n += messages_of(send[i].bytes), bytes += send[i].bytes;
+    for (hga_id i = 0; i < n_receive; i++) n += messages_of(receive[i].bytes), bytes += receive[i].bytes;
     if (n > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "%lld messages at once", (long long)n);
-    HGA_TRY(hga_grow(NULL, &c->request, &c->room[0], 0, n, sizeof *c->request));
-    HGA_TRY(hga_grow(NULL, &c->peer, &c->room[1], 0, n, sizeof *c->peer));
-    HGA_TRY(hga_grow(NULL, &c->copy, &c->room[2], 0, bytes, 1));
+    HGA_TRY(hga_grow(NULL, &c->request, &c->capacity[0], 0, n, sizeof *c->request));
+    HGA_TRY(hga_grow(NULL, &c->peer, &c->capacity[1], 0, n, sizeof *c->peer));
+    HGA_TRY(hga_grow(NULL, &c->copy, &c->capacity[2], 0, bytes, 1));
 done:
     return st;
 }
@@ -137,8 +137,8 @@ done:
 static hga_status begin_message(mpi_exchange *x, channel *c, int tag, const hga_packet *m, int receives)
 {
     hga_status st = HGA_OK;
-    for (int64_t at = 0; at < m->bytes; at += LONGEST_PIECE) {
-        int64_t bytes = m->bytes - at < LONGEST_PIECE ? m->bytes - at : LONGEST_PIECE;
+    for (int64_t at = 0; at < m->bytes; at += LONGEST_MESSAGE) {
+        int64_t bytes = m->bytes - at < LONGEST_MESSAGE ? m->bytes - at : LONGEST_MESSAGE;
         char *data = (char *)m->data + at, *copy = c->copy + c->used;
         MPI_Request *r = &c->request[c->n];
         if (!receives) memcpy(copy, data, (size_t)bytes);
@@ -160,7 +160,7 @@ static hga_status begin_exchange(mpi_exchange *x, channel *c, int tag, const hga
                                  const hga_packet *receive, hga_id n_receive)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(make_channel_room(c, send, n_send, receive, n_receive));
+    HGA_TRY(make_channel_capacity(c, send, n_send, receive, n_receive));
     c->n_receives = 0, c->used = 0;
     for (hga_id i = 0; i < n_receive; i++) HGA_TRY(begin_message(x, c, tag, &receive[i], 1));
     for (hga_id i = 0; i < n_send; i++) HGA_TRY(begin_message(x, c, tag, &send[i], 0));
@@ -369,11 +369,11 @@ static int all_sent(mpi_exchange *x)
 static void drain(mpi_exchange *x)
 {
     MPI_Request counts;
-    int told_all = 0;
+    int sent_all = 0;
     if (MPI_Ialltoall(x->sent, 1, MPI_INT64_T, x->due, 1, MPI_INT64_T, x->comm, &counts)) return;
     for (;;) {
-        if (!told_all && MPI_Test(&counts, &told_all, MPI_STATUS_IGNORE)) return;
-        int taken = told_all && all_sent(x);
+        if (!sent_all && MPI_Test(&counts, &sent_all, MPI_STATUS_IGNORE)) return;
+        int taken = sent_all && all_sent(x);
         for (hga_id r = 0; taken && r < x->n_ranks; r++) taken = x->got[r] >= x->due[r];
         if (taken) return;
         swallow_one(x);
@@ -383,9 +383,9 @@ static void drain(mpi_exchange *x)
 
 static void clear_channel(channel *c)
 {
-    hga_delete(NULL, c->request, c->room[0], sizeof *c->request);
-    hga_delete(NULL, c->peer, c->room[1], sizeof *c->peer);
-    hga_delete(NULL, c->copy, c->room[2], 1);
+    hga_delete(NULL, c->request, c->capacity[0], sizeof *c->request);
+    hga_delete(NULL, c->peer, c->capacity[1], sizeof *c->peer);
+    hga_delete(NULL, c->copy, c->capacity[2], 1);
 }
 
 /* Gives back all that make_exchange and the channels took. */

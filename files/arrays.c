@@ -15,8 +15,8 @@ static int64_t stream_bytes(FILE *stream) { return fseeko(stream, 0, SEEK_END) ?
 static void close_stream(hga_arrays *x)
 {
     if (x->stream) fclose(x->stream);
-    hga_delete(x->by, x->member, x->member_room, 1);
-    x->stream = NULL, x->member = NULL, x->n_member = x->member_room = 0, x->whole = -1;
+    hga_delete(x->by, x->member, x->member_capacity, 1);
+    x->stream = NULL, x->member = NULL, x->n_member = x->member_capacity = 0, x->whole = -1;
 }
 
 /* "model.safetensors:x.q", as messages have it. */
@@ -43,7 +43,7 @@ static hga_status open_stream(hga_arrays *x, const char *path)
     int is_input = strcmp(path, "-") == 0, found = !is_input && stat(path, &s) == 0;
     if (found && S_ISDIR(s.st_mode)) return hga_fail(HGA_EIO, "%s: is a folder", x->path);
     if (is_input || (found && !S_ISREG(s.st_mode))) {
-        hga_status st = bytes_load(x->by, path, x->path, &x->file, &x->n_file, &x->file_room);
+        hga_status st = bytes_load(x->by, path, x->path, &x->file, &x->n_file, &x->file_capacity);
         return st ? st : open_memory(x->path, x->file, x->n_file, &x->stream);
     }
     x->stream = fopen(path, "rb");
@@ -70,7 +70,7 @@ static hga_status unpack(hga_arrays *x, int64_t i)
     char name[CALLED];
     hga_status st = HGA_OK;
     close_stream(x);
-    HGA_TRY(npz_unpack(x->npz, i, INT64_MAX, &x->member, &x->n_member, &x->member_room));
+    HGA_TRY(npz_unpack(x->npz, i, INT64_MAX, &x->member, &x->n_member, &x->member_capacity));
     HGA_TRY(open_memory(called(x, i, name), x->member, x->n_member, &x->stream));
     x->whole = i;
 done:
@@ -83,15 +83,15 @@ static hga_status look_into(hga_arrays *x, int64_t i)
     enum { HEAD = 1 << 17 }; /* as long as a header may be, and longer */
     char name[CALLED];
     uint8_t *head = NULL;
-    int64_t n, room = 0;
+    int64_t n, capacity = 0;
     FILE *stream = NULL;
     hga_status st = HGA_OK;
-    HGA_TRY(npz_unpack(x->npz, i, HEAD, &head, &n, &room));
+    HGA_TRY(npz_unpack(x->npz, i, HEAD, &head, &n, &capacity));
     HGA_TRY(open_memory(called(x, i, name), head, n, &stream));
     st = read_npy(x, i, stream, npz_bytes(x->npz, i));
 done:
     if (stream) fclose(stream);
-    hga_delete(x->by, head, room, 1);
+    hga_delete(x->by, head, capacity, 1);
     return st;
 }
 
@@ -101,7 +101,7 @@ static hga_status open_npz(hga_arrays *x)
     int64_t n = st ? 0 : npz_count(x->npz);
     if (!st) st = hga_new_zero(x->by, n, sizeof *x->array, &x->array);
     if (st) return st;
-    x->n = x->room = n;
+    x->n = x->capacity = n;
     for (int64_t i = 0; i < n; i++) x->array[i].is.name = npz_name(x->npz, i);
     return HGA_OK;
 }
@@ -110,7 +110,7 @@ static hga_status open_npy(hga_arrays *x)
 {
     hga_status st = hga_new_zero(x->by, 1, sizeof *x->array, &x->array);
     if (st) return st;
-    x->n = x->room = 1, x->array->is.name = "";
+    x->n = x->capacity = 1, x->array->is.name = "";
     return read_npy(x, 0, x->stream, stream_bytes(x->stream));
 }
 
@@ -155,10 +155,10 @@ void hga_arrays_close(hga_arrays *x)
     close_stream(x);
     npz_close(x->npz);
     json_decref(x->header);
-    hga_delete(x->by, x->file, x->file_room, 1);
+    hga_delete(x->by, x->file, x->file_capacity, 1);
     for (int64_t i = 0; i < x->n; i++)
         hga_delete(x->by, x->array[i].kept, x->array[i].is.has.count, sizeof *x->array[i].kept);
-    hga_delete(x->by, x->array, x->room, sizeof *x->array);
+    hga_delete(x->by, x->array, x->capacity, sizeof *x->array);
     if (x->path) hga_delete(x->by, x->path, (int64_t)strlen(x->path) + 1, 1);
     hga_delete(x->by ? &a : NULL, x, 1, sizeof *x);
 }
@@ -233,10 +233,10 @@ static hga_status check_kind(const char *name, const array_entry *a, int is_whol
 }
 
 /* where element i of the file goes: the same place, or for Fortran's order the place with the sizes read backwards */
-static int64_t place_of(const hga_npy *h, int64_t i)
+static int64_t offset_of(const hga_npy *h, int64_t i)
 {
     if (!h->fortran) return i;
-    int64_t place = 0, stride = h->count;
+    int64_t offset = 0, stride = h->count;
     int64_t index[HGA_NPY_DIMS];
     for (int d = 0; d < h->n_dims; d++) {
         index[d] = i % h->dim[d];
@@ -244,22 +244,22 @@ static int64_t place_of(const hga_npy *h, int64_t i)
     }
     for (int d = 0; d < h->n_dims; d++) {
         stride /= h->dim[d];
-        place += index[d] * stride;
+        offset += index[d] * stride;
     }
-    return place;
+    return offset;
 }
 
-static hga_status store_real(const char *name, const hga_npy *h, const void *bytes, int64_t place, float *to)
+static hga_status store_real(const char *name, const hga_npy *h, const void *bytes, int64_t offset, float *to)
 {
     double x = 0;
     char text[HGA_NPY_SHAPE_BYTES];
     hga_status st = hga_npy_real(h, bytes, &x);
     *to = (float)x;
     if (st || !isfinite(x) || isfinite(*to)) return st;
-    return hga_fail(HGA_EFORMAT, "%s: element %s is too large for float32", name, hga_npy_index(h, place, text));
+    return hga_fail(HGA_EFORMAT, "%s: element %s is too large for float32", name, hga_npy_index(h, offset, text));
 }
 
-static hga_status store_whole(const char *name, const hga_npy *h, const void *bytes, int64_t place, int32_t *to)
+static hga_status store_whole(const char *name, const hga_npy *h, const void *bytes, int64_t offset, int32_t *to)
 {
     int64_t x = 0;
     char text[HGA_NPY_SHAPE_BYTES];
@@ -267,7 +267,7 @@ static hga_status store_whole(const char *name, const hga_npy *h, const void *by
     *to = (int32_t)x;
     if (st || *to == x) return st;
     return hga_fail(HGA_EFORMAT, "%s: element %s is %lld, which does not fit int32", name,
-                    hga_npy_index(h, place, text), (long long)x);
+                    hga_npy_index(h, offset, text), (long long)x);
 }
 
 /* Elements of the file, some at a time, to `real` or `whole`. */
@@ -276,10 +276,10 @@ static hga_status read_elements(const hga_arrays *x, const char *name, const arr
 {
     enum { CHUNK = 1 << 16 };
     const hga_npy *h = &a->is.has;
-    const int64_t room = n < CHUNK ? n : CHUNK;
+    const int64_t capacity = n < CHUNK ? n : CHUNK;
     unsigned char *bytes = NULL;
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new(x->by, room, (size_t)h->size, &bytes));
+    HGA_TRY(hga_new(x->by, capacity, (size_t)h->size, &bytes));
     if (fseeko(x->stream, (off_t)(a->at + first * h->size), SEEK_SET))
         HGA_TRY(hga_fail(HGA_EIO, "%s: cannot be read: %s", name, strerror(errno)));
     for (int64_t e = 0; e < n; e++) {
@@ -288,12 +288,12 @@ static hga_status read_elements(const hga_arrays *x, const char *name, const arr
             HGA_TRY(hga_fail(HGA_EIO, "%s: cannot be read: %s", name,
                              ferror(x->stream) ? strerror(errno) : "it has become shorter"));
         const unsigned char *from = bytes + e % CHUNK * h->size;
-        const int64_t place = place_of(h, first + e);
-        HGA_TRY(real ? store_real(name, h, from, place, real + place - first)
-                     : store_whole(name, h, from, place, whole + place - first));
+        const int64_t offset = offset_of(h, first + e);
+        HGA_TRY(real ? store_real(name, h, from, offset, real + offset - first)
+                     : store_whole(name, h, from, offset, whole + offset - first));
     }
 done:
-    hga_delete(x->by, bytes, room, (size_t)h->size);
+    hga_delete(x->by, bytes, capacity, (size_t)h->size);
     return st;
 }
 

@@ -18,13 +18,13 @@ struct hga_arrays {
     const hga_allocator *by; /* NULL: the C library's */
     char *path;              /* as messages have it */
     FILE *stream;            /* the file, or the member of a .npz that was unpacked last */
-    int64_t n, room;
+    int64_t n, capacity;
     array_entry *array; /* [room] */
     char *file;         /* the bytes of a pipe */
-    int64_t n_file, file_room;
+    int64_t n_file, file_capacity;
     npz *npz;
     uint8_t *member; /* unpacked */
-    int64_t n_member, member_room;
+    int64_t n_member, member_capacity;
     int64_t whole; /* the array that it is all of, -1: of none */
     json_t *header;
 };

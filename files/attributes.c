@@ -28,7 +28,7 @@ hga_status import_note_name(import *x, const char *of, const char *name, int64_t
     int64_t i = find_note(x, of, name, n);
     if (i < x->n_notes) return x->notes[i].understood &= understood, HGA_OK;
     HGA_TRY(import_text(x, name, n, &at));
-    HGA_TRY(hga_grow(x->allocator, &x->notes, &x->note_room, i, i + 1, sizeof *x->notes));
+    HGA_TRY(hga_grow(x->allocator, &x->notes, &x->note_capacity, i, i + 1, sizeof *x->notes));
     x->notes[x->n_notes++] = (import_note){of, at, understood};
 done:
     return st;

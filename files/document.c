@@ -24,7 +24,7 @@ void document_begin(document *d, const hga_allocator *a, hga_tree *out)
 static hga_status keep_name(document *d, const char *text, int64_t n, int64_t *at)
 {
     hga_tree *t = d->tree;
-    hga_status st = hga_grow(d->a, &t->name_text, &t->name_room, t->name_bytes, t->name_bytes + n + 1, 1);
+    hga_status st = hga_grow(d->a, &t->name_text, &t->name_capacity, t->name_bytes, t->name_bytes + n + 1, 1);
     if (st) return st;
     *at = t->name_bytes;
     memcpy(t->name_text + *at, text, (size_t)n);
@@ -39,9 +39,9 @@ static hga_status add_node(document *d, hga_id parent, int kind, int64_t name, h
     hga_status st = HGA_OK;
     hga_tree *t = d->tree;
     if (t->n > INT32_MAX - 4) return hga_fail(HGA_EOVERFLOW, "more than %d nodes", INT32_MAX - 4);
-    HGA_TRY(hga_grow(d->a, &t->parent, &d->parent_room, t->n, (int64_t)t->n + 1, sizeof *t->parent));
-    HGA_TRY(hga_grow(d->a, &t->kind, &d->kind_room, t->n, (int64_t)t->n + 1, sizeof *t->kind));
-    HGA_TRY(hga_grow(d->a, &t->name_at, &d->name_room, t->n, (int64_t)t->n + 1, sizeof *t->name_at));
+    HGA_TRY(hga_grow(d->a, &t->parent, &d->parent_capacity, t->n, (int64_t)t->n + 1, sizeof *t->parent));
+    HGA_TRY(hga_grow(d->a, &t->kind, &d->kind_capacity, t->n, (int64_t)t->n + 1, sizeof *t->kind));
+    HGA_TRY(hga_grow(d->a, &t->name_at, &d->name_capacity, t->n, (int64_t)t->n + 1, sizeof *t->name_at));
     t->parent[t->n] = parent, t->kind[t->n] = (uint8_t)kind, t->name_at[t->n] = name;
     *node = t->n++;
 done:
@@ -82,8 +82,8 @@ static hga_status add_words(document *d, const char *text, const hga_tree *found
         hga_id up = found->n > 1 ? node[found->parent[found->leaf_node[i]]] : below, leaf;
         HGA_TRY(keep_name(d, text + found->leaf_begin[i], found->leaf_end[i] - found->leaf_begin[i], &name));
         HGA_TRY(add_node(d, up, IS_WORD, name, &leaf));
-        HGA_TRY(
-            hga_grow(d->a, &t->leaf_node, &d->leaf_room, t->n_leaves, (int64_t)t->n_leaves + 1, sizeof *t->leaf_node));
+        HGA_TRY(hga_grow(d->a, &t->leaf_node, &d->leaf_capacity, t->n_leaves, (int64_t)t->n_leaves + 1,
+                         sizeof *t->leaf_node));
         t->leaf_node[t->n_leaves++] = leaf;
     }
 done:
@@ -160,7 +160,7 @@ static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 /* White space becomes single blanks. */
 hga_status document_text(document *d, const char *text, int64_t n)
 {
-    hga_status st = hga_grow(d->a, &d->block, &d->block_room, d->block_bytes, d->block_bytes + n, 1);
+    hga_status st = hga_grow(d->a, &d->block, &d->block_capacity, d->block_bytes, d->block_bytes + n, 1);
     for (int64_t i = 0; !st && i < n; i++) {
         if (!is_space(text[i]))
             d->block[d->block_bytes++] = text[i];
@@ -206,14 +206,14 @@ done:
 }
 
 /* The arrays as long as they say. */
-static hga_status fit(document *d, void *array, int64_t room, int64_t n, size_t size)
+static hga_status fit(document *d, void *array, int64_t capacity, int64_t n, size_t size)
 {
     void *fitting = NULL, *old;
     memcpy(&old, array, sizeof old);
     hga_status st = hga_new(d->a, n, size, &fitting);
     if (st) return st;
     if (n) memcpy(fitting, old, (size_t)n * size);
-    hga_delete(d->a, old, room, size);
+    hga_delete(d->a, old, capacity, size);
     memcpy(array, &fitting, sizeof fitting);
     return HGA_OK;
 }
@@ -226,14 +226,14 @@ static hga_status finish(document *d)
     HGA_TRY(document_flush(d));
     if (t->n_leaves == 0) return hga_fail(HGA_EFORMAT, "the document has no word");
     HGA_TRY(leave_out(d));
-    HGA_TRY(fit(d, &t->parent, d->parent_room, t->n, sizeof *t->parent));
-    d->parent_room = t->n;
-    HGA_TRY(fit(d, &t->kind, d->kind_room, t->n, sizeof *t->kind));
-    d->kind_room = t->n;
-    HGA_TRY(fit(d, &t->name_at, d->name_room, t->n, sizeof *t->name_at));
-    d->name_room = t->n;
-    HGA_TRY(fit(d, &t->leaf_node, d->leaf_room, t->n_leaves, sizeof *t->leaf_node));
-    d->leaf_room = t->n_leaves;
+    HGA_TRY(fit(d, &t->parent, d->parent_capacity, t->n, sizeof *t->parent));
+    d->parent_capacity = t->n;
+    HGA_TRY(fit(d, &t->kind, d->kind_capacity, t->n, sizeof *t->kind));
+    d->kind_capacity = t->n;
+    HGA_TRY(fit(d, &t->name_at, d->name_capacity, t->n, sizeof *t->name_at));
+    d->name_capacity = t->n;
+    HGA_TRY(fit(d, &t->leaf_node, d->leaf_capacity, t->n_leaves, sizeof *t->leaf_node));
+    d->leaf_capacity = t->n_leaves;
     t->kind_name = kinds, t->n_kinds = IS_BLOCK + 1;
 done:
     return st;
@@ -244,13 +244,13 @@ hga_status document_end(document *d, hga_status st)
 {
     hga_tree *t = d->tree;
     if (!st) st = finish(d);
-    hga_delete(d->a, d->block, d->block_room, 1);
+    hga_delete(d->a, d->block, d->block_capacity, 1);
     if (!st) return HGA_OK;
-    hga_delete(d->a, t->parent, d->parent_room, sizeof *t->parent);
-    hga_delete(d->a, t->kind, d->kind_room, sizeof *t->kind);
-    hga_delete(d->a, t->name_at, d->name_room, sizeof *t->name_at);
-    hga_delete(d->a, t->leaf_node, d->leaf_room, sizeof *t->leaf_node);
-    hga_delete(d->a, t->name_text, t->name_room, 1);
+    hga_delete(d->a, t->parent, d->parent_capacity, sizeof *t->parent);
+    hga_delete(d->a, t->kind, d->kind_capacity, sizeof *t->kind);
+    hga_delete(d->a, t->name_at, d->name_capacity, sizeof *t->name_at);
+    hga_delete(d->a, t->leaf_node, d->leaf_capacity, sizeof *t->leaf_node);
+    hga_delete(d->a, t->name_text, t->name_capacity, 1);
     memset(t, 0, sizeof *t);
     return st;
 }

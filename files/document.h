@@ -38,11 +38,11 @@ typedef struct open_element {
 typedef struct document {
     const hga_allocator *a;
     hga_tree *tree;
-    int64_t parent_room, kind_room, leaf_room, name_room;
+    int64_t parent_capacity, kind_capacity, leaf_capacity, name_capacity;
     int depth, too_deep; /* elements that are open; those beyond, which count as their parent */
     open_element open[DOCUMENT_DEPTH];
     char *block; /* text that was gathered since the last flush, white space as one blank */
-    int64_t block_bytes, block_room;
+    int64_t block_bytes, block_capacity;
 } document;
 
 /* Start with the document itself open; out is cleared on failure by document_end. */

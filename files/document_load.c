@@ -6,12 +6,12 @@
 
 hga_status hga_document_load(const char *path, char **text, size_t *bytes)
 {
-    int64_t n, room;
+    int64_t n, capacity;
     *bytes = 0;
-    hga_status st = bytes_load(NULL, path, strcmp(path, "-") == 0 ? "standard input" : path, text, &n, &room);
-    if (!st) st = hga_grow(NULL, text, &room, n, n + 1, 1);
+    hga_status st = bytes_load(NULL, path, strcmp(path, "-") == 0 ? "standard input" : path, text, &n, &capacity);
+    if (!st) st = hga_grow(NULL, text, &capacity, n, n + 1, 1);
     if (st) {
-        hga_delete(NULL, *text, room, 1), *text = NULL;
+        hga_delete(NULL, *text, capacity, 1), *text = NULL;
         return st;
     }
     const int64_t mark = mark_bytes(*text, n);

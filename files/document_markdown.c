@@ -14,14 +14,14 @@ typedef struct page {
     const hga_allocator *a;
     hga_status st; /* the first failure, after which nothing is written */
     char *text;
-    int64_t n, room;
+    int64_t n, capacity;
     int pictures; /* that are open: what stands inside is shown to those who do not see them */
 } page;
 
 /* As md4c has it, all of these return 0, or what is below that to end the reading. */
 static int put(page *p, const char *text, int64_t n)
 {
-    if (!p->st) p->st = hga_grow(p->a, &p->text, &p->room, p->n, p->n + n, 1);
+    if (!p->st) p->st = hga_grow(p->a, &p->text, &p->capacity, p->n, p->n + n, 1);
     if (p->st) return -1;
     memcpy(p->text + p->n, text, (size_t)n);
     p->n += n;
@@ -138,6 +138,6 @@ hga_status hga_tree_markdown(const hga_allocator *a, const char *text, size_t by
     HGA_TRY(write_page(&p, text + mark, bytes - mark));
     st = hga_tree_html(a, p.text, (size_t)p.n, out);
 done:
-    hga_delete(a, p.text, p.room, 1);
+    hga_delete(a, p.text, p.capacity, 1);
     return st;
 }

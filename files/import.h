@@ -32,17 +32,17 @@ typedef struct import {
     const hga_allocator *allocator;
     const char *name; /* of the file */
     const hga_import *wish;
-    hga_id n;                   /* nodes: one more than the largest number */
-    hga_id n_queries;           /* cross-attention: the first nodes, the others are keys; -1 self-attention */
-    int64_t n_edges, edge_room; /* */
-    import_edge *edges;         /* */
-    int64_t node_room;          /* [n] where anything was told of nodes, else NULL */
-    import_node *nodes;         /* */
-    int64_t text_bytes, text_room;
+    hga_id n;                       /* nodes: one more than the largest number */
+    hga_id n_queries;               /* cross-attention: the first nodes, the others are keys; -1 self-attention */
+    int64_t n_edges, edge_capacity; /* */
+    import_edge *edges;             /* */
+    int64_t node_capacity;          /* [n] where anything was told of nodes, else NULL */
+    import_node *nodes;             /* */
+    int64_t text_bytes, text_capacity;
     char *text; /* labels, each ended by 0 */
-    int64_t n_relations, relation_room;
+    int64_t n_relations, relation_capacity;
     int64_t *relation; /* their names in `text` */
-    int64_t n_notes, note_room;
+    int64_t n_notes, note_capacity;
     import_note *notes;
     int has_levels, has_sides, has_strange_types;
     /* text being read: `at` moves on to `end`, line counts from 1 */
@@ -50,7 +50,7 @@ typedef struct import {
     int64_t line;
     hga_graph *made; /* by the reader, of tokens as the file numbers them, instead of what is collected; NULL */
     char *bytes;     /* the file */
-    int64_t n_bytes, byte_room;
+    int64_t n_bytes, byte_capacity;
 } import;
 
 /* Everything in the file, for a reader that then scans it; *out is NULL, `wish` checked. */
@@ -106,6 +106,6 @@ hga_status scan_weight(const import *x, const char *text, int64_t n, double *out
 /* What to do about weights that are none. */
 #define WITHOUT_WEIGHTS "--pattern, in Python weights=\"ignore\", reads edges without weights"
 /* A word of at most room - 1 bytes up to a blank, comma, semicolon or end of line; its length. */
-int64_t scan_word(import *x, char *out, int64_t room);
+int64_t scan_word(import *x, char *out, int64_t capacity);
 
 #endif

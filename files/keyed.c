@@ -25,7 +25,7 @@ hga_status keyed_find(keyed *k, const char *id, int64_t n, hga_id *node)
         return HGA_OK;
     }
     HGA_TRY(import_reach(&k->x, k->n_ids));
-    HGA_TRY(hga_grow(k->x.allocator, &k->ids, &k->id_room, k->n_ids, k->n_ids + 1, sizeof *k->ids));
+    HGA_TRY(hga_grow(k->x.allocator, &k->ids, &k->id_capacity, k->n_ids, k->n_ids + 1, sizeof *k->ids));
     k->ids[k->n_ids] = (keyed_node){at, -1, -1};
     HGA_TRY(names_add(k->x.allocator, &k->index, k, id_of));
     *node = (hga_id)k->n_ids++;
@@ -38,8 +38,8 @@ hga_status keyed_list(keyed *k, const char *id, int64_t n)
     if (k->node >= 0) return scan_wrong(&k->x, "a node has two ids, %.40s and '%.*s'", id_of(k, k->node), (int)n, id);
     hga_status st = keyed_find(k, id, n, &k->node);
     if (st) return st;
-    if (k->ids[k->node].place >= 0) return scan_wrong(&k->x, "two nodes have the id '%.40s'", id_of(k, k->node));
-    k->ids[k->node].place = k->n_listed++;
+    if (k->ids[k->node].index >= 0) return scan_wrong(&k->x, "two nodes have the id '%.40s'", id_of(k, k->node));
+    k->ids[k->node].index = k->n_listed++;
     return HGA_OK;
 }
 
@@ -143,11 +143,11 @@ hga_status keyed_note(keyed *k, const char *name, const char *value, int64_t n)
     if (!k->is_own)
         HGA_TRY(import_note_name(&k->x, k->is_edge ? "edges" : "nodes", name, (int64_t)strlen(name), is_read));
     if (!is_read) return HGA_OK;
-    if (k->now.told & 1u << which) return scan_wrong(&k->x, "%s is told twice", name);
+    if (k->now.declared & 1u << which) return scan_wrong(&k->x, "%s is told twice", name);
     for (; which != LABEL && which != NAME && n > 0 && is_number_blank(*value); n--) value++;
     while (which != LABEL && which != NAME && n > 0 && is_number_blank(value[n - 1])) n--;
     if (n == 0) return HGA_OK;
-    k->now.told |= 1u << which;
+    k->now.declared |= 1u << which;
     st = read_attribute(k, which, name, value, n);
 done:
     return st;
@@ -160,9 +160,9 @@ hga_status keyed_node_end(keyed *k)
     import_node *node;
     if (k->node < 0) return scan_wrong(&k->x, "a node without an id");
     HGA_TRY(import_tell(&k->x, k->node, &node));
-    node->label = k->now.told & 1 << LABEL ? k->now.label : k->now.name;
+    node->label = k->now.declared & 1 << LABEL ? k->now.label : k->now.name;
     node->mass = (float)k->now.mass, node->side = k->now.side;
-    if (k->now.told & 1 << MASS && !(node->mass >= 0))
+    if (k->now.declared & 1 << MASS && !(node->mass >= 0))
         HGA_TRY(scan_wrong(&k->x, "mass %g is not a number >= 0", k->now.mass));
     if (k->now.level > 1023) HGA_TRY(scan_wrong(&k->x, "level %lld", (long long)k->now.level));
     node->level = (hga_id)k->now.level;
@@ -179,7 +179,7 @@ hga_status keyed_edge_end(keyed *k)
     hga_id relation = k->now.relation;
     const attributes *now = &k->now;
     if (k->source < 0 || k->target < 0) return scan_wrong(&k->x, "an edge without a source or a target");
-    if (!(now->told & 1u << RELATION)) HGA_TRY(import_relation(&k->x, NULL, &relation));
+    if (!(now->declared & 1u << RELATION)) HGA_TRY(import_relation(&k->x, NULL, &relation));
     HGA_TRY(import_edge_add(&k->x, relation, k->source, k->target, now->type, now->weight));
     if (!k->directed && relation >= 0 && k->source != k->target)
         st = import_edge_add(&k->x, relation, k->target, k->source, now->type, now->weight);
@@ -204,7 +204,7 @@ static void place_nodes(keyed *k)
 {
     hga_id next = k->n_listed;
     for (int64_t v = 0; v < k->n_ids; v++)
-        if (k->ids[v].place < 0) k->ids[v].place = next++;
+        if (k->ids[v].index < 0) k->ids[v].index = next++;
 }
 
 /* Parents are ids, which may come after their children's. */
@@ -216,7 +216,7 @@ static hga_status find_parent(const keyed *k, int64_t v, hga_id *parent)
     if (strcmp(id, "-1") == 0) return HGA_OK;
     int32_t p = names_find(&k->index, k, id_of, id);
     if (p < 0) return hga_fail(HGA_EGRAPH, "%s: parent %.40s of node %.40s is not a node", k->x.name, id, id_of(k, v));
-    *parent = k->ids[p].place;
+    *parent = k->ids[p].index;
     return HGA_OK;
 }
 
@@ -225,7 +225,7 @@ static int64_t find_label(const keyed *k, const import_node *node, int64_t v)
 {
     int64_t number;
     const char *id = id_of(k, v);
-    int is_number = scan_text_integer(id, (int64_t)strlen(id), &number) && number == k->ids[v].place;
+    int is_number = scan_text_integer(id, (int64_t)strlen(id), &number) && number == k->ids[v].index;
     return node->label < 0 && !is_number ? k->ids[v].id : node->label;
 }
 
@@ -234,25 +234,25 @@ static hga_status move_nodes(keyed *k)
 {
     import *x = &k->x;
     hga_status st = HGA_OK;
-    import_node *moved = NULL, *told;
+    import_node *moved = NULL, *declared;
     if (!k->n_ids) return HGA_OK;
-    HGA_TRY(import_tell(x, (hga_id)k->n_ids - 1, &told));
-    HGA_TRY(hga_new(x->allocator, x->node_room, sizeof *moved, &moved));
-    memcpy(moved, x->nodes, (size_t)x->node_room * sizeof *moved);
+    HGA_TRY(import_tell(x, (hga_id)k->n_ids - 1, &declared));
+    HGA_TRY(hga_new(x->allocator, x->node_capacity, sizeof *moved, &moved));
+    memcpy(moved, x->nodes, (size_t)x->node_capacity * sizeof *moved);
     for (int64_t v = 0; v < k->n_ids; v++) {
-        import_node *node = &moved[k->ids[v].place];
+        import_node *node = &moved[k->ids[v].index];
         *node = x->nodes[v];
         node->label = find_label(k, &x->nodes[v], v);
-        if (node->parent >= 0) node->parent = k->ids[node->parent].place; /* by an edge of the tree */
+        if (node->parent >= 0) node->parent = k->ids[node->parent].index; /* by an edge of the tree */
         if (k->ids[v].parent >= 0) HGA_TRY(find_parent(k, v, &node->parent));
     }
     for (int64_t i = 0; i < x->n_edges; i++) {
-        x->edges[i].src = k->ids[x->edges[i].src].place;
-        x->edges[i].dst = k->ids[x->edges[i].dst].place;
+        x->edges[i].src = k->ids[x->edges[i].src].index;
+        x->edges[i].dst = k->ids[x->edges[i].dst].index;
     }
-    memcpy(x->nodes, moved, (size_t)x->node_room * sizeof *moved);
+    memcpy(x->nodes, moved, (size_t)x->node_capacity * sizeof *moved);
 done:
-    hga_delete(x->allocator, moved, x->node_room, sizeof *moved);
+    hga_delete(x->allocator, moved, x->node_capacity, sizeof *moved);
     return st;
 }
 
@@ -261,6 +261,6 @@ hga_status keyed_close(keyed *k, hga_status st, hga_graph **out)
     const hga_allocator *a = k->x.allocator;
     if (!st) place_nodes(k), st = move_nodes(k);
     names_clear(a, &k->index);
-    hga_delete(a, k->ids, k->id_room, sizeof *k->ids);
+    hga_delete(a, k->ids, k->id_capacity, sizeof *k->ids);
     return import_close(&k->x, st, out);
 }

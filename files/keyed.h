@@ -9,7 +9,7 @@ enum { LABEL, NAME, LEVEL, PARENT, MASS, SIDE, WEIGHT, TYPE, RELATION, ATTRIBUTE
 
 /* What is told of the node or edge being read. */
 typedef struct attributes {
-    unsigned told;               /* 1 << LABEL and so on */
+    unsigned declared;           /* 1 << LABEL and so on */
     int64_t label, name, parent; /* in import.text */
     int64_t level, type;
     double weight, mass;
@@ -17,10 +17,10 @@ typedef struct attributes {
     hga_id relation;
 } attributes;
 
-/* What hga_import has no place for. */
+/* What hga_import has no index for. */
 typedef struct keyed_node {
     int64_t id, parent; /* in import.text; the parent's id, -1 without */
-    hga_id place;       /* among those that the file lists, -1: an edge alone names it */
+    hga_id index;       /* among those that the file lists, -1: an edge alone names it */
 } keyed_node;
 
 typedef struct keyed {
@@ -30,7 +30,7 @@ import x;
     int graphs, is_edge;         /* is_edge: an edge is being read, no node */
     hga_id node, source, target; /* being read; -1 not told */
     attributes now;
-    int64_t n_ids, id_room;
+    int64_t n_ids, id_capacity;
     keyed_node *ids; /* by node */
     hga_id n_listed;
     name_index index;

@@ -20,13 +20,13 @@ static const char *skip(const char *s)
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* 'word' or "word" -> word; NULL when there is none */
-static const char *read_quoted(const char *s, char *word, size_t room)
+static const char *read_quoted(const char *s, char *word, size_t capacity)
 {
     char quote = *s;
     if (quote != '\'' && quote != '"') return NULL;
     size_t n = 0;
     for (s++; *s && *s != quote; s++) {
-        if (n + 1 >= room) return NULL;
+        if (n + 1 >= capacity) return NULL;
         word[n++] = *s;
     }
     word[n] = 0;
@@ -182,12 +182,12 @@ done:
 int hga_npy_header(const hga_npy *h, char bytes[HGA_NPY_HEADER_BYTES])
 {
     char *text = bytes + 10, order = h->size == 1 ? '|' : h->swapped ? '>' : '<';
-    int room = HGA_NPY_HEADER_BYTES - 10, size = h->kind == 'U' ? h->size / 4 : h->size;
-    int used =
-        snprintf(text, (size_t)room, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (", order, h->kind, size);
+    int capacity = HGA_NPY_HEADER_BYTES - 10, size = h->kind == 'U' ? h->size / 4 : h->size;
+    int used = snprintf(text, (size_t)capacity, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (", order,
+                        h->kind, size);
     for (int i = 0; i < h->n_dims; i++)
-        used += snprintf(text + used, (size_t)(room - used), "%s%lld", i ? ", " : "", (long long)h->dim[i]);
-    used += snprintf(text + used, (size_t)(room - used), h->n_dims == 1 ? ",), }" : "), }");
+        used += snprintf(text + used, (size_t)(capacity - used), "%s%lld", i ? ", " : "", (long long)h->dim[i]);
+    used += snprintf(text + used, (size_t)(capacity - used), h->n_dims == 1 ? ",), }" : "), }");
     int whole = (10 + used + 1 + 63) / 64 * 64;
     memset(text + used, ' ', (size_t)(whole - 10 - used));
     bytes[whole - 1] = '\n';
@@ -264,11 +264,11 @@ const char *hga_npy_type(const hga_npy *h, char text[HGA_NPY_TYPE_BYTES])
 
 const char *hga_npy_shape(int n_dims, const int64_t *dim, char text[HGA_NPY_SHAPE_BYTES])
 {
-    const size_t room = HGA_NPY_SHAPE_BYTES;
-    size_t used = (size_t)snprintf(text, room, "(");
+    const size_t capacity = HGA_NPY_SHAPE_BYTES;
+    size_t used = (size_t)snprintf(text, capacity, "(");
     for (int i = 0; i < n_dims; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
-    snprintf(text + used, room - used, n_dims == 1 ? ",)" : ")");
+        used += (size_t)snprintf(text + used, capacity - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
+    snprintf(text + used, capacity - used, n_dims == 1 ? ",)" : ")");
     return text;
 }
 

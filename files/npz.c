@@ -128,7 +128,7 @@ typedef struct unpacking {
     const char *name;
     zip_file_t *file;
     uint8_t *bytes;
-    int64_t n, room;
+    int64_t n, capacity;
 } unpacking;
 
 /* To `most` bytes, or to its end, where libzip compares the checksum. Room grows with what arrives, so that an archive
@@ -138,10 +138,10 @@ static hga_status unpack(unpacking *u, int64_t most)
     hga_status st = HGA_OK;
     zip_int64_t got = 1;
     for (; got > 0 && u->n < most; u->n += got) {
-        HGA_TRY(hga_grow(u->z->by, &u->bytes, &u->room, u->n, u->n + 65536, 1));
-        const int64_t room = u->room < most ? u->room : most;
+        HGA_TRY(hga_grow(u->z->by, &u->bytes, &u->capacity, u->n, u->n + 65536, 1));
+        const int64_t capacity = u->capacity < most ? u->capacity : most;
         errno = 0;
-        got = zip_fread(u->file, u->bytes + u->n, (zip_uint64_t)(room - u->n));
+        got = zip_fread(u->file, u->bytes + u->n, (zip_uint64_t)(capacity - u->n));
         if (got < 0) return zip_wrong(u->z, zip_error_code_zip(zip_file_get_error(u->file)), u->name, BROKEN);
     }
 done:
@@ -151,9 +151,9 @@ done:
 /* As many bytes as the archive says must be there, and no more: one more is asked for. */
 static hga_status unpack_known(unpacking *u, int64_t most, int64_t size)
 {
-    const int64_t want = size < most ? size : most;
+    const int64_t expected = size < most ? size : most;
     hga_status st = unpack(u, size < most ? size + 1 : most);
-    if (st || u->n == want) return st;
+    if (st || u->n == expected) return st;
     return hga_fail(HGA_EFORMAT, "%s: %s: " BROKEN ": %s%lld of %lld bytes are there", u->z->path, u->name,
                     u->n > size ? "over " : "", (long long)(u->n > size ? size : u->n), (long long)size);
 }
@@ -166,10 +166,10 @@ int64_t npz_bytes(const npz *z, int64_t i)
     return known && about.valid & ZIP_STAT_SIZE && about.size < INT64_MAX / 2 ? (int64_t)about.size : -1;
 }
 
-hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
+hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *capacity)
 {
     unpacking u = {.z = z, .name = npz_name(z, i)};
-    *bytes = NULL, *n = *room = 0;
+    *bytes = NULL, *n = *capacity = 0;
     if (!u.name) return hga_fail(HGA_EINVAL, "%s: array %lld of %lld", z->path, (long long)i, (long long)z->n);
     const int64_t size = npz_bytes(z, i);
     if (size < 0) return hga_fail(HGA_EFORMAT, "%s: %s: the archive does not say how long it is", z->path, u.name);
@@ -179,8 +179,8 @@ hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t 
     hga_status st = unpack_known(&u, most, size);
     zip_fclose(u.file);
     if (st)
-        hga_delete(z->by, u.bytes, u.room, 1);
+        hga_delete(z->by, u.bytes, u.capacity, 1);
     else
-        *bytes = u.bytes, *n = u.n, *room = u.room;
+        *bytes = u.bytes, *n = u.n, *capacity = u.capacity;
     return st;
 }

@@ -20,6 +20,6 @@ int64_t npz_bytes(const npz *z, int64_t i);
 /* Unpack array i, which is a .npy file, or its first `most` bytes. They are yours, *n of them in *room bytes that
    hga_delete takes with the archive's allocator. HGA_EFORMAT for an array that has fewer or more bytes than the archive
    says; for a wrong checksum only where it is read to its end. */
-hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room);
+hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *capacity);
 
 #endif

@@ -50,25 +50,25 @@ int hga_graph_is_json(const char *path) { return !reader_of(path); }
 /* ---- what is not read ---- */
 
 /* A command with a file's name in it; FILE where that is long, or where the shell or Python would see more in it. */
-static void write_command(const char *command, const char *path, char *out, size_t room)
+static void write_command(const char *command, const char *path, char *out, size_t capacity)
 {
     const char *name = strlen(path) > 60 || strpbrk(path, "'\"\\$`!") ? "FILE" : path;
     size_t used = 0;
-    for (; *command && used + strlen(name) + 1 < room; command++)
+    for (; *command && used + strlen(name) + 1 < capacity; command++)
         if (*command == '@')
-            used += (size_t)snprintf(out + used, room - used, "%s", name);
+            used += (size_t)snprintf(out + used, capacity - used, "%s", name);
         else
             out[used++] = *command;
     out[used] = 0;
 }
 
 /* The ends of names that are read, but for JSON's. */
-static void list_suffixes(char *out, size_t room)
+static void list_suffixes(char *out, size_t capacity)
 {
     size_t used = 0;
-    for (int i = 0; i < N_FORMATS && used < room; i++)
+    for (int i = 0; i < N_FORMATS && used < capacity; i++)
         if (formats[i].read)
-            used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", formats[i].suffix);
+            used += (size_t)snprintf(out + used, capacity - used, "%s%s", used ? ", " : "", formats[i].suffix);
 }
 
 /* Where the end of a name begins, NULL without one. */

@@ -272,10 +272,10 @@ static const cell *cell_of(const table *t, column is)
 
 static hga_status name_end(table *t, column is, hga_id node)
 {
-    import_node *told;
+    import_node *named;
     const cell *c = cell_of(t, is);
-    hga_status st = c->n ? import_tell(&t->k.x, node, &told) : HGA_OK;
-    return c->n && !st ? import_text(&t->k.x, c->text, c->n, &told->label) : st;
+    hga_status st = c->n ? import_tell(&t->k.x, node, &named) : HGA_OK;
+    return c->n && !st ? import_text(&t->k.x, c->text, c->n, &named->label) : st;
 }
 
 /* An edge, with what its other columns say. */

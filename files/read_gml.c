@@ -194,7 +194,7 @@ done:
 static hga_status end_graph(keyed *k)
 {
     for (int64_t v = 0; v < k->n_ids; v++)
-        if (k->ids[v].place < 0)
+        if (k->ids[v].index < 0)
             return scan_wrong(&k->x, "an edge names node '%.40s', which is not there", k->x.text + k->ids[v].id);
     return k->directed ? HGA_OK : keyed_both_ways(k);
 }

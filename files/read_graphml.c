@@ -17,7 +17,7 @@ typedef struct key { /* <key id= for= attr.name=><default>: texts in import.text
 typedef struct graphml {
     keyed k;
     xmlTextReaderPtr reader;
-    int64_t n_keys, key_room;
+    int64_t n_keys, key_capacity;
     key *keys;
     int undirected;      /* edges that do not say */
     char complaint[200]; /* libxml2's first */
@@ -193,7 +193,7 @@ static hga_status read_key(graphml *g)
     HGA_TRY(read_word(g, "for", targets, 3, &target));
     one.of = of[target];
     if (g->n_keys == 1024) return scan_wrong(&g->k.x, "more than %lld keys", (long long)g->n_keys);
-    HGA_TRY(hga_grow(g->k.x.allocator, &g->keys, &g->key_room, g->n_keys, g->n_keys + 1, sizeof *g->keys));
+    HGA_TRY(hga_grow(g->k.x.allocator, &g->keys, &g->key_capacity, g->n_keys, g->n_keys + 1, sizeof *g->keys));
     HGA_TRY(read_default(g, &one.standard));
     g->keys[g->n_keys++] = one;
     g->k.is_own = is_own(g);
@@ -242,7 +242,7 @@ static hga_status take_defaults(graphml *g)
         const key *one = &g->keys[i];
         if (one->standard < 0 || !(one->of & (g->k.is_edge ? OF_EDGES : OF_NODES))) continue;
         int which = keyed_attribute(&g->k, g->k.is_edge, g->k.x.text + one->name);
-        if (which == UNKNOWN || g->k.now.told & 1u << which) continue;
+        if (which == UNKNOWN || g->k.now.declared & 1u << which) continue;
         char value[256];
         if (snprintf(value, sizeof value, "%s", g->k.x.text + one->standard) >= (int)sizeof value)
             return scan_wrong(&g->k.x, "a default of more than %zu bytes", sizeof value - 1);
@@ -404,6 +404,6 @@ hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, cons
     graphml g = {.undirected = 1};
     hga_status st = import_open(&g.k.x, a, path, o, out);
     if (!st) st = read_quietly(&g);
-    hga_delete(a, g.keys, g.key_room, sizeof *g.keys);
+    hga_delete(a, g.keys, g.key_capacity, sizeof *g.keys);
     return keyed_close(&g.k, st, out);
 }

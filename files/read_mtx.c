@@ -95,8 +95,8 @@ done:
    it as well. */
 static hga_status add_entry(import *x, const header *h, int64_t row, int64_t column, double weight)
 {
-    int64_t apart = x->n_queries < 0 ? 0 : x->n_queries;
-    hga_status st = import_edge_add(x, 0, column + apart, row, 0, weight);
+    int64_t first_key = x->n_queries < 0 ? 0 : x->n_queries;
+    hga_status st = import_edge_add(x, 0, column + first_key, row, 0, weight);
     if (st || h->symmetry == GENERAL || row == column) return st;
     return import_edge_add(x, 0, row, column, 0, h->symmetry == SKEW ? -weight : weight);
 }

@@ -9,7 +9,7 @@
 typedef struct member {
     char name[512];
     uint8_t *bytes;
-    int64_t n, room;
+    int64_t n, capacity;
     numpy array;
 } member;
 
@@ -46,11 +46,11 @@ static hga_status open_member(matrix *m, int which)
     while (i < n && strcmp(npz_name(m->archive, i), member_names[which]) != 0) i++;
     if (i == n && which == FORMAT) return refuse_archive(m);
     if (i == n) return hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name);
-    hga_status st = npz_unpack(m->archive, i, INT64_MAX, &to->bytes, &to->n, &to->room);
+    hga_status st = npz_unpack(m->archive, i, INT64_MAX, &to->bytes, &to->n, &to->capacity);
     return st ? st : numpy_open(to->name, to->bytes, to->n, 3, &to->array);
 }
 
-static hga_status want_list(const member *x, int64_t least)
+static hga_status expect_list(const member *x, int64_t least)
 {
     if (x->array.has.n_dims == 1 && x->array.has.count >= least) return HGA_OK;
     return hga_fail(HGA_EFORMAT, "%s: %lld numbers in %d axes, where %lld are expected", x->name,
@@ -62,7 +62,7 @@ static hga_status read_shape(matrix *m)
 {
     hga_status st = HGA_OK;
     HGA_TRY(open_member(m, SHAPE));
-    HGA_TRY(want_list(&m->member[SHAPE], 2));
+    HGA_TRY(expect_list(&m->member[SHAPE], 2));
     if (m->member[SHAPE].array.has.count != 2)
         return hga_fail(HGA_EFORMAT, "%s: an array of %lld axes, where a matrix has two", m->x->name,
                         (long long)m->member[SHAPE].array.has.count);
@@ -109,7 +109,7 @@ static hga_status open_values(matrix *m)
 {
     if (m->x->wish->pattern) return HGA_OK;
     hga_status st = open_weights(m);
-    return st ? st : want_list(&m->member[DATA], 0);
+    return st ? st : expect_list(&m->member[DATA], 0);
 }
 
 /* Where the entries of a row (a column, a row of blocks) begin and end. */
@@ -133,8 +133,8 @@ static hga_status open_runs(matrix *m, int64_t n, int64_t n_data, int64_t *most)
     hga_status st = HGA_OK;
     HGA_TRY(open_member(m, INDPTR));
     HGA_TRY(open_member(m, INDICES));
-    HGA_TRY(want_list(&m->member[INDPTR], n + 1));
-    HGA_TRY(want_list(&m->member[INDICES], 0));
+    HGA_TRY(expect_list(&m->member[INDPTR], n + 1));
+    HGA_TRY(expect_list(&m->member[INDICES], 0));
     *most = m->member[INDICES].array.has.count;
     if (n_data >= 0 && n_data < *most) *most = n_data;
 done:
@@ -174,8 +174,8 @@ static hga_status read_coordinates(matrix *m)
     HGA_TRY(open_member(m, ROW));
     HGA_TRY(open_member(m, COLUMN));
     int64_t n = m->member[m->x->wish->pattern ? ROW : DATA].array.has.count;
-    HGA_TRY(want_list(&m->member[ROW], n));
-    HGA_TRY(want_list(&m->member[COLUMN], n));
+    HGA_TRY(expect_list(&m->member[ROW], n));
+    HGA_TRY(expect_list(&m->member[COLUMN], n));
     for (int64_t e = 0; e < n; e++) {
         HGA_TRY(numpy_integer(&m->member[ROW].array, e, &row));
         HGA_TRY(numpy_integer(&m->member[COLUMN].array, e, &column));
@@ -256,7 +256,7 @@ static hga_status read_diagonals(matrix *m)
     HGA_TRY(open_filled(m, 2));
     HGA_TRY(open_member(m, OFFSETS));
     const int64_t *dim = m->member[DATA].array.has.dim;
-    HGA_TRY(want_list(&m->member[OFFSETS], dim[0]));
+    HGA_TRY(expect_list(&m->member[OFFSETS], dim[0]));
     for (int64_t k = 0; k < dim[0]; k++) {
         HGA_TRY(numpy_integer(&m->member[OFFSETS].array, k, &offset));
         if (offset <= -m->rows || offset >= m->columns) continue;
@@ -307,7 +307,7 @@ import x;
     matrix m = {.x = &x};
     hga_status st = import_open(&x, a, path, o, out);
     if (!st) st = read_matrix(&m);
-    for (int i = 0; i < MEMBERS; i++) hga_delete(a, m.member[i].bytes, m.member[i].room, 1);
+    for (int i = 0; i < MEMBERS; i++) hga_delete(a, m.member[i].bytes, m.member[i].capacity, 1);
     npz_close(m.archive);
     return import_close(&x, st, out);
 }

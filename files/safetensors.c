@@ -79,7 +79,7 @@ static hga_status read_entry(const hga_arrays *x, const json_t *entry, int64_t f
     return HGA_OK;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_offsets(const void *a, const void *b)
 {
     const array_entry *x = a, *y = b;
     if (x->at != y->at) return x->at < y->at ? -1 : 1;
@@ -87,7 +87,7 @@ static int compare_places(const void *a, const void *b)
 }
 
 /* Tensors lie in a row, without a hole, up to the end of the file, as the format demands. */
-static hga_status check_places(const hga_arrays *x, int64_t first, int64_t bytes)
+static hga_status check_offsets(const hga_arrays *x, int64_t first, int64_t bytes)
 {
     int64_t end = first;
     for (int64_t i = 0; i < x->n; end = x->array[i++].end) {
@@ -114,15 +114,15 @@ hga_status safetensors_open(hga_arrays *x, int64_t bytes)
     rewind(x->stream);
     HGA_TRY(read_header(x, bytes, &first));
     HGA_TRY(hga_new_zero(x->by, (int64_t)json_object_size(x->header), sizeof *x->array, &x->array));
-    x->room = (int64_t)json_object_size(x->header);
+    x->capacity = (int64_t)json_object_size(x->header);
     json_object_foreach(x->header, name, entry)
     {
         if (strcmp(name, "__metadata__") == 0) continue;
         x->array[x->n].is.name = name;
         HGA_TRY(read_entry(x, entry, first, &x->array[x->n++]));
     }
-    if (x->n) qsort(x->array, (size_t)x->n, sizeof *x->array, compare_places);
-    st = check_places(x, first, bytes);
+    if (x->n) qsort(x->array, (size_t)x->n, sizeof *x->array, compare_offsets);
+    st = check_offsets(x, first, bytes);
 done:
     return st;
 }

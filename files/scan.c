@@ -122,12 +122,12 @@ hga_status scan_weight(const import *x, const char *text, int64_t n, double *out
     return scan_wrong(x, "weight '%.*s' is not a number; " WITHOUT_WEIGHTS, (int)(n < 40 ? n : 40), text);
 }
 
-int64_t scan_word(import *x, char *out, int64_t room)
+int64_t scan_word(import *x, char *out, int64_t capacity)
 {
     scan_blanks(x);
-    int64_t n = word_length(x), kept = n < room - 1 ? n : room - 1;
-    memcpy(out, x->at, (size_t)kept);
-    out[kept] = 0;
+    int64_t n = word_length(x), is_copied = n < capacity - 1 ? n : capacity - 1;
+    memcpy(out, x->at, (size_t)is_copied);
+    out[is_copied] = 0;
     x->at += n;
     return n;
 }

@@ -22,7 +22,7 @@ typedef struct word {
 typedef struct reader {
     text_lines lines;
     word *words;
-    int64_t n_words, word_room;
+    int64_t n_words, word_capacity;
 } reader;
 
 /* ---- UTF-8 ---- */
@@ -88,7 +88,7 @@ static int is_word(const reader *r, UBreakIterator *words, int32_t begin, int32_
 
 static hga_status add_word(reader *r, int32_t begin, int32_t end, int opens)
 {
-    hga_status st = hga_grow(r->lines.a, &r->words, &r->word_room, r->n_words, r->n_words + 1, sizeof *r->words);
+    hga_status st = hga_grow(r->lines.a, &r->words, &r->word_capacity, r->n_words, r->n_words + 1, sizeof *r->words);
     if (!st) r->words[r->n_words++] = (word){begin, end, (uint8_t)opens};
     return st;
 }
@@ -222,7 +222,7 @@ static hga_status read_text_tree(const hga_allocator *a, const char *text, size_
     plant(&r, &v, out);
 done:
     text_lines_clear(&r.lines);
-    hga_delete(a, r.words, r.word_room, sizeof *r.words);
+    hga_delete(a, r.words, r.word_capacity, sizeof *r.words);
     if (st) hga_tree_clear(out);
     return st;
 }

@@ -40,7 +40,7 @@ static line line_at(const text_lines *r, int32_t at)
 
 static hga_status add_mark(text_lines *r, int32_t at, int level)
 {
-    hga_status st = hga_grow(r->a, &r->marks, &r->mark_room, r->n_marks, r->n_marks + 1, sizeof *r->marks);
+    hga_status st = hga_grow(r->a, &r->marks, &r->mark_capacity, r->n_marks, r->n_marks + 1, sizeof *r->marks);
     if (!st) r->marks[r->n_marks++] = (mark){at, (uint8_t)level};
     return st;
 }
@@ -264,5 +264,5 @@ hga_status text_lines_read(text_lines *r, const char *text)
 void text_lines_clear(text_lines *r)
 {
     hga_delete(r->a, r->text, r->bytes, 1);
-    hga_delete(r->a, r->marks, r->mark_room, sizeof *r->marks);
+    hga_delete(r->a, r->marks, r->mark_capacity, sizeof *r->marks);
 }

@@ -18,7 +18,7 @@ typedef struct text_lines {
     int32_t bytes;
     int verses; /* rather than paragraphs */
     mark *marks;
-    int64_t n_marks, mark_room;
+    int64_t n_marks, mark_capacity;
 } text_lines;
 
 /* Of UTF-8; r->a and r->bytes are given, the rest zero. Cleared whatever comes of it. */

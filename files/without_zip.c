@@ -17,9 +17,9 @@ const char *npz_name(const npz *z, int64_t i) { return (void)z, (void)i, NULL; }
 
 int64_t npz_bytes(const npz *z, int64_t i) { return (void)z, (void)i, -1; }
 
-hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *room)
+hga_status npz_unpack(npz *z, int64_t i, int64_t most, uint8_t **bytes, int64_t *n, int64_t *capacity)
 {
     (void)z, (void)i, (void)most;
-    *bytes = NULL, *n = *room = 0;
+    *bytes = NULL, *n = *capacity = 0;
     return hga_fail(HGA_EUNSUPPORTED, "no archive is open");
 }

@@ -21,7 +21,7 @@ void local_ids_clear(const hga_graph *g, local_ids *ids)
 enum { ROWS_AT_A_TIME = 16384, EDGES_AT_A_TIME = 1 << 20 };
 
 /* How many of the rows together have at most EDGES_AT_A_TIME edges; at least one. */
-static hga_id rows_in_piece(const hga_pos *degree, hga_id n)
+static hga_id rows_in_chunk(const hga_pos *degree, hga_id n)
 {
     hga_pos edges = degree[0];
     hga_id rows = 1;
@@ -29,15 +29,15 @@ static hga_id rows_in_piece(const hga_pos *degree, hga_id n)
     return rows;
 }
 
-typedef struct pieces {
+typedef struct chunks {
     const hga_graph *g;
     hga_id relation;
     hga_pos done, all;
-    piece_visitor visit;
+    chunk_visitor visit;
     void *context;
-} pieces;
+} chunks;
 
-static hga_status visit_piece(pieces *p, hga_id first, hga_id n)
+static hga_status visit_chunk(chunks *p, hga_id first, hga_id n)
 {
     hga_csr rows = {0};
     hga_status st = relation_rows(p->g, p->relation, first, n, &rows);
@@ -49,20 +49,20 @@ static hga_status visit_piece(pieces *p, hga_id first, hga_id n)
 }
 
 /* In the end as many edges must have been visited as the relation has. */
-hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit, void *context, hga_progress progress,
+hga_status chunks_visit(const hga_graph *g, hga_id relation, chunk_visitor visit, void *context, hga_progress progress,
                         void *progress_context)
 {
     hga_status st = HGA_OK;
     hga_id n = hga_graph_nodes(g).n;
-    pieces p = {g, relation, 0, relation_view(g, relation).n_edges, visit, context};
+    chunks p = {g, relation, 0, relation_view(g, relation).n_edges, visit, context};
     hga_pos *degree = NULL;
     HGA_TRY(hga_new(hga_graph_allocator(g), ROWS_AT_A_TIME, sizeof *degree, &degree));
     for (hga_id first = 0; first < n;) {
         hga_id end = n - first < ROWS_AT_A_TIME ? n : first + ROWS_AT_A_TIME;
         relation_degrees(g, relation, first, end - first, degree);
         for (hga_id start = first; first < end;) {
-            hga_id rows = rows_in_piece(degree + (first - start), end - first);
-            HGA_TRY(visit_piece(&p, first, rows));
+            hga_id rows = rows_in_chunk(degree + (first - start), end - first);
+            HGA_TRY(visit_chunk(&p, first, rows));
             first += rows;
             if (progress && p.all > 0) progress((double)p.done / (double)p.all, progress_context);
         }

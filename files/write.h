@@ -16,7 +16,7 @@ hga_status relation_rows(const hga_graph *g, hga_id relation, hga_id first, hga_
 void relation_degrees(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_pos *degree);
 
 /* The relation of the transposed graph, which keeps its tree, that has these edges turned round. */
-hga_id relation_turned(hga_id relation);
+hga_id relation_transposed(hga_id relation);
 
 /* One relation, or all: number i of them, for i < n. */
 typedef struct relations {
@@ -39,8 +39,8 @@ void local_ids_clear(const hga_graph *g, local_ids *ids);
 
 /* Hand all in-edges of all nodes to `visit`, in canonical order, in pieces of consecutive rows of about a million
    edges. */
-typedef hga_status (*piece_visitor)(const hga_csr *rows, void *context);
-hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit, void *context, hga_progress progress,
+typedef hga_status (*chunk_visitor)(const hga_csr *rows, void *context);
+hga_status chunks_visit(const hga_graph *g, hga_id relation, chunk_visitor visit, void *context, hga_progress progress,
                         void *progress_context);
 
 #endif

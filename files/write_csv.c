@@ -65,7 +65,7 @@ hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *
     for (hga_id i = 0; i < all.n; i++) {
         hga_id one = relations_at(g, &all, i);
         w.relation = all.all ? relation_view(g, one).name : NULL;
-        HGA_TRY(pieces_visit(g, one, put_csv_edges, &w, progress, context));
+        HGA_TRY(chunks_visit(g, one, put_csv_edges, &w, progress, context));
     }
 done:
     local_ids_clear(g, &w.ids);

@@ -83,7 +83,7 @@ hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *
     for (hga_id i = 0; i < all.n; i++) {
         hga_id one = relations_at(g, &all, i);
         w.relation = all.all ? relation_view(g, one).name : NULL;
-        HGA_TRY(pieces_visit(g, one, put_dot_edges, &w, NULL, NULL));
+        HGA_TRY(chunks_visit(g, one, put_dot_edges, &w, NULL, NULL));
     }
     output_text(&w.out, "}\n");
 done:

@@ -8,12 +8,12 @@ enum { EDGES_AT_A_TIME = 1 << 20, ROWS_AT_A_TIME = 16384 };
 
 typedef struct metis {
     output out;
-    const hga_graph *g, *turned;
+    const hga_graph *g, *transposed;
     hga_id relation, n;
     hga_pos entries;   /* of all rows: every undirected edge twice */
     int weighted;      /* some pair is joined more than once */
     hga_id *neighbour; /* of one row */
-    int64_t room;
+    int64_t capacity;
     hga_progress progress;
     void *context;
     double done, share; /* progress at the pass's start; what the pass adds */
@@ -27,7 +27,7 @@ SORT_DEFINE(sort_ids, hga_id, id_before)
 static hga_status find_neighbours(metis *w, const hga_csr *in, const hga_csr *from, hga_id i, hga_pos *n)
 {
     hga_pos both = in->ptr[i + 1] - in->ptr[i] + from->ptr[i + 1] - from->ptr[i];
-    hga_status st = hga_grow(hga_graph_allocator(w->g), &w->neighbour, &w->room, 0, both, sizeof *w->neighbour);
+    hga_status st = hga_grow(hga_graph_allocator(w->g), &w->neighbour, &w->capacity, 0, both, sizeof *w->neighbour);
     if (st) return st;
     *n = 0;
     for (hga_pos e = in->ptr[i]; e < in->ptr[i + 1]; e++)
@@ -64,7 +64,7 @@ static hga_status visit_neighbours(metis *w, hga_id first, hga_id rows, void (*v
     hga_pos n;
     hga_status st = HGA_OK;
     HGA_TRY(relation_rows(w->g, w->relation, first, rows, &in));
-    HGA_TRY(relation_rows(w->turned, relation_turned(w->relation), first, rows, &from));
+    HGA_TRY(relation_rows(w->transposed, relation_transposed(w->relation), first, rows, &from));
     for (hga_id i = 0; i < rows; i++) {
         HGA_TRY(find_neighbours(w, &in, &from, i, &n));
         visit(w, n);
@@ -77,7 +77,7 @@ done:
 }
 
 /* How many of the rows together have at most EDGES_AT_A_TIME edges in both directions; at least one. */
-static hga_id rows_in_piece(const hga_pos *in, const hga_pos *from, hga_id n)
+static hga_id rows_in_chunk(const hga_pos *in, const hga_pos *from, hga_id n)
 {
     hga_pos edges = in[0] + from[0];
     hga_id rows = 1;
@@ -94,9 +94,9 @@ static hga_status pass(metis *w, void (*visit)(metis *, hga_pos))
     for (hga_id first = 0; first < w->n;) {
         hga_id n = w->n - first < ROWS_AT_A_TIME ? w->n - first : ROWS_AT_A_TIME;
         relation_degrees(w->g, w->relation, first, n, degree);
-        relation_degrees(w->turned, relation_turned(w->relation), first, n, degree + ROWS_AT_A_TIME);
+        relation_degrees(w->transposed, relation_transposed(w->relation), first, n, degree + ROWS_AT_A_TIME);
         for (hga_id i = 0, rows; i < n; i += rows) {
-            rows = rows_in_piece(degree + i, degree + ROWS_AT_A_TIME + i, n - i);
+            rows = rows_in_chunk(degree + i, degree + ROWS_AT_A_TIME + i, n - i);
             HGA_TRY(visit_neighbours(w, first + i, rows, visit));
             if (w->progress) w->progress(w->done + w->share * ((double)first + i + rows) / w->n, w->context);
         }
@@ -120,16 +120,16 @@ hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char
                .progress = progress,
                .context = context,
                .share = 0.5};
-    hga_graph *turned = NULL;
+    hga_graph *transposed = NULL;
     HGA_TRY(output_open(&w.out, path));
-    HGA_TRY(hga_graph_transpose(g, &turned));
-    w.turned = turned;
+    HGA_TRY(hga_graph_transpose(g, &transposed));
+    w.transposed = transposed;
     HGA_TRY(pass(&w, count_entries));
     output_integer(&w.out, w.n), output_text(&w.out, " "), output_integer(&w.out, w.entries / 2);
     output_text(&w.out, w.weighted ? " 001\n" : "\n");
     HGA_TRY(pass(&w, put_row));
 done:
-    hga_delete(hga_graph_allocator(g), w.neighbour, w.room, sizeof *w.neighbour);
-    hga_graph_destroy(turned);
+    hga_delete(hga_graph_allocator(g), w.neighbour, w.capacity, sizeof *w.neighbour);
+    hga_graph_destroy(transposed);
     return output_close(&w.out, st);
 }

@@ -33,14 +33,14 @@ done:
 static hga_status find_extents(const hga_graph *g, hga_id relation, const local_ids *ids, hga_id *rows, hga_id *columns)
 {
     hga_status st = HGA_OK;
-    hga_graph *turned = NULL;
+    hga_graph *transposed = NULL;
     *rows = *columns = hga_graph_nodes(g).n;
     if (!ids->rank) return HGA_OK;
     HGA_TRY(find_extent(g, relation, ids, rows));
-    HGA_TRY(hga_graph_transpose(g, &turned));
-    HGA_TRY(find_extent(turned, relation_turned(relation), ids, columns));
+    HGA_TRY(hga_graph_transpose(g, &transposed));
+    HGA_TRY(find_extent(transposed, relation_transposed(relation), ids, columns));
 done:
-    hga_graph_destroy(turned);
+    hga_graph_destroy(transposed);
     return st;
 }
 
@@ -79,7 +79,7 @@ hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *
     output_integer(&w.out, n_rows), output_text(&w.out, " ");
     output_integer(&w.out, n_columns), output_text(&w.out, " ");
     output_integer(&w.out, r.n_edges), output_text(&w.out, "\n");
-    HGA_TRY(pieces_visit(g, relation, put_mtx_edges, &w, progress, context));
+    HGA_TRY(chunks_visit(g, relation, put_mtx_edges, &w, progress, context));
 done:
     local_ids_clear(g, &w.ids);
     return output_close(&w.out, st);

@@ -30,7 +30,7 @@ hga_relation relation_view(const hga_graph *g, hga_id relation)
         .name = relation == HGA_TREE_UP ? "tree up" : "tree down", .n_edges = n, .n_explicit = n, .n_types = 1};
 }
 
-hga_id relation_turned(hga_id relation)
+hga_id relation_transposed(hga_id relation)
 {
     if (!is_tree(relation)) return relation;
     return relation == HGA_TREE_UP ? HGA_TREE_DOWN : HGA_TREE_UP;

@@ -279,7 +279,7 @@ static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, co
     for (hga_id i = 0; i < all.n; i++) {
         hga_id one = relations_at(g, &all, i);
         w->relation = relation_view(g, one).name;
-        HGA_TRY(pieces_visit(g, one, put_xml_edges, w, progress, context));
+        HGA_TRY(chunks_visit(g, one, put_xml_edges, w, progress, context));
     }
     w->failed |= xmlTextWriterEndDocument(w->writer) < 0;
     HGA_TRY(check_writer(w));

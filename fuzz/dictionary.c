@@ -54,12 +54,12 @@ long dictionary_read(const char *path, void (*take)(const uint8_t *word, size_t 
 {
     FILE *file = fopen(path, "r");
     char *line = NULL;
-    size_t room = 0, size = 0;
+    size_t capacity = 0, size = 0;
     long number = 0;
     uint8_t word[DICTIONARY_LONGEST];
     if (!file) return -1;
     *why = NULL;
-    while (!*why && getline(&line, &room, file) >= 0) {
+    while (!*why && getline(&line, &capacity, file) >= 0) {
         number++;
         *why = dictionary_line(line, word, &size);
         if (!*why && size) take(word, size);

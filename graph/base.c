@@ -96,16 +96,16 @@ hga_status hga_check_reserved(const char *what, const void *words, size_t bytes)
 hga_status hga_grow(const hga_allocator *a, void *array, int64_t *capacity, int64_t used, int64_t n, size_t size)
 {
     if (n <= *capacity) return HGA_OK;
-    int64_t room = *capacity + *capacity / 2 + 8;
-    if (room < n) room = n;
+    int64_t grown = *capacity + *capacity / 2 + 8;
+    if (grown < n) grown = n;
     char *old, *fresh;
-    hga_status st = hga_new(a, room, size, &fresh);
+    hga_status st = hga_new(a, grown, size, &fresh);
     memcpy(&old, array, sizeof old);
     for (size_t at = 0, bytes = (size_t)used * size; at < bytes && !st; at += AT_ONCE, st = interrupted())
         memcpy(fresh + at, old + at, bytes - at < AT_ONCE ? bytes - at : AT_ONCE);
-    hga_delete(a, st ? fresh : old, st ? room : *capacity, size);
+    hga_delete(a, st ? fresh : old, st ? grown : *capacity, size);
     if (st) return st;
     memcpy(array, &fresh, sizeof fresh);
-    *capacity = room;
+    *capacity = grown;
     return HGA_OK;
 }

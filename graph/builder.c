@@ -13,11 +13,11 @@ hga_status hga_builder_create(const hga_allocator *a, hga_builder **out)
 
 static void draft_clear(const hga_allocator *a, draft *d)
 {
-    hga_delete(a, d->blocks, d->block_room, sizeof *d->blocks);
-    hga_delete(a, d->edges.src, d->edges.src_room, sizeof *d->edges.src);
-    hga_delete(a, d->edges.dst, d->edges.dst_room, sizeof *d->edges.dst);
-    hga_delete(a, d->edges.type, d->edges.type_room, sizeof *d->edges.type);
-    hga_delete(a, d->edges.weight, d->edges.weight_room, sizeof *d->edges.weight);
+    hga_delete(a, d->blocks, d->block_capacity, sizeof *d->blocks);
+    hga_delete(a, d->edges.src, d->edges.src_capacity, sizeof *d->edges.src);
+    hga_delete(a, d->edges.dst, d->edges.dst_capacity, sizeof *d->edges.dst);
+    hga_delete(a, d->edges.type, d->edges.type_capacity, sizeof *d->edges.type);
+    hga_delete(a, d->edges.weight, d->edges.weight_capacity, sizeof *d->edges.weight);
     choices_drop(a, d);
     hga_delete(a, d->dst_order, d->n_dst_order, sizeof *d->dst_order);
     hga_delete(a, d->src_order, d->n_src_order, sizeof *d->src_order);
@@ -27,19 +27,19 @@ void builder_clear(hga_builder *b)
 {
     hga_allocator a = b->allocator;
     for (int64_t i = 0; i < b->n_drafts; i++) draft_clear(&a, &b->drafts[i]);
-    hga_delete(&a, b->drafts, b->draft_room, sizeof *b->drafts);
+    hga_delete(&a, b->drafts, b->draft_capacity, sizeof *b->drafts);
     names_clear(&a, &b->names);
-    hga_delete(&a, b->labels, b->label_room, sizeof *b->labels);
-    hga_delete(&a, b->text, b->text_room, 1);
+    hga_delete(&a, b->labels, b->label_capacity, sizeof *b->labels);
+    hga_delete(&a, b->text, b->text_capacity, 1);
     kinds_clear(&a, &b->kinds);
-    hga_delete(&a, b->told, b->told_room, sizeof *b->told);
-    hga_delete(&a, b->level_size, b->level_room, sizeof *b->level_size);
-    hga_delete(&a, b->families, b->family_room, sizeof *b->families);
-    hga_delete(&a, b->sides, b->side_room, sizeof *b->sides);
-    hga_delete(&a, b->masses, b->mass_room, sizeof *b->masses);
+    hga_delete(&a, b->declared, b->declared_capacity, sizeof *b->declared);
+    hga_delete(&a, b->level_size, b->level_capacity, sizeof *b->level_size);
+    hga_delete(&a, b->families, b->family_capacity, sizeof *b->families);
+    hga_delete(&a, b->sides, b->side_capacity, sizeof *b->sides);
+    hga_delete(&a, b->masses, b->mass_capacity, sizeof *b->masses);
     hga_graph_destroy(b->longer);
     hga_delete(&a, b->part, b->n_parts, sizeof *b->part);
-    hga_delete(&a, b->positions, b->position_room, sizeof *b->positions);
+    hga_delete(&a, b->positions, b->position_capacity, sizeof *b->positions);
     memset(b, 0, sizeof *b);
     b->allocator = a;
 }
@@ -61,8 +61,8 @@ hga_status hga_builder_add_level(hga_builder *b, hga_id n, hga_id *first)
     if (n > MOST_NODES - b->n)
         return hga_fail(HGA_EOVERFLOW, "level %lld: %d nodes after %d do not fit a 32-bit id", (long long)b->n_levels,
                         n, b->n);
-    hga_status st =
-        hga_grow(&b->allocator, &b->level_size, &b->level_room, b->n_levels, b->n_levels + 1, sizeof *b->level_size);
+    hga_status st = hga_grow(&b->allocator, &b->level_size, &b->level_capacity, b->n_levels, b->n_levels + 1,
+                             sizeof *b->level_size);
     if (st) return st;
     b->level_size[b->n_levels++] = n;
     if (first) *first = b->n;
@@ -90,7 +90,7 @@ hga_status hga_builder_set_side(hga_builder *b, hga_id first, hga_id n, int side
 {
     hga_status st = check_range(b, "side", first, n);
     if (!st && (side < HGA_SIDE_BOTH || side > HGA_SIDE_KEY)) st = hga_fail(HGA_EGRAPH, "side: %d is not a side", side);
-    if (!st) st = hga_grow(&b->allocator, &b->sides, &b->side_room, b->n_sides, b->n_sides + 1, sizeof *b->sides);
+    if (!st) st = hga_grow(&b->allocator, &b->sides, &b->side_capacity, b->n_sides, b->n_sides + 1, sizeof *b->sides);
     if (!st) b->sides[b->n_sides++] = (sides){first, n, (uint8_t)side};
     return st;
 }
@@ -102,9 +102,9 @@ hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_id child,
     if (!st && each < 1) st = hga_fail(HGA_EGRAPH, "children of node %d: %d each", parent, each);
     if (!st) st = check_range(b, "parents", parent, (hga_id)(((int64_t)n + each - 1) / each));
     if (!st)
-        st = hga_grow(&b->allocator, &b->families, &b->family_room, b->n_families, b->n_families + 1,
+        st = hga_grow(&b->allocator, &b->families, &b->family_capacity, b->n_families, b->n_families + 1,
                       sizeof *b->families);
-    if (!st) b->families[b->n_families++] = (told_families){parent, child, n, each};
+    if (!st) b->families[b->n_families++] = (declared_families){parent, child, n, each};
     return st;
 }
 
@@ -118,7 +118,8 @@ hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass
     hga_status st = check_range(b, "mass", first, n);
     if (!st && !(mass >= 0 && mass < 3e38f))
         st = hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)mass, first);
-    if (!st) st = hga_grow(&b->allocator, &b->masses, &b->mass_room, b->n_masses, b->n_masses + 1, sizeof *b->masses);
+    if (!st)
+        st = hga_grow(&b->allocator, &b->masses, &b->mass_capacity, b->n_masses, b->n_masses + 1, sizeof *b->masses);
     if (!st) b->masses[b->n_masses++] = (masses){first, n, mass};
     return st;
 }
@@ -129,7 +130,7 @@ hga_status hga_builder_set_position(hga_builder *b, hga_id first, hga_id n, floa
     if (!st && !((position == -1 || position >= 0) && position < 3e38f))
         st = hga_fail(HGA_EGRAPH, "position %g of token %d is neither finite and >= 0 nor -1", (double)position, first);
     if (!st)
-        st = hga_grow(&b->allocator, &b->positions, &b->position_room, b->n_positions, b->n_positions + 1,
+        st = hga_grow(&b->allocator, &b->positions, &b->position_capacity, b->n_positions, b->n_positions + 1,
                       sizeof *b->positions);
     if (!st) b->positions[b->n_positions++] = (positions){first, n, position};
     return st;
@@ -158,7 +159,7 @@ hga_status hga_builder_add_relation(hga_builder *b, const char *name, hga_id *re
     if (names_find(&b->names, b->drafts, draft_name, name) >= 0)
         return hga_fail(HGA_EGRAPH, "two relations are named %s", name);
     hga_status st =
-        hga_grow(&b->allocator, &b->drafts, &b->draft_room, b->n_drafts, b->n_drafts + 1, sizeof *b->drafts);
+        hga_grow(&b->allocator, &b->drafts, &b->draft_capacity, b->n_drafts, b->n_drafts + 1, sizeof *b->drafts);
     if (st) return st;
     memset(&b->drafts[b->n_drafts], 0, sizeof *b->drafts);
     memcpy(b->drafts[b->n_drafts].name, name, length);
@@ -219,23 +220,23 @@ static hga_status check_edge(const hga_builder *b, const draft *d, hga_id src, h
 }
 
 /* Edges have types once one has another than 0. */
-static hga_status room_for_types(const hga_allocator *a, told_edges *e, int64_t n, const int32_t *type)
+static hga_status reserve_types(const hga_allocator *a, declared_edges *e, int64_t n, const int32_t *type)
 {
     int64_t first = 0, used = e->type ? e->n : 0;
     while (type && !e->type && first < n && type[first] == 0) first++;
     if (!e->type && (!type || first == n)) return HGA_OK;
-    hga_status st = hga_grow(a, &e->type, &e->type_room, used, e->n + n, sizeof *e->type);
+    hga_status st = hga_grow(a, &e->type, &e->type_capacity, used, e->n + n, sizeof *e->type);
     for (; !st && used < e->n; used++) e->type[used] = 0;
     return st;
 }
 
 /* .. and weights once one has another than 1. */
-static hga_status room_for_weights(const hga_allocator *a, told_edges *e, int64_t n, const float *weight)
+static hga_status reserve_weights(const hga_allocator *a, declared_edges *e, int64_t n, const float *weight)
 {
     int64_t first = 0, used = e->weight ? e->n : 0;
     while (weight && !e->weight && first < n && weight[first] == 1) first++;
     if (!e->weight && (!weight || first == n)) return HGA_OK;
-    hga_status st = hga_grow(a, &e->weight, &e->weight_room, used, e->n + n, sizeof *e->weight);
+    hga_status st = hga_grow(a, &e->weight, &e->weight_capacity, used, e->n + n, sizeof *e->weight);
     for (; !st && used < e->n; used++) e->weight[used] = 1;
     return st;
 }
@@ -248,11 +249,11 @@ hga_status hga_builder_add_edges(hga_builder *b, hga_id relation, int64_t n, con
     if (!d) return HGA_EGRAPH;
     if (n < 0 || (n > 0 && (!source || !destination)))
         return hga_fail(HGA_EINVAL, "%lld edges%s", (long long)n, n < 0 ? "" : " without their ends");
-    told_edges *x = &d->edges;
-    HGA_TRY(hga_grow(&b->allocator, &x->src, &x->src_room, x->n, x->n + n, sizeof *x->src));
-    HGA_TRY(hga_grow(&b->allocator, &x->dst, &x->dst_room, x->n, x->n + n, sizeof *x->dst));
-    HGA_TRY(room_for_types(&b->allocator, x, n, type));
-    HGA_TRY(room_for_weights(&b->allocator, x, n, weight));
+    declared_edges *x = &d->edges;
+    HGA_TRY(hga_grow(&b->allocator, &x->src, &x->src_capacity, x->n, x->n + n, sizeof *x->src));
+    HGA_TRY(hga_grow(&b->allocator, &x->dst, &x->dst_capacity, x->n, x->n + n, sizeof *x->dst));
+    HGA_TRY(reserve_types(&b->allocator, x, n, type));
+    HGA_TRY(reserve_weights(&b->allocator, x, n, weight));
     for (int64_t i = 0; i < n; i++, x->n++) {
         int32_t its_type = type ? type[i] : 0;
         float its_weight = weight ? weight[i] : 1;
@@ -284,7 +285,7 @@ hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_blo
     draft *d = find_draft(b, relation);
     if (!d) return HGA_EGRAPH;
     hga_status st =
-        hga_grow(&b->allocator, &d->blocks, &d->block_room, d->n_blocks, d->n_blocks + 1, sizeof *d->blocks);
+        hga_grow(&b->allocator, &d->blocks, &d->block_capacity, d->n_blocks, d->n_blocks + 1, sizeof *d->blocks);
     if (!st) d->blocks[d->n_blocks++] = *block;
     return st;
 }

@@ -4,9 +4,9 @@
 
 #include "graph.h"
 
-typedef struct told_families { /* nodes child .. child + n - 1 go, `each` at a time, to parent, parent + 1, .. */
+typedef struct declared_families { /* nodes child .. child + n - 1 go, `each` at a time, to parent, parent + 1, .. */
     hga_id parent, child, n, each;
-} told_families;
+} declared_families;
 
 typedef struct sides {
     hga_id first, n;
@@ -28,21 +28,21 @@ typedef struct label { /* a node's name begins at `at` of the texts; the last on
     int64_t at;
 } label;
 
-typedef struct kinds_told {
+typedef struct declared_kinds {
     hga_id first, n;
     int32_t kind;
-} kinds_told;
+} declared_kinds;
 
 typedef struct draft { /* a relation being collected */
     char name[NAME_BYTES];
-    int64_t n_blocks, block_room;
+    int64_t n_blocks, block_capacity;
     hga_block *blocks;
-    told_edges edges;
+    declared_edges edges;
     hga_choice *choice; /* [n_choices] */
     /* [n_lists]: where the choices' lists begin in `chosen`, one choice's behind another's, each with their end */
     hga_pos *list;
     hga_id *chosen;
-    int64_t n_choices, choice_room, n_lists, list_room, n_chosen, chosen_room;
+    int64_t n_choices, choice_capacity, n_lists, list_capacity, n_chosen, chosen_capacity;
     int sums; /* edges that are given again add their weights up */
     hga_id n_dst_order, n_src_order;
     hga_id *dst_order, *src_order;
@@ -50,22 +50,22 @@ typedef struct draft { /* a relation being collected */
 
 struct hga_builder {
     hga_allocator allocator;
-    int64_t n_levels, level_room, n_families, family_room, n_sides, side_room, n_masses, mass_room, n_drafts,
-        draft_room;
+    int64_t n_levels, level_capacity, n_families, family_capacity, n_sides, side_capacity, n_masses, mass_capacity,
+        n_drafts, draft_capacity;
     hga_id *level_size;
-    told_families *families;
+    declared_families *families;
     sides *sides;
     masses *masses;
     positions *positions;
-    int64_t n_positions, position_room;
+    int64_t n_positions, position_capacity;
     draft *drafts;
     name_index names; /* of the drafts */
-    int64_t n_labels, label_room, text_bytes, text_room;
+    int64_t n_labels, label_capacity, text_bytes, text_capacity;
     label *labels;
     char *text; /* names of nodes, each ended by 0 */
     kind_list kinds;
-    kinds_told *told;
-    int64_t n_told, told_room;
+    declared_kinds *declared;
+    int64_t n_declared, declared_capacity;
     hga_id n; /* nodes so far */
     int has_tokens;
     hga_id query_first, n_queries, key_first, n_keys;

@@ -66,9 +66,9 @@ hga_status choice_add(hga_builder *b, draft *d, const hga_choice *c)
     const hga_allocator *a = &b->allocator;
     const hga_pos lists = lists_of(c), n = lists ? c->first[lists] - c->first[0] : 0, at = d->n_chosen;
     for (hga_pos i = 0; i < lists; i++) HGA_TRY(check_choice_list(d, c, i));
-    HGA_TRY(hga_grow(a, &d->choice, &d->choice_room, d->n_choices, d->n_choices + 1, sizeof *d->choice));
-    HGA_TRY(hga_grow(a, &d->list, &d->list_room, d->n_lists, d->n_lists + lists + 1, sizeof *d->list));
-    HGA_TRY(hga_grow(a, &d->chosen, &d->chosen_room, at, at + n, sizeof *d->chosen));
+    HGA_TRY(hga_grow(a, &d->choice, &d->choice_capacity, d->n_choices, d->n_choices + 1, sizeof *d->choice));
+    HGA_TRY(hga_grow(a, &d->list, &d->list_capacity, d->n_lists, d->n_lists + lists + 1, sizeof *d->list));
+    HGA_TRY(hga_grow(a, &d->chosen, &d->chosen_capacity, at, at + n, sizeof *d->chosen));
     for (hga_pos i = 0; i < lists; i++) d->list[d->n_lists + i] = at + c->first[i] - c->first[0];
     d->list[d->n_lists + lists] = at + n;
     if (n) memcpy(d->chosen + at, c->chosen + c->first[0], (size_t)n * sizeof *d->chosen);
@@ -80,22 +80,22 @@ done:
 
 void choices_drop(const hga_allocator *a, draft *d)
 {
-    hga_delete(a, d->choice, d->choice_room, sizeof *d->choice);
-    hga_delete(a, d->list, d->list_room, sizeof *d->list);
-    hga_delete(a, d->chosen, d->chosen_room, sizeof *d->chosen);
+    hga_delete(a, d->choice, d->choice_capacity, sizeof *d->choice);
+    hga_delete(a, d->list, d->list_capacity, sizeof *d->list);
+    hga_delete(a, d->chosen, d->chosen_capacity, sizeof *d->chosen);
 }
 
 void choices_clear(const hga_allocator *a, stored_relation *r)
 {
-    hga_delete(a, r->choice, r->choice_room, sizeof *r->choice);
-    hga_delete(a, r->list, r->list_room, sizeof *r->list);
-    hga_delete(a, r->chosen, r->chosen_room, sizeof *r->chosen);
+    hga_delete(a, r->choice, r->choice_capacity, sizeof *r->choice);
+    hga_delete(a, r->list, r->list_capacity, sizeof *r->list);
+    hga_delete(a, r->chosen, r->chosen_capacity, sizeof *r->chosen);
 }
 
 int64_t choices_bytes(const stored_relation *r)
 {
-    return r->choice_room * (int64_t)sizeof *r->choice + r->list_room * (int64_t)sizeof *r->list +
-           r->chosen_room * (int64_t)sizeof *r->chosen;
+    return r->choice_capacity * (int64_t)sizeof *r->choice + r->list_capacity * (int64_t)sizeof *r->list +
+           r->chosen_capacity * (int64_t)sizeof *r->chosen;
 }
 
 /* ---- as blocks ---- */
@@ -161,8 +161,9 @@ hga_status choices_finish(draft *d, stored_relation *r)
                         d->n_blocks  ? "blocks"
                         : d->edges.n ? "single edges"
                                      : "an order");
-    r->choice = d->choice, r->n_choices = d->n_choices, r->choice_room = d->choice_room;
-    r->list = d->list, r->list_room = d->list_room, r->chosen = d->chosen, r->chosen_room = d->chosen_room;
+    r->choice = d->choice, r->n_choices = d->n_choices, r->choice_capacity = d->choice_capacity;
+    r->list = d->list, r->list_capacity = d->list_capacity, r->chosen = d->chosen,
+    r->chosen_capacity = d->chosen_capacity;
     r->n_blocks = d->n_chosen;
     d->choice = NULL, d->list = NULL, d->chosen = NULL;
     hga_pos at = 0;
@@ -205,9 +206,9 @@ static int ends_after(const void *context, int64_t i)
 /* Of each choice with some of the rows, list by list. */
 void choices_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context)
 {
-    const hga_choice from = {.dst = first}, *asked[2] = {r->choice, &from};
+    const hga_choice from = {.dst = first}, *requested[2] = {r->choice, &from};
     const int64_t last = (int64_t)first + n;
-    for (hga_pos i = search_first(0, r->n_choices, ends_after, asked); i < r->n_choices; i++) {
+    for (hga_pos i = search_first(0, r->n_choices, ends_after, requested); i < r->n_choices; i++) {
         const hga_choice *c = &r->choice[i];
         const int64_t begin = first > c->dst ? first - c->dst : 0, end = least(last - c->dst, c->n_dst);
         for (int64_t row = begin, next; row < end; row = next) {

@@ -21,7 +21,7 @@ typedef struct coarsening {
     hga_id *parent;              /* [level_ptr[n_levels]] */
     double *mass;                /* the same */
     bundle *bundle;              /* of the level at hand */
-    int64_t n, room;
+    int64_t n, capacity;
     hga_builder *b;
     hga_progress progress;
     void *context;
@@ -80,7 +80,7 @@ static hga_status bundle_tokens(coarsening *x)
         for (hga_id first = 0; first < x->g->n; first += ROWS) {
             hga_id n = x->g->n - first < ROWS ? x->g->n - first : ROWS;
             HGA_TRY(hga_graph_rows(x->g, r, first, n, &rows));
-            HGA_TRY(hga_grow(x->a, &x->bundle, &x->room, x->n, x->n + rows.ptr[n], sizeof *x->bundle));
+            HGA_TRY(hga_grow(x->a, &x->bundle, &x->capacity, x->n, x->n + rows.ptr[n], sizeof *x->bundle));
             for (hga_id i = 0; i < n; i++)
                 for (hga_pos e = rows.ptr[i]; e < rows.ptr[i + 1]; e++)
                     x->bundle[x->n++] = bundle_of(x, r, &rows, i, e);
@@ -237,7 +237,7 @@ done:
     if (x.level_ptr) hga_delete(x.a, x.parent, x.level_ptr[x.n_levels], sizeof *x.parent);
     if (x.level_ptr) hga_delete(x.a, x.mass, x.level_ptr[x.n_levels], sizeof *x.mass);
     if (x.level_ptr) hga_delete(x.a, x.level_ptr, (int64_t)n_sizes + 2, sizeof *x.level_ptr);
-    hga_delete(x.a, x.bundle, x.room, sizeof *x.bundle);
+    hga_delete(x.a, x.bundle, x.capacity, sizeof *x.bundle);
     hga_builder_destroy(x.b);
     return st;
 }

@@ -1,15 +1,15 @@
 /* compress.c: explicit edges as blocks, wherever they are regular: the edges of a row fall into runs of columns, of
-   which pieces.c makes blocks. All in positions, that is in the relation's orders. */
+   which column_runs.c makes blocks. All in positions, that is in the relation's orders. */
 #include "copy.h"
-#include "pieces.h"
+#include "column_runs.h"
 
 typedef struct compression {
     const hga_relation *r;
     hga_id n_nodes;
     hga_id *column_of; /* [n_nodes] node -> column, -1 without; NULL: the identity */
-    int64_t n_cells, cell_room;
+    int64_t n_cells, cell_capacity;
     cell *cells;
-    pieces found;
+    column_runs found;
 } compression;
 
 static hga_id row_node(const compression *c, hga_id row) { return c->r->dst_order ? c->r->dst_order[row] : row; }
@@ -21,7 +21,7 @@ static hga_status find_cells(compression *c, hga_id row)
     hga_id v = row_node(c, row);
     hga_pos first = c->r->ptr[v], end = c->r->ptr[v + 1];
     c->n_cells = 0;
-    HGA_TRY(hga_grow(c->found.allocator, &c->cells, &c->cell_room, 0, end - first, sizeof *c->cells));
+    HGA_TRY(hga_grow(c->found.allocator, &c->cells, &c->cell_capacity, 0, end - first, sizeof *c->cells));
     for (hga_pos e = first; e < end; e++) {
         hga_id u = c->r->src[e];
         cell x = {c->column_of ? c->column_of[u] : u, c->r->type ? c->r->type[e] : 0,
@@ -35,12 +35,12 @@ done:
     return st;
 }
 
-static hga_status find_pieces(compression *c)
+static hga_status find_runs(compression *c)
 {
     hga_status st = HGA_OK;
     for (hga_id row = 0; row < c->n_nodes; row++) {
         HGA_TRY(find_cells(c, row));
-        HGA_TRY(pieces_add_row(&c->found, row, c->cells, c->n_cells));
+        HGA_TRY(column_runs_add_row(&c->found, row, c->cells, c->n_cells));
     }
 done:
     return st;
@@ -66,12 +66,12 @@ static hga_status compress_relation(compression *c)
     HGA_TRY(blocks_copy(c->found.b, c->found.index, c->r));
     if (c->r->n_explicit == 0) return HGA_OK;
     HGA_TRY(number_columns(c));
-    HGA_TRY(find_pieces(c));
-    HGA_TRY(pieces_tell(&c->found));
+    HGA_TRY(find_runs(c));
+    HGA_TRY(column_runs_tell(&c->found));
 done:
     hga_delete(c->found.allocator, c->column_of, c->n_nodes, sizeof *c->column_of);
-    hga_delete(c->found.allocator, c->cells, c->cell_room, sizeof *c->cells);
-    pieces_clear(&c->found);
+    hga_delete(c->found.allocator, c->cells, c->cell_capacity, sizeof *c->cells);
+    column_runs_clear(&c->found);
     return st;
 }
 

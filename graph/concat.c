@@ -208,9 +208,9 @@ static int64_t axis_move(const axis *a, int64_t position)
 static hga_id instances_together(const axis *a, int64_t position, hga_id n, hga_id step, hga_id count)
 {
     if (a->ordered) return count;
-    int64_t room = a->s->end[position] - position - n;
-    if (room < 0) return 0;
-    return step == 0 || room / step + 1 >= count ? count : (hga_id)(room / step + 1);
+    int64_t capacity = a->s->end[position] - position - n;
+    if (capacity < 0) return 0;
+    return step == 0 || capacity / step + 1 >= count ? count : (hga_id)(capacity / step + 1);
 }
 
 /* Does an instance hold nodes that do not stay together? */

@@ -22,7 +22,7 @@ const hga_allocator *subgraph_allocator(const hga_allocator *a) { return may_be_
 hga_status subgraph_create(const hga_allocator *a, int64_t n, int64_t n_adj, subgraph *p)
 {
     hga_status st = HGA_OK;
-    *p = (subgraph){.n = n, .room = n_adj};
+    *p = (subgraph){.n = n, .capacity = n_adj};
     HGA_TRY(hga_new_zero(a, n + 1, sizeof *p->ptr, &p->ptr));
     HGA_TRY(hga_new(a, n, sizeof *p->weight, &p->weight));
     HGA_TRY(hga_new(a, n, sizeof *p->name, &p->name));
@@ -37,8 +37,8 @@ void subgraph_clear(const hga_allocator *a, subgraph *p)
     hga_delete(a, p->ptr, p->n + 1, sizeof *p->ptr);
     hga_delete(a, p->weight, p->n, sizeof *p->weight);
     hga_delete(a, p->name, p->n, sizeof *p->name);
-    hga_delete(a, p->adj, p->room, sizeof *p->adj);
-    hga_delete(a, p->adj_weight, p->room, sizeof *p->adj_weight);
+    hga_delete(a, p->adj, p->capacity, sizeof *p->adj);
+    hga_delete(a, p->adj_weight, p->capacity, sizeof *p->adj_weight);
     *p = (subgraph){0};
 }
 
@@ -58,18 +58,18 @@ typedef struct cut_job {
 
 /* One caller at a time. While METIS runs, SIGTERM makes it answer METIS_ERROR, which nothing else does: whoever sent it
    meant the process. */
-static void ask_metis(cut_job *x)
+static void call_metis(cut_job *x)
 {
-    static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_mutex_t metis_lock = PTHREAD_MUTEX_INITIALIZER;
     idx_t n = (idx_t)x->p.n, one = 1, two = 2, cut = 0, options[METIS_NOPTIONS];
     real_t all = (real_t)(x->left + x->right), share[2] = {(real_t)x->left / all, (real_t)x->right / all};
     METIS_SetDefaultOptions(options);
     options[METIS_OPTION_NUMBERING] = 0;
     options[METIS_OPTION_SEED] = 1;
-    pthread_mutex_lock(&turn_lock);
+    pthread_mutex_lock(&metis_lock);
     x->answer = METIS_PartGraphRecursive(&n, &one, x->p.ptr, x->p.adj, x->p.weight, NULL, x->p.adj_weight, &two, share,
                                          NULL, options, &cut, x->side);
-    pthread_mutex_unlock(&turn_lock);
+    pthread_mutex_unlock(&metis_lock);
     memory_is_written(x->side, (size_t)n * sizeof *x->side);
     if (x->answer == METIS_ERROR) raise(SIGTERM);
 }
@@ -103,7 +103,7 @@ static void job_destroy(cut_job *job)
 static void *run_job(void *context)
 {
     cut_job *job = context;
-    ask_metis(job);
+    call_metis(job);
     pthread_mutex_lock(&job->lock);
     job->over = 1;
     int mine = job->left_behind;
@@ -155,7 +155,7 @@ static hga_status job_start(cut_job *job)
 }
 
 /* What METIS reads and writes is the job's from here on; the caller has it back where the job is over. */
-static hga_status cut_apart(subgraph *p, int64_t left, int64_t right, int32_t **side)
+static hga_status cut_disjoint(subgraph *p, int64_t left, int64_t right, int32_t **side)
 {
     cut_job *job = NULL;
     hga_status st = hga_new_zero(NULL, 1, sizeof *job, &job);
@@ -179,7 +179,7 @@ static hga_status cut_apart(subgraph *p, int64_t left, int64_t right, int32_t **
 static hga_status cut_here(subgraph *p, int64_t left, int64_t right, int32_t *side)
 {
     cut_job job = {.p = *p, .side = side, .left = left, .right = right};
-    ask_metis(&job);
+    call_metis(&job);
     return check_answer(&job);
 }
 
@@ -206,7 +206,7 @@ hga_status cut_in_two(subgraph *p, int64_t left, int64_t right, int32_t **side)
         cut_in_order(p, left, right, *side);
         return HGA_OK;
     }
-    HGA_TRY(may_be_interrupted() && p->n_adj > SOON_CUT ? cut_apart(p, left, right, side)
+    HGA_TRY(may_be_interrupted() && p->n_adj > SOON_CUT ? cut_disjoint(p, left, right, side)
                                                         : cut_here(p, left, right, *side));
     for (int64_t i = 0; i < p->n; i++) on_right += (*side)[i];
     if (on_right < right || p->n - on_right < left) cut_in_order(p, left, right, *side);

@@ -6,7 +6,7 @@
 
 /* A symmetric graph without loops; vertex i is `name[i]` of the caller's. */
 typedef struct subgraph {
-    int64_t n, n_adj, room;
+    int64_t n, n_adj, capacity;
     int32_t *ptr, *adj, *weight, *adj_weight;
     int64_t *name;
 } subgraph;

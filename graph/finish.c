@@ -30,9 +30,9 @@ static hga_status find_token_sides(const hga_builder *b, hga_graph *g)
     if (g->key_first < 0 || g->n_keys < 0 || g->key_first > n - g->n_keys)
         return hga_fail(HGA_EGRAPH, "keys %d + %d leave the %d tokens", g->key_first, g->n_keys, n);
     int same = g->query_first == g->key_first && g->n_queries == g->n_keys;
-    int apart = g->query_first + g->n_queries <= g->key_first || g->key_first + g->n_keys <= g->query_first;
+    int disjoint = g->query_first + g->n_queries <= g->key_first || g->key_first + g->n_keys <= g->query_first;
     int64_t covered = same ? g->n_queries : (int64_t)g->n_queries + g->n_keys;
-    if ((!same && !apart) || covered != n)
+    if ((!same && !disjoint) || covered != n)
         return hga_fail(HGA_EGRAPH,
                         "queries %d + %d and keys %d + %d are neither the same nor two parts of the %d tokens",
                         g->query_first, g->n_queries, g->key_first, g->n_keys, n);
@@ -56,7 +56,7 @@ static hga_status find_sides(const hga_builder *b, hga_graph *g)
 }
 
 /* Gives the family's children their parents, which must stand on a higher level. */
-static hga_status find_family(hga_graph *g, const told_families *f)
+static hga_status find_family(hga_graph *g, const declared_families *f)
 {
     hga_id end_child = f->child + f->n;
     for (hga_id child = f->child, parent = f->parent, left = f->each; child < end_child; child++, left--) {

@@ -30,7 +30,7 @@ void graph_free(hga_graph *g)
     hga_allocator a = g->allocator;
     hga_id above = g->level_ptr && g->n_levels ? g->n - g->level_ptr[1] : 0;
     hga_delete(&a, g->name_at, g->n, sizeof *g->name_at);
-    hga_delete(&a, g->name_text, g->name_room, 1);
+    hga_delete(&a, g->name_text, g->name_capacity, 1);
     kinds_clear(&a, &g->kinds);
     hga_delete(&a, g->kind, g->n, sizeof *g->kind);
     if (g->base) {
@@ -117,20 +117,20 @@ hga_id hga_graph_find_relation(const hga_graph *g, const char *name)
     return names_find(&g->names, g->relation, relation_name_at, name);
 }
 
-typedef struct level_place {
+typedef struct level_position {
     const hga_id *level_ptr;
     hga_id node;
-} level_place;
+} level_position;
 
 static int ends_after(const void *context, int64_t level)
 {
-    const level_place *p = context;
+    const level_position *p = context;
     return p->level_ptr[level + 1] > p->node;
 }
 
 hga_id hga_graph_level(const hga_graph *g, hga_id node)
 {
-    return (hga_id)search_first(0, g->n_levels - 1, ends_after, &(level_place){g->level_ptr, node});
+    return (hga_id)search_first(0, g->n_levels - 1, ends_after, &(level_position){g->level_ptr, node});
 }
 
 static int64_t relation_bytes(const stored_relation *r, int64_t n)
@@ -155,7 +155,7 @@ int64_t hga_graph_bytes(const hga_graph *g)
     int64_t bytes = (int64_t)sizeof *g + n * each + (g->n_levels + 1) * (int64_t)sizeof(hga_id) +
                     g->n_relations * (int64_t)sizeof(stored_relation);
     if (g->child_ptr) bytes += (n - g->level_ptr[1] + 1 + g->n_children) * (int64_t)sizeof(hga_id);
-    if (g->name_at) bytes += n * (int64_t)sizeof *g->name_at + g->name_room;
+    if (g->name_at) bytes += n * (int64_t)sizeof *g->name_at + g->name_capacity;
     if (g->kind) bytes += n * (int64_t)sizeof *g->kind;
     bytes += kinds_bytes(&g->kinds);
     bytes += g->names.n_slots * (int64_t)sizeof *g->names.slot;

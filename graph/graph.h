@@ -15,7 +15,7 @@ typedef struct stored_relation {
     hga_choice *choice; /* their lists are in these: */
     hga_pos *list;
     hga_id *chosen;
-    hga_pos n_choices, choice_room, list_room, chosen_room;
+    hga_pos n_choices, choice_capacity, list_capacity, chosen_capacity;
     hga_id n_src_order;
     hga_id *dst_order, *dst_rank, *src_order;
     hga_pos *ptr;
@@ -29,7 +29,7 @@ typedef struct stored_relation {
 /* Names of kinds, in the order of their numbers. */
 typedef struct kind_list {
     int32_t n;
-    int64_t room, name_room;
+    int64_t capacity, name_capacity;
     char (*text)[NAME_BYTES];
     const char **name; /* [n]: each one's text */
     name_index index;
@@ -55,7 +55,7 @@ struct hga_graph {
     name_index names; /* of the relations */
     int64_t *name_at; /* [n] where a node's name begins in name_text, -1 without; NULL: no node has one */
     char *name_text;
-    int64_t name_room;
+    int64_t name_capacity;
     kind_list kinds;
     int32_t *kind; /* [n] of nodes, -1: none; NULL: nobody told */
 };
@@ -71,12 +71,12 @@ void kinds_clear(const hga_allocator *a, kind_list *l);
 int64_t kinds_bytes(const kind_list *l);
 
 /* Edges given one by one, each of their properties in an array of its own. */
-typedef struct told_edges {
-    hga_pos n, src_room, dst_room, type_room, weight_room;
+typedef struct declared_edges {
+    hga_pos n, src_capacity, dst_capacity, type_capacity, weight_capacity;
     hga_id *src, *dst;
     int32_t *type; /* NULL: 0 each */
     float *weight; /* NULL: 1 each */
-} told_edges;
+} declared_edges;
 
 /* block.c */
 hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_id n_nodes, const char *relation_name,
@@ -113,7 +113,8 @@ static inline hga_id node_stand(const hga_graph *g, hga_id v)
 
 /* sparse.c: CSR by destination, ascending (source, type), every edge once; `sums`: with the weights of all that are it.
    weight stays NULL when all are 1, type when all are 0. */
-hga_status sparse_compress(const hga_allocator *a, hga_id n, const told_edges *told, int sums, stored_relation *out);
+hga_status sparse_compress(const hga_allocator *a, hga_id n, const declared_edges *declared, int sums,
+                           stored_relation *out);
 
 /* graph.c */
 void graph_free(hga_graph *g);

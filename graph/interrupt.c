@@ -10,7 +10,7 @@ static const double SECONDS = 0.02; /* between two questions */
 static _Thread_local struct {
     hga_interrupt ask;
     void *context;
-    double asked;
+    double requested;
 } caller;
 
 /* A clock that is read in a few nanoseconds and goes on in steps of some milliseconds. */
@@ -24,16 +24,16 @@ static double now(void)
 void hga_set_interrupt(hga_interrupt ask, void *context)
 {
     caller.ask = ask, caller.context = context;
-    caller.asked = now();
+    caller.requested = now();
 }
 
 hga_status interrupted(void)
 {
     if (!caller.ask) return HGA_OK;
     double at = now();
-    if (at < caller.asked + SECONDS) return HGA_OK;
+    if (at < caller.requested + SECONDS) return HGA_OK;
     hga_status st = caller.ask(caller.context);
-    if (!st) caller.asked = now(); /* who said no is asked again at once, wherever the call ends */
+    if (!st) caller.requested = now(); /* who said no is asked again at once, wherever the call ends */
     return st ? hga_fail(st, "the call was interrupted") : HGA_OK;
 }
 

@@ -16,25 +16,25 @@ const char *const json_free_members[] = {"program", "words", "comment", NULL};
 
 /* ---- where in the file ---- */
 
-json_place json_member_of(const json_place *up, const char *name) { return (json_place){up, name, 0}; }
+json_location json_member_of(const json_location *up, const char *name) { return (json_location){up, name, 0}; }
 
-json_place json_item_of(const json_place *up, size_t index) { return (json_place){up, NULL, index}; }
+json_location json_item_of(const json_location *up, size_t index) { return (json_location){up, NULL, index}; }
 
 /* "graph.json: relations[2].blocks[17].n_dst" */
-static size_t put_place(const json_place *p, char *text, size_t room)
+static size_t put_location(const json_location *p, char *text, size_t capacity)
 {
-    size_t used = p->up ? put_place(p->up, text, room) : 0;
-    if (used >= room) return used;
+    size_t used = p->up ? put_location(p->up, text, capacity) : 0;
+    if (used >= capacity) return used;
     const char *before = !p->up ? "" : p->up->up ? "." : ": ";
-    int n = p->name ? snprintf(text + used, room - used, "%s%s", before, p->name)
-                    : snprintf(text + used, room - used, "[%zu]", p->index);
+    int n = p->name ? snprintf(text + used, capacity - used, "%s%s", before, p->name)
+                    : snprintf(text + used, capacity - used, "[%zu]", p->index);
     return used + (n > 0 ? (size_t)n : 0);
 }
 
-hga_status json_wrong(const json_place *p, const char *format, ...)
+hga_status json_wrong(const json_location *p, const char *format, ...)
 {
     char where[400], what[200];
-    put_place(p, where, sizeof where);
+    put_location(p, where, sizeof where);
     va_list args;
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
@@ -43,11 +43,11 @@ hga_status json_wrong(const json_place *p, const char *format, ...)
 }
 
 /* What the builder refused, with its place; an argument it calls invalid is a fault of the file. */
-hga_status json_refused(const json_place *p, hga_status st)
+hga_status json_refused(const json_location *p, hga_status st)
 {
     if (st == HGA_OK || st == HGA_ENOMEM) return st;
     char where[256], what[320];
-    put_place(p, where, sizeof where);
+    put_location(p, where, sizeof where);
     snprintf(what, sizeof what, "%s", hga_error_detail());
     return hga_fail(st == HGA_EINVAL ? HGA_EGRAPH : st, "%s: %s", where, what);
 }
@@ -62,7 +62,7 @@ const char *json_type_name(const json_t *value)
     return type < sizeof names / sizeof *names ? names[type] : "something else";
 }
 
-hga_status json_read_integer(const json_place *p, const json_t *value, int32_t *out)
+hga_status json_read_integer(const json_location *p, const json_t *value, int32_t *out)
 {
     if (!json_is_integer(value)) return json_wrong(p, "an integer is expected, not %s", json_type_name(value));
     json_int_t i = json_integer_value(value);
@@ -71,7 +71,7 @@ hga_status json_read_integer(const json_place *p, const json_t *value, int32_t *
     return HGA_OK;
 }
 
-hga_status json_read_real(const json_place *p, const json_t *value, float *out)
+hga_status json_read_real(const json_location *p, const json_t *value, float *out)
 {
     if (!json_is_number(value)) return json_wrong(p, "a number is expected, not %s", json_type_name(value));
     double x = json_number_value(value);
@@ -81,29 +81,29 @@ hga_status json_read_real(const json_place *p, const json_t *value, float *out)
     return HGA_OK;
 }
 
-hga_status json_want_array(const json_place *p, const json_t *value)
+hga_status json_expect_array(const json_location *p, const json_t *value)
 {
     return json_is_array(value) ? HGA_OK : json_wrong(p, "an array is expected, not %s", json_type_name(value));
 }
 
 /* An array of `least` to `most` integers; *n gets how many. */
-hga_status json_read_integers(const json_place *p, const json_t *value, size_t least, size_t most, int32_t *out,
+hga_status json_read_integers(const json_location *p, const json_t *value, size_t least, size_t most, int32_t *out,
                               size_t *n)
 {
-    hga_status st = json_want_array(p, value);
+    hga_status st = json_expect_array(p, value);
     if (st) return st;
     *n = json_array_size(value);
     if (*n < least || *n > most)
         return json_wrong(p, "%zu numbers, where %zu are expected", *n, *n < least ? least : most);
     for (size_t i = 0; !st && i < *n; i++) {
-        json_place item = json_item_of(p, i);
+        json_location item = json_item_of(p, i);
         st = json_read_integer(&item, json_array_get(value, i), &out[i]);
     }
     return st;
 }
 
 /* One of the n words; *out gets which. */
-hga_status json_read_word(const json_place *p, const json_t *value, const char *const *words, int n, int *out)
+hga_status json_read_word(const json_location *p, const json_t *value, const char *const *words, int n, int *out)
 {
     if (!json_is_string(value)) return json_wrong(p, "a string is expected, not %s", json_type_name(value));
     for (*out = 0; *out < n; ++*out)
@@ -118,7 +118,7 @@ static int is_listed(const char *name, const char *const *names)
 }
 
 /* An object without members that nobody knows. */
-hga_status json_want_object(const json_place *p, json_t *value, const char *const *names, const char *const *more)
+hga_status json_expect_object(const json_location *p, json_t *value, const char *const *names, const char *const *more)
 {
     if (!json_is_object(value)) return json_wrong(p, "an object is expected, not %s", json_type_name(value));
     const char *name;
@@ -131,7 +131,7 @@ hga_status json_want_object(const json_place *p, json_t *value, const char *cons
     return HGA_OK;
 }
 
-hga_status json_want_member(const json_place *p, const json_t *object, const char *name, json_t **out)
+hga_status json_expect_member(const json_location *p, const json_t *object, const char *name, json_t **out)
 {
     *out = json_object_get(object, name);
     return *out ? HGA_OK : json_wrong(p, "member \"%s\" is missing", name);
@@ -149,12 +149,12 @@ hga_status json_load(const hga_allocator *a, const char *path, const char *name,
 {
     hga_status st = HGA_OK;
     char *text = NULL;
-    int64_t n, room;
-    HGA_TRY(bytes_load(a, path, name, &text, &n, &room));
+    int64_t n, capacity;
+    HGA_TRY(bytes_load(a, path, name, &text, &n, &capacity));
     int64_t mark = mark_bytes(text, n);
     HGA_TRY(json_parse(name, text + mark, (size_t)(n - mark), out));
 done:
-    hga_delete(a, text, room, 1);
+    hga_delete(a, text, capacity, 1);
     return st;
 }
 
@@ -191,15 +191,15 @@ static hga_status load_members(const char *members, json_t **out)
 }
 
 /* Read each item of an optional array. */
-hga_status json_each_item(json_reader *r, const json_place *up, const json_t *object, const char *name,
+hga_status json_each_item(json_reader *r, const json_location *up, const json_t *object, const char *name,
                           item_reader read)
 {
     json_t *list = json_object_get(object, name);
     if (!list) return HGA_OK;
-    json_place at = json_member_of(up, name);
-    hga_status st = json_want_array(&at, list);
+    json_location at = json_member_of(up, name);
+    hga_status st = json_expect_array(&at, list);
     for (size_t i = 0, n = json_array_size(list); !st && i < n; i++) {
-        json_place item = json_item_of(&at, i);
+        json_location item = json_item_of(&at, i);
         st = read(r, &item, json_array_get(list, i));
     }
     return st;

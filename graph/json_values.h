@@ -10,33 +10,33 @@
 
 /* A value's place: a member of `up`, or its item `index`; the root's name is the file's. Lives on the stack of the
    function that reads it. */
-typedef struct json_place {
-    const struct json_place *up;
+typedef struct json_location {
+    const struct json_location *up;
     const char *name; /* NULL: an item */
     size_t index;
-} json_place;
-json_place json_member_of(const json_place *up, const char *name);
-json_place json_item_of(const json_place *up, size_t index);
+} json_location;
+json_location json_member_of(const json_location *up, const char *name);
+json_location json_item_of(const json_location *up, size_t index);
 
 /* HGA_EFORMAT with the place: "graph.json: relations[2].blocks[17].n_dst: .." */
-hga_status json_wrong(const json_place *p, const char *format, ...) HGA_PRINTF(2, 3);
+hga_status json_wrong(const json_location *p, const char *format, ...) HGA_PRINTF(2, 3);
 /* What the builder refused, with its place; an argument it calls invalid is a fault of the file. */
-hga_status json_refused(const json_place *p, hga_status st);
+hga_status json_refused(const json_location *p, hga_status st);
 
 /* ---- values ---- */
 
 const char *json_type_name(const json_t *value);
-hga_status json_read_integer(const json_place *p, const json_t *value, int32_t *out);
-hga_status json_read_real(const json_place *p, const json_t *value, float *out);
+hga_status json_read_integer(const json_location *p, const json_t *value, int32_t *out);
+hga_status json_read_real(const json_location *p, const json_t *value, float *out);
 /* An array of `least` to `most` integers; *n gets how many. */
-hga_status json_read_integers(const json_place *p, const json_t *value, size_t least, size_t most, int32_t *out,
+hga_status json_read_integers(const json_location *p, const json_t *value, size_t least, size_t most, int32_t *out,
                               size_t *n);
 /* One of the n words; *out gets which. */
-hga_status json_read_word(const json_place *p, const json_t *value, const char *const *words, int n, int *out);
-hga_status json_want_array(const json_place *p, const json_t *value);
+hga_status json_read_word(const json_location *p, const json_t *value, const char *const *words, int n, int *out);
+hga_status json_expect_array(const json_location *p, const json_t *value);
 /* An object whose members are all in one of two lists ended by NULL; `more` may be NULL. */
-hga_status json_want_object(const json_place *p, json_t *value, const char *const *names, const char *const *more);
-hga_status json_want_member(const json_place *p, const json_t *object, const char *name, json_t **out);
+hga_status json_expect_object(const json_location *p, json_t *value, const char *const *names, const char *const *more);
+hga_status json_expect_member(const json_location *p, const json_t *object, const char *name, json_t **out);
 
 /* Members that a graph carries along for others; ended by NULL. */
 extern const char *const json_free_members[];
@@ -50,7 +50,7 @@ hga_status json_load(const hga_allocator *a, const char *path, const char *name,
 
 typedef struct json_reader {
     const hga_allocator *allocator;
-    json_place root;
+    json_location root;
     json_t *object;
     hga_builder *b;
     hga_id n_nodes, relation; /* nodes of the levels; the relation being read */
@@ -58,11 +58,11 @@ typedef struct json_reader {
 } json_reader;
 
 /* Read each item of an optional array. */
-typedef hga_status (*item_reader)(json_reader *r, const json_place *p, json_t *value);
-hga_status json_each_item(json_reader *r, const json_place *up, const json_t *object, const char *name,
+typedef hga_status (*item_reader)(json_reader *r, const json_location *p, json_t *value);
+hga_status json_each_item(json_reader *r, const json_location *up, const json_t *object, const char *name,
                           item_reader read);
 
 /* read_json_relations.c: one relation, an item of `relations`. */
-hga_status json_read_relation(json_reader *r, const json_place *p, json_t *object);
+hga_status json_read_relation(json_reader *r, const json_location *p, json_t *object);
 
 #endif

@@ -7,12 +7,12 @@
 static const char *kind_name(const void *text, int64_t i) { return ((const char(*)[NAME_BYTES])text)[i]; }
 
 /* Room for one more. Names point into the text, wherever it lies. */
-static hga_status make_kind_room(const hga_allocator *a, kind_list *l)
+static hga_status make_kind_capacity(const hga_allocator *a, kind_list *l)
 {
-    const int64_t had = l->room;
-    hga_status st = hga_grow(a, &l->name, &l->name_room, l->n, (int64_t)l->n + 1, sizeof *l->name);
-    if (!st) st = hga_grow(a, &l->text, &l->room, l->n, (int64_t)l->n + 1, sizeof *l->text);
-    for (int32_t i = 0; l->room > had && i < l->n; i++) l->name[i] = l->text[i];
+    const int64_t had = l->capacity;
+    hga_status st = hga_grow(a, &l->name, &l->name_capacity, l->n, (int64_t)l->n + 1, sizeof *l->name);
+    if (!st) st = hga_grow(a, &l->text, &l->capacity, l->n, (int64_t)l->n + 1, sizeof *l->text);
+    for (int32_t i = 0; l->capacity > had && i < l->n; i++) l->name[i] = l->text[i];
     return st;
 }
 
@@ -26,7 +26,7 @@ hga_status kinds_note(const hga_allocator *a, kind_list *l, const char *name, in
     hga_status st = HGA_OK;
     *kind = names_find(&l->index, l->text, kind_name, name);
     if (*kind >= 0) return st;
-    HGA_TRY(make_kind_room(a, l));
+    HGA_TRY(make_kind_capacity(a, l));
     memset(l->text[l->n], 0, NAME_BYTES), memcpy(l->text[l->n], name, length);
     HGA_TRY(names_add(a, &l->index, l->text, kind_name));
     l->name[l->n] = l->text[l->n];
@@ -37,15 +37,15 @@ done:
 
 void kinds_clear(const hga_allocator *a, kind_list *l)
 {
-    hga_delete(a, l->text, l->room, sizeof *l->text);
-    hga_delete(a, l->name, l->name_room, sizeof *l->name);
+    hga_delete(a, l->text, l->capacity, sizeof *l->text);
+    hga_delete(a, l->name, l->name_capacity, sizeof *l->name);
     names_clear(a, &l->index);
     *l = (kind_list){0};
 }
 
 int64_t kinds_bytes(const kind_list *l)
 {
-    return l->room * (int64_t)sizeof *l->text + l->name_room * (int64_t)sizeof *l->name +
+    return l->capacity * (int64_t)sizeof *l->text + l->name_capacity * (int64_t)sizeof *l->name +
            l->index.n_slots * (int64_t)sizeof *l->index.slot;
 }
 

@@ -6,12 +6,13 @@
 hga_status hga_builder_set_kinds(hga_builder *b, hga_id first, hga_id n, const char *kind)
 {
     hga_status st = HGA_OK;
-    kinds_told told = {.first = first, .n = n};
+    declared_kinds declared = {.first = first, .n = n};
     if (first < 0 || n < 0 || first > b->n - n)
         return hga_fail(HGA_EGRAPH, "kind: nodes %d .. %lld leave [0, %d)", first, (long long)first + n - 1, b->n);
-    HGA_TRY(kinds_note(&b->allocator, &b->kinds, kind, &told.kind));
-    HGA_TRY(hga_grow(&b->allocator, &b->told, &b->told_room, b->n_told, b->n_told + 1, sizeof *b->told));
-    b->told[b->n_told++] = told;
+    HGA_TRY(kinds_note(&b->allocator, &b->kinds, kind, &declared.kind));
+    HGA_TRY(hga_grow(&b->allocator, &b->declared, &b->declared_capacity, b->n_declared, b->n_declared + 1,
+                     sizeof *b->declared));
+    b->declared[b->n_declared++] = declared;
 done:
     return st;
 }
@@ -19,12 +20,12 @@ done:
 /* The names change hands. */
 hga_status kinds_finish(hga_builder *b, hga_graph *g)
 {
-    if (b->n_told == 0) return HGA_OK;
+    if (b->n_declared == 0) return HGA_OK;
     hga_status st = hga_new(&g->allocator, g->n, sizeof *g->kind, &g->kind);
     if (st) return st;
     for (hga_id v = 0; v < g->n; v++) g->kind[v] = -1;
-    for (int64_t i = 0; i < b->n_told; i++)
-        for (hga_id v = 0; v < b->told[i].n; v++) g->kind[b->told[i].first + v] = b->told[i].kind;
+    for (int64_t i = 0; i < b->n_declared; i++)
+        for (hga_id v = 0; v < b->declared[i].n; v++) g->kind[b->declared[i].first + v] = b->declared[i].kind;
     g->kinds = b->kinds, b->kinds = (kind_list){0};
     return HGA_OK;
 }

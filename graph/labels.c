@@ -12,8 +12,8 @@ hga_status hga_builder_set_name(hga_builder *b, hga_id node, const char *name)
     if (!name) return hga_fail(HGA_EINVAL, "the name of node %d is NULL", node);
     int64_t length = (int64_t)strlen(name);
     if (!is_utf8(name, length)) return hga_fail(HGA_EGRAPH, "the name of node %d is not UTF-8", node);
-    HGA_TRY(hga_grow(&b->allocator, &b->labels, &b->label_room, b->n_labels, b->n_labels + 1, sizeof *b->labels));
-    HGA_TRY(hga_grow(&b->allocator, &b->text, &b->text_room, b->text_bytes, b->text_bytes + length + 1, 1));
+    HGA_TRY(hga_grow(&b->allocator, &b->labels, &b->label_capacity, b->n_labels, b->n_labels + 1, sizeof *b->labels));
+    HGA_TRY(hga_grow(&b->allocator, &b->text, &b->text_capacity, b->text_bytes, b->text_bytes + length + 1, 1));
     memcpy(b->text + b->text_bytes, name, (size_t)length + 1);
     b->labels[b->n_labels++] = (label){node, b->text_bytes};
     b->text_bytes += length + 1;
@@ -29,8 +29,8 @@ hga_status labels_finish(hga_builder *b, hga_graph *g)
     if (st) return st;
     for (hga_id v = 0; v < g->n; v++) g->name_at[v] = -1;
     for (int64_t i = 0; i < b->n_labels; i++) g->name_at[b->labels[i].node] = b->labels[i].at;
-    g->name_text = b->text, g->name_room = b->text_room;
-    b->text = NULL, b->text_room = b->text_bytes = 0;
+    g->name_text = b->text, g->name_capacity = b->text_capacity;
+    b->text = NULL, b->text_capacity = b->text_bytes = 0;
     return HGA_OK;
 }
 
@@ -60,7 +60,7 @@ static hga_status copy_names(const hga_graph *g, const char *const *name, hga_id
     hga_status st = hga_new(&g->allocator, g->n, sizeof *named->name_at, &named->name_at);
     if (!st) st = hga_new(&g->allocator, bytes, 1, &named->name_text);
     if (st) return st;
-    named->name_room = bytes;
+    named->name_capacity = bytes;
     int64_t at = 0;
     for (hga_id v = 0; v < g->n; v++) {
         const char *text = new_name(g, name, n, v);
@@ -82,7 +82,7 @@ hga_status graph_with_labels(const hga_graph *g, const char *const *name, hga_id
     memcpy((char *)with + offsetof(hga_graph, allocator), (const char *)g + offsetof(hga_graph, allocator),
            sizeof *g - offsetof(hga_graph, allocator));
     with->owners = 1;
-    with->name_at = NULL, with->name_text = NULL, with->name_room = 0;
+    with->name_at = NULL, with->name_text = NULL, with->name_capacity = 0;
     with->kinds = (kind_list){0}, with->kind = NULL;
     with->base = hga_graph_retain(g);
     if (n_names || g->name_at) st = copy_names(g, name, n_names, with);

@@ -57,7 +57,7 @@ done:
 /* The segments of one row in both graphs. */
 typedef struct row_pair {
     hga_segment *here, *there;
-    hga_pos n, room;
+    hga_pos n, capacity;
 } row_pair;
 
 static hga_id level_at(const hga_graph *g, hga_id v)
@@ -91,20 +91,20 @@ static int same_segment(const hga_graph *g, const hga_segment *here, const hga_s
 static hga_status find_segments(const hga_graph *g, hga_id relation, hga_id row, hga_pos *n, row_pair *p)
 {
     const hga_allocator *a = &g->allocator;
-    *n = hga_graph_segments(g, relation, row, 1, p->here, p->room);
-    p->n = hga_graph_segments(g->longer, relation, node_there(g, row), 1, p->there, p->room);
+    *n = hga_graph_segments(g, relation, row, 1, p->here, p->capacity);
+    p->n = hga_graph_segments(g->longer, relation, node_there(g, row), 1, p->there, p->capacity);
     hga_pos need = *n > p->n ? *n : p->n;
-    if (need <= p->room) return HGA_OK;
-    hga_delete(a, p->here, p->room, sizeof *p->here), hga_delete(a, p->there, p->room, sizeof *p->there);
-    *p = (row_pair){.room = 0};
+    if (need <= p->capacity) return HGA_OK;
+    hga_delete(a, p->here, p->capacity, sizeof *p->here), hga_delete(a, p->there, p->capacity, sizeof *p->there);
+    *p = (row_pair){.capacity = 0};
     hga_status st = hga_new(a, 2 * need, sizeof *p->here, &p->here);
     if (!st) st = hga_new(a, 2 * need, sizeof *p->there, &p->there);
     if (st) {
         hga_delete(a, p->here, 2 * need, sizeof *p->here);
-        *p = (row_pair){.room = 0};
+        *p = (row_pair){.capacity = 0};
         return st;
     }
-    p->room = 2 * need;
+    p->capacity = 2 * need;
     return find_segments(g, relation, row, n, p);
 }
 
@@ -158,9 +158,9 @@ static hga_status check_relation(const hga_graph *g, hga_id i, row_pair *p)
 hga_status longer_check(const hga_graph *g)
 {
     const hga_graph *longer = g->longer;
-    row_pair p = {.room = 0};
+    row_pair p = {.capacity = 0};
     hga_status st = HGA_OK;
-    if (!longer || graph_keeps_places(g)) return st;
+    if (!longer || graph_keeps_positions(g)) return st;
     if (longer->n_levels < g->n_levels)
         return hga_fail(HGA_EGRAPH, "the longer graph has %d levels, this one %d", longer->n_levels, g->n_levels);
     if (longer->n_relations != g->n_relations)
@@ -169,13 +169,13 @@ hga_status longer_check(const hga_graph *g)
     HGA_TRY(instances_can_be_visited(longer));
     for (hga_id i = 0; i < g->n_relations; i++) HGA_TRY(check_relation(g, i, &p));
 done:
-    hga_delete(&g->allocator, p.here, p.room, sizeof *p.here);
-    hga_delete(&g->allocator, p.there, p.room, sizeof *p.there);
+    hga_delete(&g->allocator, p.here, p.capacity, sizeof *p.here);
+    hga_delete(&g->allocator, p.there, p.capacity, sizeof *p.there);
     return st;
 }
 
-static const hga_graph *told(const hga_graph *g) { return g->base ? g->base->longer : g->longer; }
+static const hga_graph *declared(const hga_graph *g) { return g->base ? g->base->longer : g->longer; }
 
-const hga_graph *graph_longer(const hga_graph *g) { return told(g) && told(g)->n_levels ? told(g) : NULL; }
+const hga_graph *graph_longer(const hga_graph *g) { return declared(g) && declared(g)->n_levels ? declared(g) : NULL; }
 
-int graph_keeps_places(const hga_graph *g) { return told(g) && !told(g)->n_levels; }
+int graph_keeps_positions(const hga_graph *g) { return declared(g) && !declared(g)->n_levels; }

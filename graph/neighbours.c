@@ -86,8 +86,8 @@ hga_status neighbours_find(const hga_graph *g, neighbours *out)
     HGA_TRY(hga_new_zero(&out->allocator, (int64_t)out->n + 1, sizeof *out->ptr, &out->ptr));
     HGA_TRY(visit_all(g, count_ends, out));
     for (hga_id v = 0; v < out->n; v++) out->ptr[v + 1] += out->ptr[v];
-    out->room = out->ptr[out->n];
-    HGA_TRY(hga_new(&out->allocator, out->room, sizeof *out->node, &out->node));
+    out->capacity = out->ptr[out->n];
+    HGA_TRY(hga_new(&out->allocator, out->capacity, sizeof *out->node, &out->node));
     HGA_TRY(visit_all(g, put_ends, out));
     memmove(out->ptr + 1, out->ptr, (size_t)out->n * sizeof *out->ptr);
     out->ptr[0] = 0;
@@ -100,6 +100,6 @@ done:
 void neighbours_clear(neighbours *x)
 {
     hga_delete(&x->allocator, x->ptr, (int64_t)x->n + 1, sizeof *x->ptr);
-    hga_delete(&x->allocator, x->node, x->room, sizeof *x->node);
+    hga_delete(&x->allocator, x->node, x->capacity, sizeof *x->node);
     *x = (neighbours){0};
 }

@@ -8,7 +8,7 @@
 typedef struct neighbours {
     hga_id n;
     hga_pos *ptr; /* [n + 1] */
-    int64_t *node, room;
+    int64_t *node, capacity;
     hga_allocator allocator;
 } neighbours;
 

@@ -10,9 +10,9 @@
 static const int64_t LIMIT = INT64_C(1) << 30;
 
 typedef struct cutting {
-    const hga_allocator *a, *of_pieces;
+    const hga_allocator *a, *of_subgraphs;
     hga_id *part;
-    int64_t *place; /* [n of the whole]: scratch, -1 between uses */
+    int64_t *index; /* [n of the whole]: scratch, -1 between uses */
     int64_t n;
     part_found found;
     void *context;
@@ -74,7 +74,7 @@ static void scatter(const int64_t *ptr, const int64_t *adj, const int64_t *edge_
 }
 
 /* Edges between the same two vertices become one of their weight together. place[u]: where the row at hand has u. */
-static hga_status join_multiple(const int64_t *row, int64_t *place, subgraph *p)
+static hga_status join_multiple(const int64_t *row, int64_t *index, subgraph *p)
 {
     hga_status st = HGA_OK;
     int64_t used = 0;
@@ -82,14 +82,14 @@ static hga_status join_multiple(const int64_t *row, int64_t *place, subgraph *p)
         int64_t start = used;
         for (int64_t e = row[v]; e < row[v + 1]; e++) {
             int32_t u = p->adj[e], w = p->adj_weight[e];
-            if (place[u] >= 0) {
-                p->adj_weight[place[u]] += w;
+            if (index[u] >= 0) {
+                p->adj_weight[index[u]] += w;
                 continue;
             }
-            place[u] = used;
+            index[u] = used;
             p->adj[used] = u, p->adj_weight[used++] = w;
         }
-        for (int64_t e = start; e < used; e++) place[p->adj[e]] = -1;
+        for (int64_t e = start; e < used; e++) index[p->adj[e]] = -1;
         p->ptr[v + 1] = (int32_t)used;
         st = interrupted_at(v);
     }
@@ -114,13 +114,13 @@ static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const in
                       (long long)LIMIT);
         goto done;
     }
-    HGA_TRY(subgraph_create(c->of_pieces, n, row[n], p));
+    HGA_TRY(subgraph_create(c->of_subgraphs, n, row[n], p));
     memcpy(at, row, (size_t)(n + 1) * sizeof *at);
     double scale = scale_of(vertex_weight, n, 1);
     for (int64_t v = 0; v < n; v++) p->weight[v] = scaled(vertex_weight, v, scale), p->name[v] = v;
     scatter(ptr, adj, edge_weight, scale_of(edge_weight ? edge_weight + ptr[0] : NULL, ptr[n] - ptr[0], 2), at, p);
     HGA_TRY(interrupted());
-    HGA_TRY(join_multiple(row, c->place, p));
+    HGA_TRY(join_multiple(row, c->index, p));
 done:
     hga_delete(c->a, row, n + 1, sizeof *row);
     hga_delete(c->a, at, n + 1, sizeof *at);
@@ -134,17 +134,17 @@ static hga_status take_side(cutting *c, const subgraph *p, const int32_t *side, 
     int64_t n = 0, n_adj = 0, used = 0;
     for (int64_t i = 0; i < p->n; i++)
         if (side[i] == which) {
-            c->place[i] = n++;
+            c->index[i] = n++;
             n_adj += p->ptr[i + 1] - p->ptr[i];
         }
-    HGA_TRY(subgraph_create(c->of_pieces, n, n_adj, out));
+    HGA_TRY(subgraph_create(c->of_subgraphs, n, n_adj, out));
     HGA_TRY(interrupted());
     for (int64_t i = 0; i < p->n; i++) {
         if (side[i] != which) continue;
         for (int32_t e = p->ptr[i]; e < p->ptr[i + 1]; e++)
             if (side[p->adj[e]] == which)
-                out->adj[used] = (int32_t)c->place[p->adj[e]], out->adj_weight[used++] = p->adj_weight[e];
-        int64_t v = c->place[i];
+                out->adj[used] = (int32_t)c->index[p->adj[e]], out->adj_weight[used++] = p->adj_weight[e];
+        int64_t v = c->index[i];
         out->ptr[v + 1] = (int32_t)used, out->weight[v] = p->weight[i], out->name[v] = p->name[i];
     }
     out->n_adj = used;
@@ -165,14 +165,14 @@ static hga_status cut(cutting *c, subgraph *p, hga_id first, hga_id n_parts)
         if (c->found) c->found(c->context);
         return HGA_OK;
     }
-    HGA_TRY(hga_new(c->of_pieces, n, sizeof *side, &side));
+    HGA_TRY(hga_new(c->of_subgraphs, n, sizeof *side, &side));
     HGA_TRY(cut_in_two(p, parts[0], parts[1], &side));
     for (int32_t s = 0; s < 2; s++) HGA_TRY(take_side(c, p, side, s, &half[s]));
-    subgraph_clear(c->of_pieces, p);
+    subgraph_clear(c->of_subgraphs, p);
     for (int s = 0; s < 2; s++) HGA_TRY(cut(c, &half[s], first + s * parts[0], parts[s]));
 done:
-    hga_delete(c->of_pieces, side, n, sizeof *side);
-    for (int s = 0; s < 2; s++) subgraph_clear(c->of_pieces, &half[s]);
+    hga_delete(c->of_subgraphs, side, n, sizeof *side);
+    for (int s = 0; s < 2; s++) subgraph_clear(c->of_subgraphs, &half[s]);
     return st;
 }
 
@@ -182,18 +182,22 @@ hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int
                            void *context, hga_id *part)
 {
     hga_status st = HGA_OK;
-    cutting c = {
-        .a = a, .of_pieces = subgraph_allocator(a), .part = part, .n = n_vertices, .found = found, .context = context};
+    cutting c = {.a = a,
+                 .of_subgraphs = subgraph_allocator(a),
+                 .part = part,
+                 .n = n_vertices,
+                 .found = found,
+                 .context = context};
     subgraph whole = {0};
     HGA_TRY(check_arguments(n_vertices, ptr, adj, vertex_weight, edge_weight, n_parts));
     for (int64_t v = 0; v < n_vertices; v++) part[v] = n_parts == 1 ? 0 : (hga_id)(v < n_parts ? v : 0);
     if (n_parts == 1 || n_vertices <= n_parts) return HGA_OK;
-    HGA_TRY(hga_new(a, n_vertices, sizeof *c.place, &c.place));
-    for (int64_t v = 0; v < n_vertices; v++) c.place[v] = -1;
+    HGA_TRY(hga_new(a, n_vertices, sizeof *c.index, &c.index));
+    for (int64_t v = 0; v < n_vertices; v++) c.index[v] = -1;
     HGA_TRY(symmetrise(&c, n_vertices, ptr, adj, vertex_weight, edge_weight, &whole));
     HGA_TRY(cut(&c, &whole, 0, n_parts));
 done:
-    hga_delete(a, c.place, n_vertices, sizeof *c.place);
-    subgraph_clear(c.of_pieces, &whole);
+    hga_delete(a, c.index, n_vertices, sizeof *c.index);
+    subgraph_clear(c.of_subgraphs, &whole);
     return st;
 }

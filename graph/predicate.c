@@ -1,6 +1,7 @@
 /* predicate.c: a mask, told row by row, as a graph of blocks. The keys that a row sees fall into runs, of which
-   pieces.c makes blocks; nobody lists the edges. Whoever knows the runs tells them, and the rows that share them. */
-#include "pieces.h"
+   column_runs.c makes blocks; nobody lists the edges. Whoever knows the runs tells them, and the rows that share
+   them. */
+#include "column_runs.h"
 #include "residues.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@ typedef struct scan {
     hga_id key_first; /* the node of key 0 */
     hga_pos n_edges;
     int causal; /* so far */
-    pieces found;
+    column_runs found;
 } scan;
 
 /* The first byte from i on that is not 0; n without. Eight at a time, since most of a long mask is empty. */
@@ -40,7 +41,7 @@ static hga_status add_seen_keys(scan *s, hga_id q, hga_id key, hga_id end)
     if (s->mask->relative) x.type = q - key + s->mask->n_keys - 1, x.slope = x.n > 1 ? -1 : 0;
     s->n_edges += x.n;
     s->causal &= end <= q + 1;
-    return pieces_add_run(&s->found, &x);
+    return column_runs_add_run(&s->found, &x);
 }
 
 /* Adds the runs of keys that query q sees. */
@@ -52,7 +53,7 @@ static hga_status scan_row(scan *s, hga_id q, const uint8_t *row)
         end = next_unseen(row, key, n);
         st = add_seen_keys(s, q, key, end);
     }
-    pieces_end_row(&s->found);
+    column_runs_end_row(&s->found);
     return st;
 }
 
@@ -67,7 +68,7 @@ static hga_status scan_bytes(scan *s)
 }
 
 /* Rows that the caller tells, some at a time. */
-static hga_status scan_told(scan *s)
+static hga_status scan_declared(scan *s)
 {
     hga_status st = HGA_OK;
     const hga_mask *m = s->mask;
@@ -94,7 +95,7 @@ static hga_status add_group_row(scan *s, const hga_mask_runs *m, hga_id i, hga_i
     hga_status st = HGA_OK;
     for (hga_pos j = m->ptr[i]; !st && j < m->ptr[i + 1]; j++)
         st = add_seen_keys(s, q, m->keys[2 * j], m->keys[2 * j + 1]);
-    pieces_end_row(&s->found);
+    column_runs_end_row(&s->found);
     return st;
 }
 
@@ -111,7 +112,7 @@ static hga_status scan_group(scan *s, const hga_mask_runs *m, hga_id i)
     hga_status st = HGA_OK;
     hga_id end = m->row[i + 1];
     for (hga_id q = m->row[i]; !st && q < end; q++) {
-        if (q > m->row[i] && pieces_repeat_row(&s->found, end - q)) {
+        if (q > m->row[i] && column_runs_repeat_row(&s->found, end - q)) {
             s->n_edges += (end - q) * group_edges(m, i);
             break;
         }
@@ -166,9 +167,9 @@ static hga_status check_mask(const hga_mask *m)
     if (!m) return hga_fail(HGA_EINVAL, "the mask is NULL");
     if (m->n_queries < 0 || m->n_keys < 0 || (int64_t)m->n_queries + m->n_keys > INT32_MAX - 4096)
         return hga_fail(HGA_EINVAL, "a mask of %d queries and %d keys", m->n_queries, m->n_keys);
-    int n_told = !!m->sees + !!m->bytes + !!m->runs;
-    if (n_told != 1)
-        return hga_fail(HGA_EINVAL, "hga_mask has %d of sees, bytes and runs: one of them is needed", n_told);
+    int n_declared = !!m->sees + !!m->bytes + !!m->runs;
+    if (n_declared != 1)
+        return hga_fail(HGA_EINVAL, "hga_mask has %d of sees, bytes and runs: one of them is needed", n_declared);
     if (m->runs) HGA_TRY(check_runs(m));
     if (m->bytes && m->row_bytes && m->row_bytes < m->n_keys)
         return hga_fail(HGA_EINVAL, "hga_mask.row_bytes is %lld: a row has %d keys", (long long)m->row_bytes,
@@ -202,14 +203,14 @@ hga_status hga_graph_from_predicate(const hga_allocator *a, const hga_mask *mask
     if (cross) HGA_TRY(hga_builder_set_tokens(b, 0, mask->n_queries, s.key_first, mask->n_keys));
     s.found.allocator = a, s.found.b = b;
     HGA_TRY(hga_builder_add_relation(b, mask->relation ? mask->relation : "edges", &s.found.index));
-    HGA_TRY(mask->runs ? scan_runs(&s) : mask->bytes ? scan_bytes(&s) : scan_told(&s));
-    HGA_TRY(pieces_tell(&s.found));
+    HGA_TRY(mask->runs ? scan_runs(&s) : mask->bytes ? scan_bytes(&s) : scan_declared(&s));
+    HGA_TRY(column_runs_tell(&s.found));
     HGA_TRY(hga_builder_set_claims(b, claims_of(&s, cross)));
     HGA_TRY(hga_builder_finish(b, out));
     HGA_TRY(residues_order(out));
 done:
     if (st) hga_graph_destroy(*out), *out = NULL;
-    pieces_clear(&s.found);
+    column_runs_clear(&s.found);
     hga_builder_destroy(b);
     return st;
 }

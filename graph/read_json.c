@@ -70,12 +70,12 @@ static hga_status check_header(json_reader *r)
     int which;
     int32_t schema;
     if (is_node_link(r->object)) return refuse_node_link(r->root.name);
-    HGA_TRY(json_want_object(&r->root, r->object, graph_members, json_free_members));
-    HGA_TRY(json_want_member(&r->root, r->object, "format", &value));
-    json_place format = json_member_of(&r->root, "format");
+    HGA_TRY(json_expect_object(&r->root, r->object, graph_members, json_free_members));
+    HGA_TRY(json_expect_member(&r->root, r->object, "format", &value));
+    json_location format = json_member_of(&r->root, "format");
     HGA_TRY(json_read_word(&format, value, (const char *const[]){"hga-graph"}, 1, &which));
-    HGA_TRY(json_want_member(&r->root, r->object, "schema", &value));
-    json_place at = json_member_of(&r->root, "schema");
+    HGA_TRY(json_expect_member(&r->root, r->object, "schema", &value));
+    json_location at = json_member_of(&r->root, "schema");
     HGA_TRY(json_read_integer(&at, value, &schema));
     if (schema < JSON_SCHEMA || schema > JSON_NEWEST_SCHEMA)
         st = json_wrong(&at, "schema %d is unknown, this library reads %d to %d", schema, JSON_SCHEMA,
@@ -84,7 +84,7 @@ done:
     return st;
 }
 
-static hga_status read_level(json_reader *r, const json_place *p, json_t *value)
+static hga_status read_level(json_reader *r, const json_location *p, json_t *value)
 {
     int32_t n = 0;
     hga_status st = json_read_integer(p, value, &n);
@@ -97,7 +97,7 @@ static hga_status read_level(json_reader *r, const json_place *p, json_t *value)
 static hga_status read_levels(json_reader *r)
 {
     json_t *levels;
-    hga_status st = json_want_member(&r->root, r->object, "levels", &levels);
+    hga_status st = json_expect_member(&r->root, r->object, "levels", &levels);
     return st ? st : json_each_item(r, &r->root, r->object, "levels", read_level);
 }
 
@@ -105,15 +105,15 @@ static hga_status read_levels(json_reader *r)
 static hga_status read_tokens(json_reader *r)
 {
     json_t *queries = json_object_get(r->object, "queries"), *keys = json_object_get(r->object, "keys");
-    json_place query_place = json_member_of(&r->root, "queries"), key_place = json_member_of(&r->root, "keys");
+    json_location query_location = json_member_of(&r->root, "queries"), key_location = json_member_of(&r->root, "keys");
     int32_t q[2], k[2];
     size_t n;
     if (!queries && !keys) return HGA_OK;
     if (!queries) return json_wrong(&r->root, "member \"queries\" is missing beside \"keys\"");
     if (!keys) return json_wrong(&r->root, "member \"keys\" is missing beside \"queries\"");
-    hga_status st = json_read_integers(&query_place, queries, 2, 2, q, &n);
-    if (!st) st = json_read_integers(&key_place, keys, 2, 2, k, &n);
-    return st ? st : json_refused(&query_place, hga_builder_set_tokens(r->b, q[0], q[1], k[0], k[1]));
+    hga_status st = json_read_integers(&query_location, queries, 2, 2, q, &n);
+    if (!st) st = json_read_integers(&key_location, keys, 2, 2, k, &n);
+    return st ? st : json_refused(&query_location, hga_builder_set_tokens(r->b, q[0], q[1], k[0], k[1]));
 }
 
 /* `parts`, the first node of each, to the builder. */
@@ -121,15 +121,15 @@ static hga_status read_parts(json_reader *r)
 {
     hga_status st = HGA_OK;
     json_t *list = json_object_get(r->object, "parts");
-    json_place at = json_member_of(&r->root, "parts");
+    json_location at = json_member_of(&r->root, "parts");
     hga_id *first = NULL;
     size_t n = 0;
     if (!list) return HGA_OK;
-    HGA_TRY(json_want_array(&at, list));
+    HGA_TRY(json_expect_array(&at, list));
     n = json_array_size(list);
     HGA_TRY(hga_new(r->allocator, (int64_t)n, sizeof *first, &first));
     for (size_t i = 0; i < n; i++) {
-        json_place item = json_item_of(&at, i);
+        json_location item = json_item_of(&at, i);
         HGA_TRY(json_read_integer(&item, json_array_get(list, i), &first[i]));
     }
     HGA_TRY(json_refused(&at, hga_builder_set_parts(r->b, (hga_id)n, first)));
@@ -142,12 +142,12 @@ done:
 static hga_status read_claims(json_reader *r)
 {
     json_t *list = json_object_get(r->object, "claims");
-    json_place at = json_member_of(&r->root, "claims");
+    json_location at = json_member_of(&r->root, "claims");
     uint32_t claims = 0;
     if (!list) return HGA_OK;
-    hga_status st = json_want_array(&at, list);
+    hga_status st = json_expect_array(&at, list);
     for (size_t i = 0, n = json_array_size(list); !st && i < n; i++) {
-        json_place item = json_item_of(&at, i);
+        json_location item = json_item_of(&at, i);
         int which = 0;
         st = json_read_word(&item, json_array_get(list, i), json_claims, 3, &which);
         if (!st) claims |= 1u << which;
@@ -157,11 +157,11 @@ static hga_status read_claims(json_reader *r)
 
 /* [first, n, x]: the run and, still unread, what holds for it. A node is named once, so that the cost of short lines is
    that of the nodes. */
-static hga_status read_json_run(json_reader *r, const json_place *p, json_t *value, hga_id *first, hga_id *n,
+static hga_status read_json_run(json_reader *r, const json_location *p, json_t *value, hga_id *first, hga_id *n,
                                 json_t **x)
 {
-    json_place at[2] = {json_item_of(p, 0), json_item_of(p, 1)};
-    hga_status st = json_want_array(p, value);
+    json_location at[2] = {json_item_of(p, 0), json_item_of(p, 1)};
+    hga_status st = json_expect_array(p, value);
     if (!st && json_array_size(value) != 3)
         st = json_wrong(p, "%zu items, where 3 are expected", json_array_size(value));
     if (!st) st = json_read_integer(&at[0], json_array_get(value, 0), first);
@@ -176,45 +176,45 @@ static hga_status read_json_run(json_reader *r, const json_place *p, json_t *val
     return HGA_OK;
 }
 
-static hga_status read_side(json_reader *r, const json_place *p, json_t *value)
+static hga_status read_side(json_reader *r, const json_location *p, json_t *value)
 {
     hga_id first, n;
     json_t *word;
     int side;
-    json_place at = json_item_of(p, 2);
+    json_location at = json_item_of(p, 2);
     hga_status st = read_json_run(r, p, value, &first, &n, &word);
     if (!st) st = json_read_word(&at, word, json_sides, 3, &side);
     return st ? st : json_refused(p, hga_builder_set_side(r->b, first, n, side));
 }
 
-static hga_status read_mass(json_reader *r, const json_place *p, json_t *value)
+static hga_status read_mass(json_reader *r, const json_location *p, json_t *value)
 {
     hga_id first, n;
     json_t *number;
     float mass;
-    json_place at = json_item_of(p, 2);
+    json_location at = json_item_of(p, 2);
     hga_status st = read_json_run(r, p, value, &first, &n, &number);
     if (!st) st = json_read_real(&at, number, &mass);
     return st ? st : json_refused(p, builder_set_masses(r->b, first, n, mass));
 }
 
-static hga_status read_position(json_reader *r, const json_place *p, json_t *value)
+static hga_status read_position(json_reader *r, const json_location *p, json_t *value)
 {
     hga_id first, n;
     json_t *number;
     float position;
-    json_place at = json_item_of(p, 2);
+    json_location at = json_item_of(p, 2);
     hga_status st = read_json_run(r, p, value, &first, &n, &number);
     if (!st) st = json_read_real(&at, number, &position);
     return st ? st : json_refused(p, hga_builder_set_position(r->b, first, n, position));
 }
 
 /* One item of `names`, [node, text], to the builder. */
-static hga_status read_name(json_reader *r, const json_place *p, json_t *value)
+static hga_status read_name(json_reader *r, const json_location *p, json_t *value)
 {
     hga_id node = 0;
-    json_place at[2] = {json_item_of(p, 0), json_item_of(p, 1)};
-    hga_status st = json_want_array(p, value);
+    json_location at[2] = {json_item_of(p, 0), json_item_of(p, 1)};
+    hga_status st = json_expect_array(p, value);
     if (!st && json_array_size(value) != 2)
         st = json_wrong(p, "%zu items, where 2 are expected", json_array_size(value));
     if (!st) st = json_read_integer(&at[0], json_array_get(value, 0), &node);
@@ -227,14 +227,14 @@ static hga_status read_name(json_reader *r, const json_place *p, json_t *value)
 static hga_status read_token_names(json_reader *r)
 {
     json_t *list = json_object_get(r->object, "words"), *levels = json_object_get(r->object, "levels");
-    json_place at = json_member_of(&r->root, "words");
+    json_location at = json_member_of(&r->root, "words");
     if (!list) return HGA_OK;
-    hga_status st = json_want_array(&at, list);
+    hga_status st = json_expect_array(&at, list);
     size_t n = json_array_size(list);
     json_int_t tokens = json_integer_value(json_array_get(levels, 0));
     if (!st && (json_int_t)n != tokens) st = json_wrong(&at, "%zu for %lld tokens", n, (long long)tokens);
     for (size_t i = 0; !st && i < n; i++) {
-        json_place item = json_item_of(&at, i);
+        json_location item = json_item_of(&at, i);
         const json_t *word = json_array_get(list, i);
         if (!json_is_string(word)) st = json_wrong(&item, "a string is expected, not %s", json_type_name(word));
         if (!st) st = json_refused(&item, hga_builder_set_name(r->b, (hga_id)i, json_string_value(word)));
@@ -242,7 +242,7 @@ static hga_status read_token_names(json_reader *r)
     return st;
 }
 
-static hga_status read_family(json_reader *r, const json_place *p, json_t *value)
+static hga_status read_family(json_reader *r, const json_location *p, json_t *value)
 {
     int32_t f[4];
     size_t n;
@@ -254,30 +254,30 @@ static hga_status read_family(json_reader *r, const json_place *p, json_t *value
 static hga_status read_parents(json_reader *r)
 {
     json_t *list = json_object_get(r->object, "parents");
-    json_place at = json_member_of(&r->root, "parents");
+    json_location at = json_member_of(&r->root, "parents");
     if (!list) return HGA_OK;
-    hga_status st = json_want_array(&at, list);
+    hga_status st = json_expect_array(&at, list);
     size_t n = json_array_size(list);
     if (!st && n != (size_t)r->n_nodes) st = json_wrong(&at, "%zu parents for %d nodes", n, r->n_nodes);
     hga_id first = 0, family = -1;
     for (size_t i = 0; !st && i <= n; i++) {
-        json_place item = json_item_of(&at, i);
+        json_location item = json_item_of(&at, i);
         int32_t parent = -1;
         if (i < n) st = json_read_integer(&item, json_array_get(list, i), &parent);
         if (!st && parent < -1) st = json_wrong(&item, "parent %d", parent);
         if (st || (parent == family && i < n)) continue;
-        json_place start = json_item_of(&at, (size_t)first);
+        json_location start = json_item_of(&at, (size_t)first);
         if (family >= 0) st = json_refused(&start, hga_builder_set_children(r->b, family, first, (hga_id)i - first));
         first = (hga_id)i, family = parent;
     }
     return st;
 }
 
-static hga_status read_kind(json_reader *r, const json_place *p, json_t *value)
+static hga_status read_kind(json_reader *r, const json_location *p, json_t *value)
 {
     hga_id first, n;
     json_t *word;
-    const json_place at = json_item_of(p, 2);
+    const json_location at = json_item_of(p, 2);
     hga_status st = read_json_run(r, p, value, &first, &n, &word);
     if (!st && !json_is_string(word)) st = json_wrong(&at, "a string is expected, not %s", json_type_name(word));
     return st ? st : json_refused(p, hga_builder_set_kinds(r->b, first, n, json_string_value(word)));
@@ -292,11 +292,11 @@ static hga_status read_longer(json_reader *r)
     json_t *relations, *object = json_object_get(r->object, "longer");
     json_reader more = {.allocator = r->allocator, .object = object, .root = json_member_of(&r->root, "longer")};
     if (!object) return st;
-    HGA_TRY(json_want_object(&more.root, object, longer_members, NULL));
+    HGA_TRY(json_expect_object(&more.root, object, longer_members, NULL));
     HGA_TRY(hga_builder_create(r->allocator, &more.b));
     if (json_object_size(object)) {
         HGA_TRY(read_levels(&more));
-        HGA_TRY(json_want_member(&more.root, object, "relations", &relations));
+        HGA_TRY(json_expect_member(&more.root, object, "relations", &relations));
         HGA_TRY(json_each_item(&more, &more.root, object, "relations", json_read_relation));
     }
     HGA_TRY(json_refused(&more.root, hga_builder_set_longer(r->b, more.b)));
@@ -327,7 +327,7 @@ static hga_status read_graph(json_reader *r, hga_graph **out)
     r->n_named = 0;
     HGA_TRY(json_each_item(r, &r->root, r->object, "kinds", read_kind));
     HGA_TRY(read_parts(r));
-    HGA_TRY(json_want_member(&r->root, r->object, "relations", &relations));
+    HGA_TRY(json_expect_member(&r->root, r->object, "relations", &relations));
     HGA_TRY(json_each_item(r, &r->root, r->object, "relations", json_read_relation));
     HGA_TRY(read_longer(r));
     HGA_TRY(json_refused(&r->root, hga_builder_finish(r->b, out)));
@@ -339,7 +339,7 @@ done:
 static hga_status take_program(const json_reader *r, char **out)
 {
     const json_t *program = json_object_get(r->object, "program");
-    json_place at = json_member_of(&r->root, "program");
+    json_location at = json_member_of(&r->root, "program");
     if (!program) return HGA_OK;
     if (!json_is_object(program) && !json_is_string(program))
         return json_wrong(&at, "an object or a name is expected, not %s", json_type_name(program));

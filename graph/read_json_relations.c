@@ -7,11 +7,11 @@ static const char *const relation_members[] = {"name",    "dst_order", "src_orde
                                                "choices", "edges",     "comment",   NULL};
 
 /* How many nodes an order lists; entries are ids or [first, n]. */
-static hga_status count_order(const json_reader *r, const json_place *at, const json_t *list, int64_t *n)
+static hga_status count_order(const json_reader *r, const json_location *at, const json_t *list, int64_t *n)
 {
     *n = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {
-        json_place item = json_item_of(at, i);
+        json_location item = json_item_of(at, i);
         const json_t *entry = json_array_get(list, i);
         int32_t run[2] = {0, 1};
         size_t size;
@@ -38,13 +38,13 @@ static void fill_order(const json_t *list, hga_id *order)
 }
 
 /* An order's nodes; *order stays NULL without one. */
-static hga_status read_order(const json_reader *r, const json_place *p, const json_t *object, const char *name,
+static hga_status read_order(const json_reader *r, const json_location *p, const json_t *object, const char *name,
                              hga_id **order, int64_t *n)
 {
     const json_t *list = json_object_get(object, name);
-    json_place at = json_member_of(p, name);
+    json_location at = json_member_of(p, name);
     if (!list) return HGA_OK;
-    hga_status st = json_want_array(&at, list);
+    hga_status st = json_expect_array(&at, list);
     if (!st) st = count_order(r, &at, list, n);
     if (!st) st = hga_new(r->allocator, *n, sizeof **order, order);
     if (!st) fill_order(list, *order);
@@ -52,7 +52,7 @@ static hga_status read_order(const json_reader *r, const json_place *p, const js
 }
 
 /* `dst_order` and `src_order` of a relation, where it has them. */
-static hga_status read_orders(const json_reader *r, const json_place *p, const json_t *object)
+static hga_status read_orders(const json_reader *r, const json_location *p, const json_t *object)
 {
     hga_status st = HGA_OK;
     hga_id *dst = NULL, *src = NULL;
@@ -87,11 +87,11 @@ static const char *const block_members[] = {
     "pos_of", "pos_step", "weight", "shape", "band",  "comment",  "src_pos_of", "src_pos_step", NULL};
 
 /* Those that are left out stay 0. */
-static hga_status read_block_fields(const json_place *p, const json_t *object, hga_block *b)
+static hga_status read_block_fields(const json_location *p, const json_t *object, hga_block *b)
 {
     for (size_t i = 0; i < N_BLOCK_FIELDS; i++) {
         const json_t *value = json_object_get(object, block_fields[i].name);
-        json_place at = json_member_of(p, block_fields[i].name);
+        json_location at = json_member_of(p, block_fields[i].name);
         int32_t x = 0;
         if (!value && i < N_NEEDED) return json_wrong(p, "member \"%s\" is missing", block_fields[i].name);
         hga_status st = value ? json_read_integer(&at, value, &x) : HGA_OK;
@@ -102,11 +102,11 @@ static hga_status read_block_fields(const json_place *p, const json_t *object, h
 }
 
 /* The node whose position a block uses, if it names one. */
-static hga_status read_block_position(const json_reader *r, const json_place *p, const json_t *object, const char *name,
-                                      hga_id *pos_of)
+static hga_status read_block_position(const json_reader *r, const json_location *p, const json_t *object,
+                                      const char *name, hga_id *pos_of)
 {
     const json_t *value = json_object_get(object, name);
-    json_place at = json_member_of(p, name);
+    json_location at = json_member_of(p, name);
     int32_t node = -1;
     if (!value) return HGA_OK;
     hga_status st = json_read_integer(&at, value, &node);
@@ -116,36 +116,36 @@ static hga_status read_block_position(const json_reader *r, const json_place *p,
 }
 
 /* Weight 0 stands for "not given" in a block, so a file may not say it. */
-static hga_status read_block_weight(const json_place *p, const json_t *object, hga_block *b)
+static hga_status read_block_weight(const json_location *p, const json_t *object, hga_block *b)
 {
     const json_t *value = json_object_get(object, "weight");
-    json_place at = json_member_of(p, "weight");
+    json_location at = json_member_of(p, "weight");
     if (!value) return HGA_OK;
     hga_status st = json_read_real(&at, value, &b->weight);
     return !st && !(b->weight > 0) ? json_wrong(&at, "weight %g is not positive", (double)b->weight) : st;
 }
 
 /* A shape by its name; a band, and nothing else, has two ends. */
-static hga_status read_block_shape(const json_place *p, const json_t *object, hga_block *b)
+static hga_status read_block_shape(const json_location *p, const json_t *object, hga_block *b)
 {
     const json_t *shape = json_object_get(object, "shape"), *band = json_object_get(object, "band");
-    json_place shape_place = json_member_of(p, "shape"), band_place = json_member_of(p, "band");
+    json_location shape_location = json_member_of(p, "shape"), band_location = json_member_of(p, "band");
     int32_t ends[2] = {0, 0};
     size_t n;
     int which = HGA_ALL;
-    hga_status st = shape ? json_read_word(&shape_place, shape, json_shapes, HGA_BAND + 1, &which) : HGA_OK;
-    if (!st && band && which != HGA_BAND) st = json_wrong(&band_place, "only \"shape\": \"band\" has a band");
+    hga_status st = shape ? json_read_word(&shape_location, shape, json_shapes, HGA_BAND + 1, &which) : HGA_OK;
+    if (!st && band && which != HGA_BAND) st = json_wrong(&band_location, "only \"shape\": \"band\" has a band");
     if (!st && !band && which == HGA_BAND) st = json_wrong(p, "member \"band\" is missing");
-    if (!st && band) st = json_read_integers(&band_place, band, 2, 2, ends, &n);
+    if (!st && band) st = json_read_integers(&band_location, band, 2, 2, ends, &n);
     b->shape = (hga_shape_kind)which, b->band_first = ends[0], b->band_last = ends[1];
     return st;
 }
 
 /* One item of `blocks`. */
-static hga_status read_block(json_reader *r, const json_place *p, json_t *object)
+static hga_status read_block(json_reader *r, const json_location *p, json_t *object)
 {
     hga_block b = {0};
-    hga_status st = json_want_object(p, object, block_members, NULL);
+    hga_status st = json_expect_object(p, object, block_members, NULL);
     if (!st) st = read_block_fields(p, object, &b);
     if (!st) st = read_block_position(r, p, object, "pos_of", &b.pos_of);
     if (!st) st = read_block_position(r, p, object, "src_pos_of", &b.src_pos_of);
@@ -172,13 +172,13 @@ typedef struct choice_lists {
 } choice_lists;
 
 /* How many lists there are, and how many blocks they have together. */
-static hga_status count_lists(const json_place *p, const json_t *lists, choice_lists *x)
+static hga_status count_lists(const json_location *p, const json_t *lists, choice_lists *x)
 {
     x->n = (hga_pos)json_array_size(lists);
     for (hga_pos i = 0; i < x->n; i++) {
-        json_place at = json_item_of(p, (size_t)i);
+        json_location at = json_item_of(p, (size_t)i);
         const json_t *list = json_array_get(lists, (size_t)i);
-        hga_status st = json_want_array(&at, list);
+        hga_status st = json_expect_array(&at, list);
         if (st) return st;
         x->n_chosen += (hga_pos)json_array_size(list);
     }
@@ -186,15 +186,15 @@ static hga_status count_lists(const json_place *p, const json_t *lists, choice_l
 }
 
 /* The lists' blocks, one behind the other, and where each list begins. */
-static hga_status read_lists(const json_place *p, const json_t *lists, choice_lists *x)
+static hga_status read_lists(const json_location *p, const json_t *lists, choice_lists *x)
 {
     hga_pos n = 0;
     for (hga_pos i = 0; i < x->n; i++) {
-        json_place at = json_item_of(p, (size_t)i);
+        json_location at = json_item_of(p, (size_t)i);
         const json_t *list = json_array_get(lists, (size_t)i);
         x->first[i] = n;
         for (size_t e = 0; e < json_array_size(list); e++) {
-            json_place item = json_item_of(&at, e);
+            json_location item = json_item_of(&at, e);
             hga_status st = json_read_integer(&item, json_array_get(list, e), &x->chosen[n++]);
             if (st) return st;
         }
@@ -204,14 +204,14 @@ static hga_status read_lists(const json_place *p, const json_t *lists, choice_li
 }
 
 /* The integers of a choice, which must all be there; it may be causal. */
-static hga_status read_choice_fields(const json_place *p, const json_t *object, hga_choice *c)
+static hga_status read_choice_fields(const json_location *p, const json_t *object, hga_choice *c)
 {
     const json_t *causal = json_object_get(object, "causal");
-    json_place causal_at = json_member_of(p, "causal");
+    json_location causal_at = json_member_of(p, "causal");
     int32_t is_causal = 0;
     for (size_t i = 0; i < sizeof choice_fields / sizeof *choice_fields; i++) {
         const json_t *value = json_object_get(object, choice_fields[i].name);
-        json_place at = json_member_of(p, choice_fields[i].name);
+        json_location at = json_member_of(p, choice_fields[i].name);
         int32_t x = 0;
         if (!value) return json_wrong(p, "member \"%s\" is missing", choice_fields[i].name);
         hga_status st = json_read_integer(&at, value, &x);
@@ -225,21 +225,21 @@ static hga_status read_choice_fields(const json_place *p, const json_t *object, 
 }
 
 /* A choice with a list for each block of its rows. */
-static hga_status read_choice(json_reader *r, const json_place *p, json_t *object)
+static hga_status read_choice(json_reader *r, const json_location *p, json_t *object)
 {
     hga_status st = HGA_OK;
     hga_choice c = {0};
     choice_lists x = {0};
     json_t *lists;
-    json_place at = json_member_of(p, "lists");
-    HGA_TRY(json_want_object(p, object, choice_members, NULL));
+    json_location at = json_member_of(p, "lists");
+    HGA_TRY(json_expect_object(p, object, choice_members, NULL));
     HGA_TRY(read_choice_fields(p, object, &c));
-    HGA_TRY(json_want_member(p, object, "lists", &lists));
-    HGA_TRY(json_want_array(&at, lists));
+    HGA_TRY(json_expect_member(p, object, "lists", &lists));
+    HGA_TRY(json_expect_array(&at, lists));
     HGA_TRY(count_lists(&at, lists, &x));
-    const int64_t wanted = c.row_block > 0 ? c.n_dst / c.row_block + (c.n_dst % c.row_block != 0) : x.n;
-    if (x.n != wanted)
-        HGA_TRY(json_wrong(&at, "%lld lists for %lld blocks of rows", (long long)x.n, (long long)wanted));
+    const int64_t requested = c.row_block > 0 ? c.n_dst / c.row_block + (c.n_dst % c.row_block != 0) : x.n;
+    if (x.n != requested)
+        HGA_TRY(json_wrong(&at, "%lld lists for %lld blocks of rows", (long long)x.n, (long long)requested));
     HGA_TRY(hga_new(r->allocator, x.n + 1, sizeof *x.first, &x.first));
     HGA_TRY(hga_new(r->allocator, x.n_chosen + 1, sizeof *x.chosen, &x.chosen));
     HGA_TRY(read_lists(&at, lists, &x));
@@ -254,15 +254,15 @@ done:
 /* ---- edges ---- */
 
 /* Source and destination, and perhaps a type and a weight. */
-static hga_status read_json_edge(json_reader *r, const json_place *p, json_t *list)
+static hga_status read_json_edge(json_reader *r, const json_location *p, json_t *list)
 {
     int32_t x[3] = {0, 0, 0};
     float weight = 1;
-    hga_status st = json_want_array(p, list);
+    hga_status st = json_expect_array(p, list);
     size_t n = json_array_size(list);
     if (!st && (n < 2 || n > 4)) st = json_wrong(p, "%zu numbers, where 2 to 4 are expected", n);
     for (size_t i = 0; !st && i < n; i++) {
-        json_place at = json_item_of(p, i);
+        json_location at = json_item_of(p, i);
         st = i < 3 ? json_read_integer(&at, json_array_get(list, i), &x[i])
                    : json_read_real(&at, json_array_get(list, i), &weight);
     }
@@ -270,13 +270,13 @@ static hga_status read_json_edge(json_reader *r, const json_place *p, json_t *li
 }
 
 /* A relation's name first, which adds it to the builder; then its orders, blocks, choices and edges. */
-hga_status json_read_relation(json_reader *r, const json_place *p, json_t *object)
+hga_status json_read_relation(json_reader *r, const json_location *p, json_t *object)
 {
     hga_status st = HGA_OK;
     json_t *name;
-    json_place at = json_member_of(p, "name");
-    HGA_TRY(json_want_object(p, object, relation_members, NULL));
-    HGA_TRY(json_want_member(p, object, "name", &name));
+    json_location at = json_member_of(p, "name");
+    HGA_TRY(json_expect_object(p, object, relation_members, NULL));
+    HGA_TRY(json_expect_member(p, object, "name", &name));
     if (!json_is_string(name)) HGA_TRY(json_wrong(&at, "a string is expected, not %s", json_type_name(name)));
     HGA_TRY(json_refused(&at, hga_builder_add_relation(r->b, json_string_value(name), &r->relation)));
     HGA_TRY(read_orders(r, p, object));

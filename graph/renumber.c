@@ -8,23 +8,24 @@ typedef struct renumbering {
     const hga_graph *g;
     const hga_allocator *a;
     const hga_id *order; /* [n] new -> old */
-    hga_id *place;       /* [n] old -> new */
+    hga_id *position;    /* [n] old -> new */
     hga_builder *b;
 } renumbering;
 
 /* ---- the order, and its inverse ---- */
 
 /* place[v] is where the order has node v, once and on v's own level and side. */
-static hga_status find_places(const hga_graph *g, const hga_id *order, hga_id *place)
+static hga_status find_positions(const hga_graph *g, const hga_id *order, hga_id *position)
 {
-    for (hga_id v = 0; v < g->n; v++) place[v] = -1;
+    for (hga_id v = 0; v < g->n; v++) position[v] = -1;
     for (hga_id i = 0; i < g->n; i++) {
         hga_id v = order[i];
         if (v < 0 || v >= g->n) return hga_fail(HGA_EINVAL, "order[%d] = %d is not one of %d nodes", i, v, g->n);
-        if (place[v] >= 0) return hga_fail(HGA_EINVAL, "order[%d] = %d: order[%d] is the same node", i, v, place[v]);
+        if (position[v] >= 0)
+            return hga_fail(HGA_EINVAL, "order[%d] = %d: order[%d] is the same node", i, v, position[v]);
         if (node_stand(g, i) != node_stand(g, v))
             return hga_fail(HGA_EINVAL, "order[%d] = %d: nodes %d and %d are on other levels or sides", i, v, i, v);
-        place[v] = i;
+        position[v] = i;
     }
     return HGA_OK;
 }
@@ -32,13 +33,13 @@ static hga_status find_places(const hga_graph *g, const hga_id *order, hga_id *p
 static hga_status renumbering_open(const hga_graph *g, const hga_id *order, renumbering *x)
 {
     *x = (renumbering){.g = g, .a = hga_graph_allocator(g), .order = order};
-    hga_status st = hga_new(x->a, g->n, sizeof *x->place, &x->place);
-    return st ? st : find_places(g, order, x->place);
+    hga_status st = hga_new(x->a, g->n, sizeof *x->position, &x->position);
+    return st ? st : find_positions(g, order, x->position);
 }
 
 static void renumbering_clear(renumbering *x)
 {
-    hga_delete(x->a, x->place, x->g->n, sizeof *x->place);
+    hga_delete(x->a, x->position, x->g->n, sizeof *x->position);
     hga_builder_destroy(x->b);
 }
 
@@ -48,7 +49,7 @@ static hga_status move_sides(renumbering *x)
 {
     hga_status st = HGA_OK;
     for (hga_id v = 0; x->g->side && !st && v < x->g->n; v++)
-        st = hga_builder_set_side(x->b, x->place[v], 1, x->g->side[v]);
+        st = hga_builder_set_side(x->b, x->position[v], 1, x->g->side[v]);
     return st;
 }
 
@@ -63,7 +64,7 @@ static hga_status move_tree(renumbering *x)
     HGA_TRY(hga_new(x->a, g->n, sizeof *mass, &mass));
     for (hga_id i = 0; i < g->n; i++) {
         hga_id v = x->order[i];
-        if (parent) parent[i] = g->parent[v] < 0 ? -1 : x->place[g->parent[v]];
+        if (parent) parent[i] = g->parent[v] < 0 ? -1 : x->position[g->parent[v]];
         mass[i] = g->mass[v];
     }
     HGA_TRY(parents_copy(x->b, parent, g->n));
@@ -84,9 +85,9 @@ static hga_status move_nodes(renumbering *x)
     HGA_TRY(hga_builder_set_tokens(x->b, g->query_first, g->n_queries, g->key_first, g->n_keys));
     HGA_TRY(move_sides(x));
     HGA_TRY(move_tree(x));
-    HGA_TRY(positions_copy(x->b, g, 1, x->place));
-    HGA_TRY(names_copy(x->b, g, x->place));
-    HGA_TRY(kinds_copy(x->b, g, x->place));
+    HGA_TRY(positions_copy(x->b, g, 1, x->position));
+    HGA_TRY(names_copy(x->b, g, x->position));
+    HGA_TRY(kinds_copy(x->b, g, x->position));
 done:
     return st;
 }
@@ -106,7 +107,7 @@ static int all_are_pairs(const hga_relation *r)
 static hga_status move_order(const renumbering *x, const hga_id *was, hga_id n, hga_id **out)
 {
     hga_status st = hga_new(x->a, n, sizeof **out, out);
-    for (hga_id p = 0; !st && p < n; p++) (*out)[p] = x->place[was ? was[p] : p];
+    for (hga_id p = 0; !st && p < n; p++) (*out)[p] = x->position[was ? was[p] : p];
     return st;
 }
 
@@ -124,7 +125,10 @@ done:
     return st;
 }
 
-static hga_id moved_position(const renumbering *x, hga_id of) { return of == HGA_POS_OWN ? of : x->place[of - 1] + 1; }
+static hga_id moved_position(const renumbering *x, hga_id of)
+{
+    return of == HGA_POS_OWN ? of : x->position[of - 1] + 1;
+}
 
 /* Instances whose rows or columns use other nodes' positions, each by itself: these nodes are at no equal steps. */
 static hga_status add_instances(const renumbering *x, hga_id relation, hga_block one)
@@ -151,7 +155,7 @@ static hga_status move_blocks(renumbering *x, hga_id relation, const hga_relatio
     if (!pairs) HGA_TRY(move_orders(x, relation, r));
     for (hga_block_walk w = {0}; hga_relation_next(r, &w);) {
         hga_block b = w.block;
-        if (pairs) b.dst = x->place[b.dst], b.src = x->place[b.src];
+        if (pairs) b.dst = x->position[b.dst], b.src = x->position[b.src];
         HGA_TRY(add_instances(x, relation, b));
     }
 done:
@@ -168,7 +172,7 @@ static hga_status move_edges(renumbering *x, hga_id relation, const hga_relation
     HGA_TRY(hga_new(x->a, r->n_explicit, sizeof *src, &src));
     HGA_TRY(hga_new(x->a, r->n_explicit, sizeof *dst, &dst));
     for (hga_id v = 0; r->n_explicit && v < x->g->n; v++)
-        for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) src[e] = x->place[r->src[e]], dst[e] = x->place[v];
+        for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) src[e] = x->position[r->src[e]], dst[e] = x->position[v];
     HGA_TRY(hga_builder_add_edges(x->b, relation, r->n_explicit, src, dst, r->type, r->weight));
 done:
     hga_delete(x->a, src, r->n_explicit, sizeof *src);
@@ -247,7 +251,7 @@ hga_status hga_graph_renumbered_edges(const hga_graph *g, hga_id relation, const
     for (hga_id i = 0; i < g->n; i++) {
         hga_pos first = rows.ptr[order[i]], n = rows.ptr[order[i] + 1] - first;
         for (hga_pos e = first; e < first + n; e++)
-            row[e - first] = (moved_edge){x.place[rows.src[e]], rows.type[e], rows.weight[e], e};
+            row[e - first] = (moved_edge){x.position[rows.src[e]], rows.type[e], rows.weight[e], e};
         sort_moved(row, n);
         for (hga_pos e = 0; e < n; e++) edge[at++] = row[e].was;
     }

@@ -2,7 +2,7 @@
    order in which these diagonals are neighbours, and so bands; a graph is said again in that order where it then
    takes less. */
 #include "copy.h"
-#include "pieces.h"
+#include "column_runs.h"
 #include "residues.h"
 #include "sort.h"
 
@@ -19,15 +19,15 @@ static int is_diagonal(const hga_block *b)
 }
 
 /* How far the diagonals lie from the main one; *n_edges is how many edges are on them. */
-static hga_status find_offsets(const hga_allocator *a, const hga_relation *r, hga_id **out, int64_t *n, int64_t *room,
-                               hga_pos *n_edges)
+static hga_status find_offsets(const hga_allocator *a, const hga_relation *r, hga_id **out, int64_t *n,
+                               int64_t *capacity, hga_pos *n_edges)
 {
     hga_status st = HGA_OK;
     for (hga_block_walk w = {0}; hga_relation_next(r, &w);) {
         const hga_block *b = &w.block;
         hga_id count = b->count ? b->count : 1;
         if (!is_diagonal(b) || *n > MOST_OFFSETS - count) continue;
-        HGA_TRY(hga_grow(a, out, room, *n, *n + count, sizeof **out));
+        HGA_TRY(hga_grow(a, out, capacity, *n, *n + count, sizeof **out));
         for (hga_id k = 0; k < count; k++) (*out)[(*n)++] = b->src - b->dst + k * (b->src_step - b->dst_step);
         *n_edges += (hga_pos)b->n_dst * count;
     }
@@ -52,17 +52,17 @@ static hga_status find_step(const hga_allocator *a, const hga_relation *r, hga_i
 {
     hga_status st = HGA_OK;
     hga_id *offset = NULL;
-    int64_t n = 0, room = 0;
+    int64_t n = 0, capacity = 0;
     hga_pos n_edges = 0;
     *step = 0;
-    HGA_TRY(find_offsets(a, r, &offset, &n, &room, &n_edges));
+    HGA_TRY(find_offsets(a, r, &offset, &n, &capacity, &n_edges));
     if (n < FEWEST_DIAGONALS || n_edges < r->n_edges / 2) goto done;
     sort_numbers(offset, n);
     for (int64_t i = 0; i + 1 < n; i++) offset[i] = offset[i + 1] - offset[i];
     sort_numbers(offset, n - 1);
     *step = most_frequent(offset, n - 1);
 done:
-    hga_delete(a, offset, room, sizeof *offset);
+    hga_delete(a, offset, capacity, sizeof *offset);
     return st;
 }
 
@@ -77,9 +77,9 @@ typedef struct reordering {
     const hga_graph *g;
     hga_nodes nodes;
     hga_id *dst_order, *src_order, *column_of; /* [n_queries], [n_keys] positions -> nodes; [n] a key's position */
-    int64_t cell_room;
+    int64_t cell_capacity;
     cell *cells;
-    pieces found;
+    column_runs found;
 } reordering;
 
 /* Queries and keys by residue, and the column of each key. */
@@ -105,9 +105,9 @@ static hga_status add_reordered(reordering *o, hga_id row)
     hga_csr edges = {0};
     HGA_TRY(hga_graph_rows(o->g, 0, o->dst_order[row], 1, &edges));
     hga_pos n = edges.ptr[1];
-    HGA_TRY(hga_grow(o->found.allocator, &o->cells, &o->cell_room, 0, n, sizeof *o->cells));
+    HGA_TRY(hga_grow(o->found.allocator, &o->cells, &o->cell_capacity, 0, n, sizeof *o->cells));
     for (hga_pos e = 0; e < n; e++) o->cells[e] = (cell){o->column_of[edges.src[e]], edges.type[e], edges.weight[e]};
-    HGA_TRY(pieces_add_row(&o->found, row, o->cells, n));
+    HGA_TRY(column_runs_add_row(&o->found, row, o->cells, n));
 done:
     hga_csr_clear(&edges);
     return st;
@@ -126,7 +126,7 @@ static hga_status say_again(reordering *o, hga_id step, hga_graph **out)
     HGA_TRY(find_orders(o, step));
     HGA_TRY(hga_builder_set_order(b, o->found.index, o->dst_order, o->nodes.n_queries, o->src_order, o->nodes.n_keys));
     for (hga_id row = 0; row < o->nodes.n_queries; row++) HGA_TRY(add_reordered(o, row));
-    HGA_TRY(pieces_tell(&o->found));
+    HGA_TRY(column_runs_tell(&o->found));
     HGA_TRY(hga_builder_finish(b, out));
 done:
     hga_builder_destroy(b);
@@ -160,7 +160,7 @@ done:
     hga_delete(o.found.allocator, o.dst_order, o.nodes.n_queries, sizeof *o.dst_order);
     hga_delete(o.found.allocator, o.src_order, o.nodes.n_keys, sizeof *o.src_order);
     hga_delete(o.found.allocator, o.column_of, o.nodes.n, sizeof *o.column_of);
-    hga_delete(o.found.allocator, o.cells, o.cell_room, sizeof *o.cells);
-    pieces_clear(&o.found);
+    hga_delete(o.found.allocator, o.cells, o.cell_capacity, sizeof *o.cells);
+    column_runs_clear(&o.found);
     return st;
 }

@@ -23,7 +23,7 @@ SORT_DEFINE(sort_kinds, edge_kind, kind_before)
 /* The edges, sorted: kind is NULL where each has type 0 and weight 1, and none is to be added to another. */
 typedef struct sorting {
     const hga_allocator *a;
-    const told_edges *told;
+    const declared_edges *declared;
     int sums;
     sorted_edges edges;
     edge_kind *kind;
@@ -34,17 +34,17 @@ _Static_assert(sizeof(edge_kind) == sizeof(hga_pos), "a kind lies where its edge
 /* The kinds of edges in their new order, in the memory of their numbers, which nobody needs then. */
 static hga_status find_kinds(sorting *s)
 {
-    const told_edges *told = s->told;
+    const declared_edges *declared = s->declared;
     const hga_pos *number = s->edges.number; /* NULL where types and weights are, too */
     void *memory = s->edges.number;
     if (!memory) {
-        hga_status st = hga_new(s->a, told->n, sizeof *s->kind, &memory);
+        hga_status st = hga_new(s->a, declared->n, sizeof *s->kind, &memory);
         if (st) return st;
     }
     s->kind = memory, s->edges.number = NULL;
-    for (hga_pos e = 0; e < told->n; e++) {
+    for (hga_pos e = 0; e < declared->n; e++) {
         hga_pos from = number ? number[e] : e;
-        edge_kind kind = {told->type ? told->type[from] : 0, told->weight ? told->weight[from] : 1};
+        edge_kind kind = {declared->type ? declared->type[from] : 0, declared->weight ? declared->weight[from] : 1};
         s->kind[e] = kind;
     }
     return HGA_OK;
@@ -129,13 +129,14 @@ done:
     return st;
 }
 
-hga_status sparse_compress(const hga_allocator *a, hga_id n, const told_edges *told, int sums, stored_relation *out)
+hga_status sparse_compress(const hga_allocator *a, hga_id n, const declared_edges *declared, int sums,
+                           stored_relation *out)
 {
     hga_status st = HGA_OK;
-    int numbered = told->type || told->weight;
+    int numbered = declared->type || declared->weight;
     hga_pos kept = 0;
-    sorting s = {.a = a, .told = told, .sums = sums};
-    loose_edges loose = {out->name, n, told->n, told->dst, told->src, numbered, 0};
+    sorting s = {.a = a, .declared = declared, .sums = sums};
+    loose_edges loose = {out->name, n, declared->n, declared->dst, declared->src, numbered, 0};
     HGA_TRY(edges_sort(a, &loose, &s.edges));
     if (numbered || sums) HGA_TRY(find_kinds(&s));
     for (hga_id v = 0; s.kind && v < n; v++) sort_types(&s, s.edges.ptr[v], s.edges.ptr[v + 1]);
@@ -143,7 +144,7 @@ hga_status sparse_compress(const hga_allocator *a, hga_id n, const told_edges *t
     HGA_TRY(store_rows(&s, kept, out));
     if (s.kind) HGA_TRY(store_kinds(&s, out));
 done:
-    hga_delete(a, s.kind, told->n, sizeof *s.kind);
+    hga_delete(a, s.kind, declared->n, sizeof *s.kind);
     edges_clear(a, &s.edges);
     return st;
 }

@@ -5,7 +5,7 @@
 static hga_id opposite(hga_id offset) { return offset == INT32_MIN ? INT32_MAX : -offset; }
 
 /* Rows change places with columns, and so does all that is said of them. */
-static hga_block block_turned(const hga_block *b)
+static hga_block block_transposed(const hga_block *b)
 {
     static const hga_shape_kind mirrored[HGA_BAND + 1] = {
         HGA_ALL, HGA_UPPER, HGA_STRICT_UPPER, HGA_LOWER, HGA_STRICT_LOWER, HGA_OFF_DIAGONAL, HGA_BAND};
@@ -32,15 +32,15 @@ static hga_block block_turned(const hga_block *b)
 }
 
 /* The relation with sources and destinations exchanged, added to the builder. */
-static hga_status relation_turned(hga_builder *b, const hga_relation *r, hga_id n)
+static hga_status relation_transposed(hga_builder *b, const hga_relation *r, hga_id n)
 {
     hga_status st = HGA_OK;
     hga_id index;
     HGA_TRY(hga_builder_add_relation(b, r->name, &index));
     HGA_TRY(hga_builder_set_order(b, index, r->src_order, r->n_src_order, r->dst_order, n));
     for (hga_block_walk w = {0}; hga_relation_next(r, &w);) {
-        hga_block turned = block_turned(&w.block);
-        HGA_TRY(hga_builder_add_blocks(b, index, &turned));
+        hga_block transposed = block_transposed(&w.block);
+        HGA_TRY(hga_builder_add_blocks(b, index, &transposed));
     }
     for (hga_id v = 0; r->n_explicit > 0 && v < n; v++)
         for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++)
@@ -51,7 +51,7 @@ done:
 }
 
 /* Turned round, a causal graph looks into the future only, and its pairs are no longer the earlier ones. */
-static uint32_t claims_turned(uint32_t claims)
+static uint32_t claims_transposed(uint32_t claims)
 {
     uint32_t lost = HGA_CLAIM_CAUSAL | HGA_CLAIM_COMPLETE;
     return claims & HGA_CLAIM_CAUSAL ? claims & ~lost : claims;
@@ -65,10 +65,10 @@ hga_status hga_graph_transpose(const hga_graph *g, hga_graph **out)
     *out = NULL;
     HGA_TRY(hga_builder_create(hga_graph_allocator(g), &b));
     HGA_TRY(nodes_copy(b, g));
-    HGA_TRY(hga_builder_set_claims(b, claims_turned(nodes.claims)));
+    HGA_TRY(hga_builder_set_claims(b, claims_transposed(nodes.claims)));
     for (hga_id i = 0; i < nodes.n_relations; i++) {
         hga_relation r = hga_graph_relation(g, i);
-        HGA_TRY(relation_turned(b, &r, nodes.n));
+        HGA_TRY(relation_transposed(b, &r, nodes.n));
     }
     HGA_TRY(hga_builder_finish(b, out));
 done:

@@ -403,7 +403,7 @@ static hga_status put_longer(output *o, const hga_graph *g)
 {
     const hga_graph *longer = graph_longer(g);
     hga_status st = HGA_OK;
-    if (graph_keeps_places(g)) put_member(o, "longer"), output_text(o, "{}");
+    if (graph_keeps_positions(g)) put_member(o, "longer"), output_text(o, "{}");
     if (!longer) return st;
     hga_nodes nodes = hga_graph_nodes(longer);
     put_member(o, "longer"), output_text(o, "{\"comment\": \"what the last rows would see of more\"");
@@ -433,7 +433,7 @@ static int schema_of(const hga_graph *g, const json_carried *members)
     const hga_id *part;
     if (has_choices(g) || graph_parts(g, &part)) return JSON_CHOICES_SCHEMA;
     if (hga_graph_kinds(g).n) return JSON_KINDS_SCHEMA;
-    if (graph_longer(g) || graph_keeps_places(g)) return JSON_LONGER_SCHEMA;
+    if (graph_longer(g) || graph_keeps_positions(g)) return JSON_LONGER_SCHEMA;
     return members->is_newer || g->position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
 }
 

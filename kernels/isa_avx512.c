@@ -9,7 +9,7 @@ const kernel_table kernels_avx512 = {
 const kernel_table kernels_avx512bf16 = {.isa = "avx512bf16",
                                          .attend_heads_bf16 = pairs_attend_heads,
                                          .attend_tile_bf16 = pairs_attend_tile,
-                                         .turn_pairs = pairs_turn,
+                                         .transpose_pairs = pairs_transpose,
                                          .narrow = pairs_narrow,
                                          .pair_rows = pairs_of_rows,
                                          .peak_pairs = pairs_peak,

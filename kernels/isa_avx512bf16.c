@@ -7,7 +7,10 @@
 
 void pairs_attend_heads(const kernel_heads *c) { attend_heads_bf16(c); }
 void pairs_attend_tile(const kernel_tile *t) { attend_tile_bf16(t); }
-void pairs_turn(hga_id n, const float *const *x, hga_id columns, uint32_t *out) { turn_pairs(n, x, columns, out); }
+void pairs_transpose(hga_id n, const float *const *x, hga_id columns, uint32_t *out)
+{
+    transpose_pairs(n, x, columns, out);
+}
 void pairs_of_rows(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out, ptrdiff_t stride)
 {
     pair_rows(n, x, columns, out, stride);

@@ -44,7 +44,7 @@ typedef struct kernel_chunk {
     hga_id n, dim, dim_v;
     const float *q; /* [dim padded with zeros], already scaled */
     const float *a; /* NULL; or [dim]: scores are a . L(q + k + r), L(x) = x above 0 and leak x else, a scaled, not q */
-    float leak;
+    float negative_slope;
     const float *const *k;
     const float *const *v;
     ptrdiff_t k_offset, v_offset;
@@ -52,8 +52,9 @@ typedef struct kernel_chunk {
     const float *const *r;
     float cap;
     const float *bias; /* [n], added to each score */
-    const float *kept; /* NULL or [n], kept_step apart: what weights are multiplied with before they multiply values */
-    ptrdiff_t kept_step;
+    const float *
+        drop_mask; /* NULL or [n], drop_mask_step apart: what weights are multiplied with before they multiply values */
+    ptrdiff_t drop_mask_step;
     int sigmoid; /* 1: weights are sigmoids */
 } kernel_chunk;
 
@@ -69,7 +70,7 @@ typedef struct kernel_heads {
     const float *q; /* head h at q + h * q_head, padded with zeros, already scaled */
     ptrdiff_t q_head;
     const float *a; /* as in kernel_chunk, heads as those of q; where dim is 1 q_head is, too */
-    float leak;
+    float negative_slope;
     const float *const *k;
     const float *const *v;
     /* 0; or, where keys and values lie in memory and in no cache, the rows that k and v (or k16 and v16) have: of these
@@ -84,7 +85,8 @@ typedef struct kernel_heads {
     float scale, cap;
     ptrdiff_t k_head, v_head;
     const float *bias; /* [n], added to each score of an edge */
-    const float *kept; /* NULL or [n][heads], padded: what weights are multiplied with before they multiply values */
+    const float
+        *drop_mask; /* NULL or [n][heads], padded: what weights are multiplied with before they multiply values */
     float *greatest, *sum; /* [heads]: the states, see kernel_state; head h's vector is acc + h * acc_head */
     float *acc;
     ptrdiff_t acc_head;
@@ -102,8 +104,8 @@ enum { KERNEL_FAMILY = 16 };
 
 /* Rows of a tile: they lie across the lanes. A set of them has bit r for row r. */
 enum { KERNEL_TILE = 16 };
-typedef uint16_t lanes;
-_Static_assert(KERNEL_TILE == 8 * sizeof(lanes), "a set of rows has a bit for each row of a tile");
+typedef uint16_t lane_mask;
+_Static_assert(KERNEL_TILE == 8 * sizeof(lane_mask), "a set of rows has a bit for each row of a tile");
 
 /* Floats that somebody reads soon, of which so many are asked for with each row that is computed: what the last range
    says, whose `at` then moves on; a range that has come to its end is dropped. */
@@ -128,12 +130,12 @@ typedef struct kernel_family {
     const float *bias;      /* [n], added to each score of a column */
     const float *head_bias; /* NULL, or [n][KERNEL_HEADS]: added to the score of a column and a head */
     const float *const *r;  /* NULL, or [n]: [dim], added to a column's keys */
-    const lanes *rows;      /* [n]: bit r when row r and the column have an edge */
+    const lane_mask *rows;  /* [n]: bit r when row r and the column have an edge */
     float *const *out;      /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
     float *const *lse;      /* [n_rows]: [heads] log-sum-exps */
     ptrdiff_t out_head;
     /* NULL, or of each row [its edges][heads], padded: what weights are multiplied with before they multiply values */
-    const float *const *kept;
+    const float *const *drop_mask;
     float alpha; /* 0: softmax; or more than 1: entmax, scores having the logarithms of counts, and nothing dropped */
     /* NULL; or, of entmax, [n_rows]: [heads] energies of what is inside a row, one more of its scores. With its
        weights p, their g, and the sum s of all but that of what is inside, they become g + log p of that, and lse
@@ -153,7 +155,7 @@ typedef struct kernel_entmax {
     const float *count; /* NULL: each is 1; or [n]: as how many tokens each counts, whose logarithm scores have, and
                            lose here */
     /* written, of those that have weights, in their order: numbers, weights p, and p^(2 - alpha) count^(alpha - 1) */
-    hga_id *place;
+    hga_id *index;
     float *weight, *slope;
 } kernel_entmax;
 
@@ -182,12 +184,12 @@ typedef struct kernel_tile_group {
     hga_id n_rows;
     hga_id first_row;        /* no outputs are computed for the rows before it: nobody asks for them */
     const float *q;          /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
-    const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see turn_pairs */
-    const lanes *rows;       /* [n]; NULL: every pair has an edge */
+    const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see transpose_pairs */
+    const lane_mask *rows;   /* [n]; NULL: every pair has an edge */
     const float *pair_bias;  /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
     const float *row_at;     /* [KERNEL_TILE], see column_at */
     /* NULL, or [n]: weights multiply values where the bit of the row is set, times the tile's `keep` */
-    const uint16_t *kept;
+    const uint16_t *drop_mask;
     int fresh; /* the states are empty, whatever their memory holds */
     /* NULL, or [n_rows]: the states end here. Row r's outputs go to out[r], its log-sum-exp to state.greatest, and the
        rest is lost */
@@ -228,33 +230,34 @@ typedef struct kernel_tile {
 
 /* What pairs of a tile share that are not of one column: relative keys and biases by type. A pair that has no edge may
    name any. */
-enum { KERNEL_PLACES = 128 };
-typedef struct kernel_grad_places {
-    hga_id n;              /* at most KERNEL_PLACES */
+enum { KERNEL_INDICES = 128 };
+typedef struct kernel_grad_indices {
+    hga_id n;              /* at most KERNEL_INDICES */
     const uint8_t *of;     /* [columns][KERNEL_TILE] */
     const float *const *r; /* NULL or [n] rows of dim padded: added to the keys */
     const float *bias;     /* NULL or [n]: added to the scores */
     float *const *dr;      /* NULL or [n] rows, added to: sums of dc q */
     float *d_bias;         /* NULL or [n], written: sums of ds */
-} kernel_grad_places;
+} kernel_grad_indices;
 
 /* Positions: scores have the product of the row's and the column's, too. */
 typedef struct kernel_grad_positions {
     hga_id dim;
-    const float *row, *row_turned; /* [KERNEL_TILE][dim padded] and [dim][KERNEL_TILE] */
-    const float *column;           /* [columns][dim padded] */
-    float *d_row, *d_column;       /* added to; NULL: not wanted */
+    const float *row, *row_transposed; /* [KERNEL_TILE][dim padded] and [dim][KERNEL_TILE] */
+    const float *column;               /* [columns][dim padded] */
+    float *d_row, *d_column;           /* added to; NULL: not wanted */
 } kernel_grad_positions;
 
 /* Sixteen rows in the backward pass. Operands and gradients both turned, [dim][KERNEL_TILE] and [dim_v][KERNEL_TILE],
    and row by row, padded; queries scaled. */
 typedef struct kernel_grad_group {
-    const lanes *rows; /* [n]: bit r when row r and the column have an edge; NULL: all have */
+    const lane_mask *rows; /* [n]: bit r when row r and the column have an edge; NULL: all have */
     const float *q, *g, *q_rows, *g_rows;
     const float *lse, *delta; /* [KERNEL_TILE]; +inf: a row without edges */
     float *dq;                /* row by row: sum of dc k */
-    const uint16_t *kept; /* NULL, or [n]: weights are kept where the bit of the row is set, times the tile's `keep` */
-    const float *row_at;  /* [KERNEL_TILE]; read where the tile has column_at */
+    const uint16_t
+        *drop_mask;      /* NULL, or [n]: weights are kept where the bit of the row is set, times the tile's `keep` */
+    const float *row_at; /* [KERNEL_TILE]; read where the tile has column_at */
 } kernel_grad_group;
 
 /* The adjoint of attention in one head, one group of sixteen rows or two against columns anywhere, of which no two are
@@ -273,7 +276,7 @@ typedef struct kernel_grad_tile {
     float slope;
     double *d_slope; /* the slope's gradient */
     /* what pairs have of their own, where there is one group */
-    const kernel_grad_places *places;       /* NULL: none */
+    const kernel_grad_indices *indices;     /* NULL: none */
     const kernel_grad_positions *positions; /* NULL: none */
     const float *pair_bias;                 /* NULL or [n][KERNEL_TILE], added to the scores */
     float *slopes;                          /* NULL or [n][KERNEL_TILE], written: ds */
@@ -288,7 +291,7 @@ typedef struct kernel_grad_row {
     const float *const *r;            /* NULL or [n]: added to the keys */
     float *const *dk, *const *dv;     /* [n], sources may repeat */
     const float *score;               /* [n]: added to the products' scores */
-    const float *kept;                /* NULL or [n]: what the edges' weights are multiplied with */
+    const float *drop_mask;           /* NULL or [n]: what the edges' weights are multiplied with */
     const float *q, *g;               /* padded; q scaled */
     float lse, delta;
     float cap;      /* of products, as in a tile */
@@ -306,10 +309,10 @@ typedef struct kernel_wide {
     ptrdiff_t row, head;
 } kernel_wide;
 /* Rows of a tensor that is written, as those of kernel_wide; NULL: not wanted. */
-typedef struct kernel_given {
+typedef struct kernel_gradient {
     float *at;
     ptrdiff_t row, head;
-} kernel_given;
+} kernel_gradient;
 
 /* The adjoint of attention for all heads at once: n <= KERNEL_CHUNK edges of rows one behind the other, which are
    queries and are given what keys and values make of them, or keys and are given what queries do. */
@@ -324,16 +327,16 @@ typedef struct kernel_grad_heads {
     hga_id other_first;
     kernel_wide q, k, g, v; /* of queries g, the given gradients, too; of keys v */
     const float *a;         /* NULL, or [heads][dim]: scores are a . L(q + k), see kernel_chunk */
-    float leak;
-    float scale;        /* of products */
-    const float *score; /* NULL or [n], added to every head's */
-    const float *asked; /* of each query [2][heads]: lse, +inf where nothing is asked, and delta */
-    const float *kept;  /* NULL or [n][heads], padded: what weights are multiplied with */
+    float negative_slope;
+    float scale;            /* of products */
+    const float *score;     /* NULL or [n], added to every head's */
+    const float *adjoint;   /* of each query [2][heads]: lse, +inf where nothing is asked, and delta */
+    const float *drop_mask; /* NULL or [n][heads], padded: what weights are multiplied with */
     /* [rows], = or, for the first row where it goes on, and where `adds`, += sums of slopes times others, .. of weights
        times theirs */
-    kernel_given given, given_v;
+    kernel_gradient from, from_v;
     int goes_on, adds;
-    float *leaks;           /* NULL or [heads][dim]: += slopes times L(q + k) */
+    float *d_leaky_relu;    /* NULL or [heads][dim]: += slopes times L(q + k) */
     float *slope, *product; /* NULL or [n][heads], padded, written: gradients of scores, products */
     /* what edges bring: edge i's rows have number edge[i], or edge_first + i where there is no list */
     const int64_t *edge; /* NULL, or [n + more] */
@@ -425,7 +428,7 @@ typedef struct kernel_siblings {
     float *product, *product_v;
     /* the gradient of the row's output is `given` times g, and delta that times the output, less the gradient of the
        log-sum-exp; [n][heads] */
-    const float *given, *delta;
+    const float *upstream, *delta;
     kernel_members dq, dk, dv;
     const kernel_draw *draw; /* NULL, or weights are dropped: edges are of type 0 */
     const hga_id *node;      /* [n]: the members as draws know them */
@@ -476,7 +479,7 @@ typedef struct kernel_table {
                     float *out);
     /* Columns of KERNEL_TILE rows, x[n][KERNEL_TILE]: bit r of chosen[c] is set for the wanted[r] greatest of row r, of
        equal ones the first; never for -inf, and for no more than there are. No x is NaN */
-    void (*pick_best)(hga_id n, const int32_t *wanted, const float *x, lanes *chosen);
+    void (*pick_best)(hga_id n, const int32_t *requested, const float *x, lane_mask *chosen);
     /* attention's adjoint */
     void (*grad_tile)(const kernel_grad_tile *t);
     void (*grad_row)(const kernel_grad_row *t);
@@ -490,24 +493,24 @@ typedef struct kernel_table {
     /* What dropout leaves, 0 or 1 / (1 - dropout), of single pairs in some heads, kept[n][heads]; and as bits of a
        tile's pairs in those of heads 8 * eight .. 8 * eight + 7 that are wanted: bit r of
        kept[rank among the wanted * stride + column] */
-    void (*drop_pairs)(const kernel_drop_pairs *d, float *kept);
-    void (*drop_bits)(const kernel_drop *d, hga_id eight, uint16_t *kept);
+    void (*drop_pairs)(const kernel_drop_pairs *d, float *drop_mask);
+    void (*drop_bits)(const kernel_drop *d, hga_id eight, uint16_t *drop_mask);
     /* how many of the row's edges have weights; all of them have NaN where one score is NaN or +inf */
     hga_id (*entmax)(const kernel_entmax *c);
     /* its scores alone: out[e] = score[e] + q . (k[e] + r[e]) */
     void (*grad_scores)(const kernel_grad_row *t, float *out);
     /* out[j][r] = a * x[r][j] for n <= KERNEL_TILE rows, 0 for the lanes after them; a row that is NULL is 0 */
-    void (*turn_rows)(hga_id n, const float *const *x, float a, hga_id columns, float *out);
+    void (*transpose_rows)(hga_id n, const float *const *x, float a, hga_id columns, float *out);
     /* n rows side by side: out[i * stride + j] = x[i][j] */
     void (*copy_rows)(hga_id n, const float *const *x, hga_id columns, float *out, ptrdiff_t stride);
     /* the same as attend_heads for keys and values of 16 bits */
     void (*attend_heads_bf16)(const kernel_heads *c);
     /* the same as attend_tile for keys and values of 16 bits, weights rounded to as many before they multiply values;
-       NULL, and so are turn_pairs and pair_rows, where widening keys and values is faster */
+       NULL, and so are transpose_pairs and pair_rows, where widening keys and values is faster */
     void (*attend_tile_bf16)(const kernel_tile *t);
     /* n <= KERNEL_TILE rows, rounded, into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the
        lanes after the rows, and for a row that is NULL */
-    void (*turn_pairs)(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
+    void (*transpose_pairs)(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
     /* n rows, two by two: out[i * stride + j] = x[2i][j], x[2i + 1][j]; 0 after the last column up to KERNEL_PAD, for
        the row after the last one, and for a row that is NULL */
     void (*pair_rows)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out, ptrdiff_t stride);
@@ -548,7 +551,7 @@ typedef struct kernel_table {
     void (*round_bf16)(hga_id n, const float *x, float *out);
     /* n fused multiply-adds of full vectors on 12 independent chains; returns flops done. To measure the peak. */
     double (*peak_fma)(hga_pos n, float *sink);
-    /* the same for products of bfloat16 pairs; NULL where turn_pairs is */
+    /* the same for products of bfloat16 pairs; NULL where transpose_pairs is */
     double (*peak_pairs)(hga_pos n, float *sink);
     /* sum of n floats (a multiple of KERNEL_PAD), to measure bandwidth */
     float (*read)(hga_pos n, const float *x);

@@ -7,7 +7,7 @@ extern const kernel_table kernels_ref, kernels_avx2, kernels_avx512, kernels_avx
 /* isa_avx512bf16.c: see kernel_table. */
 void pairs_attend_heads(const kernel_heads *c);
 void pairs_attend_tile(const kernel_tile *t);
-void pairs_turn(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
+void pairs_transpose(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
 void pairs_of_rows(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out, ptrdiff_t stride);
 void pairs_narrow(hga_id n, const float *x, uint16_t *out);
 double pairs_peak(hga_pos n, float *sink);

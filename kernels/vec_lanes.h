@@ -61,21 +61,21 @@
 /* Add the even turns of both to the odd ones. Applied with turns of 1, 2, 4, .. to neighbours it transposes and adds,
    so that lane i of the last result is the sum of vector i. The order of the additions is the same at every width's own
    tree, whatever the compiler does. */
-#define VEC_ADD_TURNS(a, b, turn) (VEC_LANES(a, b, VEC_EVEN_##turn) + VEC_LANES(a, b, VEC_ODD_##turn))
+#define VEC_ADD_PAIRS(a, b, turn) (VEC_LANES(a, b, VEC_EVEN_##turn) + VEC_LANES(a, b, VEC_ODD_##turn))
 
 /* Lane i: the sum of x[i], for VEC_FLOATS vectors; x is used up. */
 static inline __attribute__((always_inline)) vec vec_sums(vec *x)
 {
     VEC_UNROLL(8)
-    for (int i = 0; i < VEC_FLOATS; i += 2) x[i] = VEC_ADD_TURNS(x[i], x[i + 1], 1);
+    for (int i = 0; i < VEC_FLOATS; i += 2) x[i] = VEC_ADD_PAIRS(x[i], x[i + 1], 1);
     VEC_UNROLL(8)
-    for (int i = 0; i < VEC_FLOATS; i += 4) x[i] = VEC_ADD_TURNS(x[i], x[i + 2], 2);
+    for (int i = 0; i < VEC_FLOATS; i += 4) x[i] = VEC_ADD_PAIRS(x[i], x[i + 2], 2);
 #if VEC_FLOATS > 4
     VEC_UNROLL(8)
-    for (int i = 0; i < VEC_FLOATS; i += 8) x[i] = VEC_ADD_TURNS(x[i], x[i + 4], 4);
+    for (int i = 0; i < VEC_FLOATS; i += 8) x[i] = VEC_ADD_PAIRS(x[i], x[i + 4], 4);
 #endif
 #if VEC_FLOATS > 8
-    x[0] = VEC_ADD_TURNS(x[0], x[8], 8);
+    x[0] = VEC_ADD_PAIRS(x[0], x[8], 8);
 #endif
     return x[0];
 }
@@ -84,13 +84,13 @@ static inline __attribute__((always_inline)) vec vec_sums(vec *x)
    far as they can be, so that few are held at a time. Behind the last one x[0] is the result. */
 static inline __attribute__((always_inline)) void vec_sums_add(vec *x, int i, vec y)
 {
-    if (i & 1) y = VEC_ADD_TURNS(x[i - 1], y, 1);
-    if ((i & 3) == 3) y = VEC_ADD_TURNS(x[i - 3], y, 2);
+    if (i & 1) y = VEC_ADD_PAIRS(x[i - 1], y, 1);
+    if ((i & 3) == 3) y = VEC_ADD_PAIRS(x[i - 3], y, 2);
 #if VEC_FLOATS > 4
-    if ((i & 7) == 7) y = VEC_ADD_TURNS(x[i - 7], y, 4);
+    if ((i & 7) == 7) y = VEC_ADD_PAIRS(x[i - 7], y, 4);
 #endif
 #if VEC_FLOATS > 8
-    if (i == 15) y = VEC_ADD_TURNS(x[0], y, 8);
+    if (i == 15) y = VEC_ADD_PAIRS(x[0], y, 8);
 #endif
     x[i & (i + 1)] = y;
 }
@@ -100,11 +100,11 @@ static inline __attribute__((always_inline)) void vec_sums_add(vec *x, int i, ve
 static inline __attribute__((always_inline)) vec vec_part_sums(vec *x, int n)
 {
     VEC_UNROLL(8)
-    for (int i = 0; i < n; i += 2) x[i] = VEC_ADD_TURNS(x[i], x[i + 1], 1);
+    for (int i = 0; i < n; i += 2) x[i] = VEC_ADD_PAIRS(x[i], x[i + 1], 1);
     VEC_UNROLL(8)
-    for (int i = 0; i + 2 < n; i += 4) x[i] = VEC_ADD_TURNS(x[i], x[i + 2], 2);
+    for (int i = 0; i + 2 < n; i += 4) x[i] = VEC_ADD_PAIRS(x[i], x[i + 2], 2);
 #if VEC_FLOATS > 8
-    if (n > 4) x[0] = VEC_ADD_TURNS(x[0], x[4], 4);
+    if (n > 4) x[0] = VEC_ADD_PAIRS(x[0], x[4], 4);
 #endif
     VEC_UNROLL(4)
     for (int parts = VEC_FLOATS / n; parts > 1; parts /= 2) x[0] = VEC_LANES(x[0], x[0], VEC_RIFFLE);
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) vec vec_repeat(const float *w, int 
 }
 
 /* Even turns of both to the one, odd turns to the other. */
-#define VEC_TURN(a, b, turn)                                                                \
+#define VEC_SWAP(a, b, turn)                                                                \
     do {                                                                                    \
         vec even = VEC_LANES(a, b, VEC_EVEN_##turn), odd = VEC_LANES(a, b, VEC_ODD_##turn); \
         (a) = even, (b) = odd;                                                              \
@@ -139,18 +139,18 @@ static inline __attribute__((always_inline)) vec vec_repeat(const float *w, int 
 static inline __attribute__((always_inline)) void vec_transpose(vec *x)
 {
     VEC_UNROLL(16)
-    for (int i = 0; i < VEC_FLOATS; i += 2) VEC_TURN(x[i], x[i + 1], 1);
+    for (int i = 0; i < VEC_FLOATS; i += 2) VEC_SWAP(x[i], x[i + 1], 1);
     VEC_UNROLL(16)
     for (int i = 0; i < VEC_FLOATS; i++)
-        if (!(i & 2)) VEC_TURN(x[i], x[i + 2], 2);
+        if (!(i & 2)) VEC_SWAP(x[i], x[i + 2], 2);
 #if VEC_FLOATS > 4
     VEC_UNROLL(16)
     for (int i = 0; i < VEC_FLOATS; i++)
-        if (!(i & 4)) VEC_TURN(x[i], x[i + 4], 4);
+        if (!(i & 4)) VEC_SWAP(x[i], x[i + 4], 4);
 #endif
 #if VEC_FLOATS > 8
     VEC_UNROLL(16)
-    for (int i = 0; i < VEC_FLOATS / 2; i++) VEC_TURN(x[i], x[i + 8], 8);
+    for (int i = 0; i < VEC_FLOATS / 2; i++) VEC_SWAP(x[i], x[i + 8], 8);
 #endif
 }
 
@@ -170,7 +170,7 @@ static inline __attribute__((always_inline)) vec vec_swap(vec x, int half)
 /* The sums of four vectors. */
 static inline __attribute__((always_inline)) void vec_sum_four(const vec *x, float *sum)
 {
-    vec ab = VEC_ADD_TURNS(x[0], x[1], 1), cd = VEC_ADD_TURNS(x[2], x[3], 1), all = VEC_ADD_TURNS(ab, cd, 2);
+    vec ab = VEC_ADD_PAIRS(x[0], x[1], 1), cd = VEC_ADD_PAIRS(x[2], x[3], 1), all = VEC_ADD_PAIRS(ab, cd, 2);
 #if VEC_FLOATS > 8
     all += vec_swap(all, 8);
 #endif

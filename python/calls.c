@@ -27,7 +27,7 @@ static void find_inputs(const hga_py_call *call, int64_t sample, const uintptr_t
 static void set_tables(hga_io *io, const hga_py_tables *tables)
 {
     for (int t = 0; tables && t < HGA_N_TABLES; t++)
-        if (tables->given[t]) io->table[t].data = (const float *)tables->given[t];
+        if (tables->input[t]) io->table[t].data = (const float *)tables->input[t];
 }
 
 /* What a sample reads, and the output. */
@@ -97,21 +97,21 @@ hga_status hga_py_execute(const hga_py_call *call, const hga_py_workspaces *work
 static int64_t floats_of(const hga_py_tables *tables)
 {
     int64_t floats = 0;
-    for (int t = 0; t < HGA_N_TABLES; t++) floats += tables->wanted[t] ? tables->floats[t] : 0;
+    for (int t = 0; t < HGA_N_TABLES; t++) floats += tables->gradients[t] ? tables->floats[t] : 0;
     return floats;
 }
 
 /* The gradients that are wanted of a sample; those of tables go to spare memory, where there is any. */
-static void set_wanted(const hga_py_call *call, int64_t sample, hga_id place, const uintptr_t wanted[3],
-                       const hga_py_tables *tables, hga_grad_io *g)
+static void set_gradients(const hga_py_call *call, int64_t sample, hga_id place, const uintptr_t gradients[3],
+                          const hga_py_tables *tables, hga_grad_io *g)
 {
     hga_tensor *tensors[3] = {&g->d_query, &g->d_key, &g->d_value};
-    for (int t = 0; t < 3; t++) tensors[t]->data = packed(wanted[t], sample, call->grad_bytes[t]);
-    for (int t = 0; tables && !tables->spare && t < HGA_N_TABLES; t++) g->d_table[t] = (float *)tables->wanted[t];
+    for (int t = 0; t < 3; t++) tensors[t]->data = packed(gradients[t], sample, call->grad_bytes[t]);
+    for (int t = 0; tables && !tables->spare && t < HGA_N_TABLES; t++) g->d_table[t] = (float *)tables->gradients[t];
     if (!tables || !tables->spare) return;
     float *spare = (float *)tables->spare + place * floats_of(tables);
     for (int t = 0; t < HGA_N_TABLES; t++) {
-        if (!tables->wanted[t]) continue;
+        if (!tables->gradients[t]) continue;
         g->d_table[t] = spare;
         spare += tables->floats[t];
     }
@@ -124,8 +124,8 @@ static void add_tables(const hga_py_tables *tables, hga_id n)
     const float *from = (const float *)tables->spare;
     for (hga_id i = 0; i < n; i++)
         for (int t = 0; t < HGA_N_TABLES; t++) {
-            if (!tables->wanted[t]) continue;
-            float *sum = (float *)tables->wanted[t];
+            if (!tables->gradients[t]) continue;
+            float *sum = (float *)tables->gradients[t];
             for (int64_t e = 0; e < tables->floats[t]; e++) sum[e] += from[e];
             from += tables->floats[t];
         }
@@ -134,7 +134,7 @@ static void add_tables(const hga_py_tables *tables, hga_id n)
 static void clear_tables(const hga_py_tables *tables)
 {
     for (int t = 0; tables && tables->spare && t < HGA_N_TABLES; t++)
-        if (tables->wanted[t]) memset((void *)tables->wanted[t], 0, sizeof(float) * (size_t)tables->floats[t]);
+        if (tables->gradients[t]) memset((void *)tables->gradients[t], 0, sizeof(float) * (size_t)tables->floats[t]);
 }
 
 /* Gradients of tables are added up over all samples. */
@@ -143,7 +143,7 @@ hga_status hga_py_gradient(const hga_py_call *call, const hga_py_workspaces *wor
                            uintptr_t d_query, uintptr_t d_key, uintptr_t d_value, const hga_py_tables *tables,
                            uint64_t seed, uint32_t layer)
 {
-    const uintptr_t inputs[3] = {query, key, value}, wanted[3] = {d_query, d_key, d_value};
+    const uintptr_t inputs[3] = {query, key, value}, gradients[3] = {d_query, d_key, d_value};
     hga_status st = HGA_OK;
     clear_tables(tables);
     for (int64_t first = 0; first < call->n_samples && !st; first += workspaces->n) {
@@ -155,7 +155,7 @@ hga_status hga_py_gradient(const hga_py_call *call, const hga_py_workspaces *wor
             g->d_out.data = packed(d_out, first + i, call->d_out_bytes);
             if (call->features_at) g->d_edge_out.data = (char *)g->d_out.data + call->features_at;
             g->d_lse.data = packed(d_lse, first + i, call->lse_bytes);
-            set_wanted(call, first + i, i, wanted, tables, g);
+            set_gradients(call, first + i, i, gradients, tables, g);
         }
         st = workspaces->n == 1
                  ? hga_plan_gradient(call->plan, workspaces->workspaces[0], workspaces->ios, workspaces->grads)

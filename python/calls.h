@@ -33,9 +33,9 @@ typedef struct hga_py_call {
 
 /* Tables of a call by hga_call_table, as addresses; 0: not given, or not wanted. */
 typedef struct hga_py_tables {
-    uintptr_t given[HGA_MAX_TABLES];
-    uintptr_t wanted[HGA_MAX_TABLES]; /* gradients, summed over samples */
-    int64_t floats[HGA_MAX_TABLES];   /* how many numbers each of them has */
+    uintptr_t input[HGA_MAX_TABLES];
+    uintptr_t gradients[HGA_MAX_TABLES]; /* gradients, summed over samples */
+    int64_t floats[HGA_MAX_TABLES];      /* how many numbers each of them has */
     /* floats: these, workspaces->n times; 0 where no table's gradient is wanted, or of one sample alone, which is
        written at once */
     uintptr_t spare;

@@ -78,7 +78,7 @@ static hga_status find_numbers(const XLA_FFI_CallFrame *frame, const int64_t **o
 }
 
 /* The plan for what the call's attributes describe, which other calls of the same kind share. */
-static hga_status find_kept(const XLA_FFI_CallFrame *frame, const int64_t *number, hga_py_kept **out)
+static hga_status find_cached(const XLA_FFI_CallFrame *frame, const int64_t *number, hga_py_cached **out)
 {
     const XLA_FFI_ByteSpan *isa = NULL, *hierarchy = NULL;
     const void *dropout = NULL;
@@ -94,7 +94,7 @@ static hga_status find_kept(const XLA_FFI_CallFrame *frame, const int64_t *numbe
                         .hierarchy = hierarchy->ptr,
                         .hierarchy_bytes = (int64_t)hierarchy->len};
     memcpy(&kind.dropout, p->value, sizeof kind.dropout);
-    return hga_py_keep(&kind, out);
+    return hga_py_cache(&kind, out);
 }
 
 /* ---- arrays ---- */
@@ -153,23 +153,23 @@ static hga_status take_tables(const XLA_FFI_CallFrame *frame, cursor *operands, 
     hga_status st = find_text(frame, "tables", &names);
     for (size_t at = 0; !st && next_word(names, &at, name);) {
         const hga_call_row *row = hga_call_table_named(name);
-        st = row ? take(operands, name, &call->given[row - hga_call_tables()])
+        st = row ? take(operands, name, &call->inputs[row - hga_call_tables()])
                  : hga_fail(HGA_EINVAL, "no table is called '%s'", name);
     }
     return st;
 }
 
 /* The result of a gradient: its place where it is wanted, else zeros. */
-static hga_status take_gradient(cursor *results, const char *name, int wanted, jax_call *call)
+static hga_status take_gradient(cursor *results, const char *name, int outputs, jax_call *call)
 {
     static const char *const inputs[] = {"query", "key", "value"};
     const hga_call_row *row = hga_call_table_named(name);
-    jax_array found = {.rank = 0}, *to = row ? &call->wanted[row - hga_call_tables()] : NULL;
+    jax_array found = {.rank = 0}, *to = row ? &call->outputs[row - hga_call_tables()] : NULL;
     for (int i = 0; i < 3; i++)
         if (strcmp(name, inputs[i]) == 0) to = &call->at[JAX_D_QUERY + i];
     hga_status st = to ? take(results, name, &found) : hga_fail(HGA_EINVAL, "there is no gradient of '%s'", name);
     if (st) return st;
-    if (wanted)
+    if (outputs)
         *to = found;
     else
         memset(found.data, 0, (size_t)jax_bytes(&found));
@@ -177,7 +177,7 @@ static hga_status take_gradient(cursor *results, const char *name, int wanted, j
 }
 
 /* Bits of the gradients that some sample wants: under vmap those are zeros that took another branch of a lax.cond. */
-static uint32_t bits_wanted(const jax_array *x)
+static uint32_t bits_of_outputs(const jax_array *x)
 {
     uint32_t all = 0, one = 0;
     for (int64_t at = 0; at + (int64_t)sizeof one <= jax_bytes(x); at += (int64_t)sizeof one)
@@ -188,11 +188,11 @@ static uint32_t bits_wanted(const jax_array *x)
 static hga_status take_gradients(const XLA_FFI_CallFrame *frame, cursor *results, jax_call *call)
 {
     const XLA_FFI_ByteSpan *names = NULL;
-    uint32_t wanted = bits_wanted(&call->at[JAX_WANTED]);
+    uint32_t outputs = bits_of_outputs(&call->at[JAX_OUTPUTS]);
     char name[64];
     hga_status st = find_text(frame, "gradients", &names);
-    for (size_t at = 0; !st && next_word(names, &at, name); wanted >>= 1)
-        st = take_gradient(results, name, (int)(wanted & 1u), call);
+    for (size_t at = 0; !st && next_word(names, &at, name); outputs >>= 1)
+        st = take_gradient(results, name, (int)(outputs & 1u), call);
     return st;
 }
 
@@ -226,7 +226,7 @@ static hga_status take_backward(const XLA_FFI_CallFrame *frame, jax_call *call)
     call->is_back = 1;
     hga_status st = take_inputs(&operands, call);
     if (!st) st = find_text(frame, "results", &extra);
-    if (!st) st = take(&operands, "list of gradients", &call->at[JAX_WANTED]);
+    if (!st) st = take(&operands, "list of gradients", &call->at[JAX_OUTPUTS]);
     if (!st) st = take(&operands, "out", &call->at[JAX_OUT]);
     if (!st) st = take_tape(&operands, &call->at[JAX_TAPE]);
     if (!st) st = take(&operands, "d_out", &call->at[JAX_D_OUT]);
@@ -238,11 +238,11 @@ static hga_status take_backward(const XLA_FFI_CallFrame *frame, jax_call *call)
 /* ---- handlers ---- */
 
 /* XLA asks which version this is. */
-static int is_asked(const XLA_FFI_CallFrame *frame)
+static int is_requested(const XLA_FFI_CallFrame *frame)
 {
-    XLA_FFI_Extension_Base *asked = frame->extension_start;
-    if (!asked || asked->type != XLA_FFI_Extension_Metadata) return 0;
-    XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)(void *)asked)->metadata;
+    XLA_FFI_Extension_Base *requested = frame->extension_start;
+    if (!requested || requested->type != XLA_FFI_Extension_Metadata) return 0;
+    XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)(void *)requested)->metadata;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;
     metadata->api_version.minor_version = spoken_minor;
     return 1;
@@ -255,7 +255,7 @@ static hga_status run(const XLA_FFI_CallFrame *frame, taker *take_all)
 {
     jax_call call = {.number = NULL};
     hga_status st = find_numbers(frame, &call.number);
-    if (!st) st = find_kept(frame, call.number, &call.kept);
+    if (!st) st = find_cached(frame, call.number, &call.kept);
     if (st) return st;
     st = take_all(frame, &call);
     if (!st) st = jax_check(&call);
@@ -267,22 +267,22 @@ static hga_status run(const XLA_FFI_CallFrame *frame, taker *take_all)
 static XLA_FFI_Error *instantiate(XLA_FFI_CallFrame *frame)
 {
     const int64_t *number = NULL;
-    hga_py_kept *kept = NULL;
-    if (is_asked(frame)) return NULL;
+    hga_py_cached *kept = NULL;
+    if (is_requested(frame)) return NULL;
     hga_status st = find_numbers(frame, &number);
-    if (!st) st = find_kept(frame, number, &kept);
+    if (!st) st = find_cached(frame, number, &kept);
     if (!st) hga_py_release(kept);
     return answer(frame, st);
 }
 
 static XLA_FFI_Error *forward(XLA_FFI_CallFrame *frame)
 {
-    return is_asked(frame) ? NULL : answer(frame, run(frame, take_forward));
+    return is_requested(frame) ? NULL : answer(frame, run(frame, take_forward));
 }
 
 static XLA_FFI_Error *backward(XLA_FFI_CallFrame *frame)
 {
-    return is_asked(frame) ? NULL : answer(frame, run(frame, take_backward));
+    return is_requested(frame) ? NULL : answer(frame, run(frame, take_backward));
 }
 
 void *hga_py_jax_handler(int which)

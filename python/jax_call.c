@@ -43,9 +43,9 @@ static int64_t heads_of(const jax_call *call, const jax_array *x, int lacks)
     return x->dims[x->rank - 3 + lacks + (call->number[HGA_PY_BNHD] ? 1 : 0)];
 }
 
-static hga_status check_rows(const jax_call *call, jax_place place, const char *name, int64_t heads, int64_t dim)
+static hga_status check_rows(const jax_call *call, jax_operand operand, const char *name, int64_t heads, int64_t dim)
 {
-    const jax_array *x = &call->at[place];
+    const jax_array *x = &call->at[operand];
     if (x->rank != call->at[JAX_QUERY].rank || heads_of(call, x, 0) != heads || x->dims[x->rank - 1] != dim)
         return hga_fail(HGA_EINVAL, "%s is not of %lld heads of %lld columns, as the program says", name,
                         (long long)heads, (long long)dim);
@@ -67,7 +67,7 @@ hga_status jax_check(const jax_call *call)
     if (!st) st = check_rows(call, JAX_OUT, "out", heads, n[HGA_PY_DIM_V]);
     if (!st && rows_of(call, key, 0) != rows_of(call, value, 0))
         st = hga_fail(HGA_EINVAL, "key and value differ in rows");
-    int64_t bytes = hga_py_tape_of(hga_py_kept_plan(call->kept));
+    int64_t bytes = hga_py_tape_of(hga_py_cached_plan(call->kept));
     if (!st && is_there(tape) && tape->dims[tape->rank - 1] != bytes)
         st = hga_fail(HGA_EINVAL, "the program has %lld bytes for a tape, this machine's plan needs %lld",
                       (long long)tape->dims[tape->rank - 1], (long long)bytes);
@@ -87,9 +87,9 @@ static void fold(const jax_call *call, hga_tensor *t, int64_t heads)
     t->rows *= parts;
 }
 
-static void describe(const jax_call *call, jax_place place, hga_tensor *t)
+static void describe(const jax_call *call, jax_operand operand, hga_tensor *t)
 {
-    const jax_array *x = &call->at[place];
+    const jax_array *x = &call->at[operand];
     if (!is_there(x)) return;
     int64_t columns = x->dims[x->rank - 1], rows = rows_of(call, x, 0), heads = heads_of(call, x, 0);
     *t = (hga_tensor){.rows = rows, .dtype = x->dtype};
@@ -98,9 +98,9 @@ static void describe(const jax_call *call, jax_place place, hga_tensor *t)
     fold(call, t, heads);
 }
 
-static void describe_lse(const jax_call *call, jax_place place, hga_tensor *t)
+static void describe_lse(const jax_call *call, jax_operand operand, hga_tensor *t)
 {
-    const jax_array *x = &call->at[place];
+    const jax_array *x = &call->at[operand];
     if (!is_there(x)) return;
     int64_t rows = rows_of(call, x, 1), heads = heads_of(call, x, 1);
     *t = (hga_tensor){.rows = rows,
@@ -124,7 +124,7 @@ static void describe_tables(const jax_call *call, hga_py_call *c, hga_py_tables 
 {
     const hga_call_row *row = hga_call_tables();
     for (int t = 0; t < HGA_N_TABLES; t++) {
-        const jax_array *x = &call->given[t];
+        const jax_array *x = &call->inputs[t];
         int axis = mapped_axes(call);
         if (!x->data) continue;
         c->io.table[t].rows = row[t].rows == HGA_EXTENT_ONE || axis >= x->rank ? 1 : x->dims[axis++];
@@ -137,7 +137,7 @@ static void describe_tables(const jax_call *call, hga_py_call *c, hga_py_tables 
 
 typedef struct samples {
     const jax_call *call;
-    int apart;                         /* leading axes whose elements are calls of their own */
+    int own_axes;                      /* leading axes whose elements are calls of their own */
     int64_t n[JAX_MOST_AXES];          /* of the leading axes */
     int64_t stride[3 * JAX_MOST_AXES]; /* of queries, keys and values, of the axes of a call */
     hga_py_call c;
@@ -157,8 +157,8 @@ static int go_together(const samples *s)
     const jax_call *call = s->call;
     int together = is_shared(call, &call->at[JAX_SEED]);
     for (int t = 0; t < HGA_N_TABLES; t++)
-        together &= (!is_there(&call->given[t]) || is_shared(call, &call->given[t])) && !call->wanted[t].data;
-    for (jax_place p = JAX_OUT; p < JAX_N_PLACES; p++) together &= is_whole(s, &call->at[p]);
+        together &= (!is_there(&call->inputs[t]) || is_shared(call, &call->inputs[t])) && !call->outputs[t].data;
+    for (jax_operand p = JAX_OUT; p < JAX_N_OPERANDS; p++) together &= is_whole(s, &call->at[p]);
     return together;
 }
 
@@ -174,8 +174,8 @@ static void count_leading(samples *s)
     const jax_call *call = s->call;
     const jax_array *query = &call->at[JAX_QUERY];
     for (int axis = 0; axis < query->rank - 3; axis++) s->n[axis] = query->dims[axis];
-    for (int p = 0; p < JAX_N_PLACES; p++) count_mapped(s, &call->at[p]);
-    for (int t = 0; t < HGA_N_TABLES; t++) count_mapped(s, &call->given[t]), count_mapped(s, &call->wanted[t]);
+    for (int p = 0; p < JAX_N_OPERANDS; p++) count_mapped(s, &call->at[p]);
+    for (int t = 0; t < HGA_N_TABLES; t++) count_mapped(s, &call->inputs[t]), count_mapped(s, &call->outputs[t]);
 }
 
 /* What one call of the library has: its samples, their strides and bytes, and the tables. */
@@ -183,19 +183,19 @@ static void describe_samples(samples *s)
 {
     const jax_call *call = s->call;
     int leading = call->at[JAX_QUERY].rank - 3;
-    const hga_plan *plan = hga_py_kept_plan(call->kept);
+    const hga_plan *plan = hga_py_cached_plan(call->kept);
     count_leading(s);
-    s->apart = go_together(s) ? 0 : mapped_axes(call);
-    for (int axis = s->apart; axis < leading; axis++)
-        for (int p = 0; p < 3; p++) s->stride[3 * (axis - s->apart) + p] = step(&call->at[JAX_QUERY + p], axis);
+    s->own_axes = go_together(s) ? 0 : mapped_axes(call);
+    for (int axis = s->own_axes; axis < leading; axis++)
+        for (int p = 0; p < 3; p++) s->stride[3 * (axis - s->own_axes) + p] = step(&call->at[JAX_QUERY + p], axis);
     s->c = (hga_py_call){.plan = plan,
-                         .n_axes = leading - s->apart,
-                         .shape = s->n + s->apart,
+                         .n_axes = leading - s->own_axes,
+                         .shape = s->n + s->own_axes,
                          .strides = s->stride,
-                         .number = hga_py_kept_number(call->kept),
+                         .number = hga_py_cached_number(call->kept),
                          .clear = 1,
                          .tape_bytes = hga_py_tape_of(plan)};
-    s->c.n_samples = product(s->n, s->apart, leading);
+    s->c.n_samples = product(s->n, s->own_axes, leading);
     s->c.out_bytes = bytes_from(&call->at[JAX_OUT], leading);
     s->c.lse_bytes = s->c.out_bytes / call->number[HGA_PY_DIM_V] / call->at[JAX_OUT].bytes * 4;
     if (call->is_back) s->c.d_out_bytes = bytes_from(&call->at[JAX_D_OUT], leading);
@@ -208,7 +208,7 @@ static void describe_samples(samples *s)
 static uintptr_t begins(const samples *s, const jax_array *x, int64_t e)
 {
     int64_t bytes = 0;
-    for (int axis = s->apart - 1; axis >= 0 && is_there(x); axis--) {
+    for (int axis = s->own_axes - 1; axis >= 0 && is_there(x); axis--) {
         bytes += e % s->n[axis] * step(x, axis);
         e /= s->n[axis];
     }
@@ -247,8 +247,8 @@ static hga_status forth(const samples *s, hga_py_workspaces *workspaces, int64_t
 static hga_status back(const samples *s, hga_py_workspaces *workspaces, int64_t e, uintptr_t tape)
 {
     const jax_array *at = s->call->at;
-    uintptr_t p[JAX_N_PLACES];
-    for (int i = 0; i < JAX_N_PLACES; i++) p[i] = begins(s, &at[i], e);
+    uintptr_t p[JAX_N_OPERANDS];
+    for (int i = 0; i < JAX_N_OPERANDS; i++) p[i] = begins(s, &at[i], e);
     return hga_py_gradient(&s->c, workspaces, p[JAX_QUERY], p[JAX_KEY], p[JAX_VALUE], p[JAX_OUT], tape, p[JAX_D_OUT],
                            p[JAX_D_LSE], p[JAX_D_QUERY], p[JAX_D_KEY], p[JAX_D_VALUE], &s->tables, seed_of(s, e),
                            (uint32_t)s->call->number[HGA_PY_LAYER]);
@@ -275,11 +275,11 @@ static hga_status run_element(const samples *s, hga_py_workspaces *workspaces, i
 }
 
 /* Tables' addresses of element e. */
-static void place_tables(samples *s, int64_t e)
+static void set_tables(samples *s, int64_t e)
 {
     for (int t = 0; t < HGA_N_TABLES; t++) {
-        s->tables.given[t] = begins(s, &s->call->given[t], e);
-        s->tables.wanted[t] = begins(s, &s->call->wanted[t], e);
+        s->tables.inputs[t] = begins(s, &s->call->inputs[t], e);
+        s->tables.outputs[t] = begins(s, &s->call->outputs[t], e);
     }
 }
 
@@ -288,7 +288,7 @@ static hga_status spare_tables(samples *s, hga_id at_once)
 {
     int64_t floats = 0;
     for (int t = 0; t < HGA_N_TABLES; t++)
-        if (s->call->wanted[t].data) floats += s->tables.floats[t];
+        if (s->call->outputs[t].data) floats += s->tables.floats[t];
     if (!floats) return HGA_OK;
     s->tables.spare = (uintptr_t)calloc((size_t)(floats * at_once), sizeof(float));
     return s->tables.spare ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for gradients of tables");
@@ -303,8 +303,8 @@ static hga_status run_samples(void *of)
     hga_id at_once = (hga_id)(n > 1 ? n : 1);
     hga_status st = spare_tables(s, at_once);
     if (!st) st = hga_py_take_workspaces(s->call->kept, at_once, &workspaces);
-    for (int64_t e = 0, elements = product(s->n, 0, s->apart); !st && e < elements; e++) {
-        place_tables(s, e);
+    for (int64_t e = 0, elements = product(s->n, 0, s->own_axes); !st && e < elements; e++) {
+        set_tables(s, e);
         st = run_element(s, workspaces, e);
     }
     if (workspaces) hga_py_give_workspaces(s->call->kept, workspaces);

@@ -15,12 +15,12 @@ typedef struct jax_array {
     int bytes;       /* of an entry */
 } jax_array;
 
-typedef enum jax_place {
+typedef enum jax_operand {
     JAX_QUERY,
     JAX_KEY,
     JAX_VALUE,
-    JAX_SEED,   /* [2], the lower half first */
-    JAX_WANTED, /* [1], bits of the gradients that are wanted */
+    JAX_SEED,    /* [2], the lower half first */
+    JAX_OUTPUTS, /* [1], bits of the gradients that are wanted */
     JAX_OUT,
     JAX_LSE,
     JAX_TAPE,
@@ -29,14 +29,14 @@ typedef enum jax_place {
     JAX_D_QUERY,
     JAX_D_KEY,
     JAX_D_VALUE,
-    JAX_N_PLACES
-} jax_place;
+    JAX_N_OPERANDS
+} jax_operand;
 
 typedef struct jax_call {
     const int64_t *number; /* the attribute */
-    hga_py_kept *kept;
-    jax_array at[JAX_N_PLACES];                              /* data NULL and rank 0: not there */
-    jax_array given[HGA_MAX_TABLES], wanted[HGA_MAX_TABLES]; /* by hga_call_table */
+    hga_py_cached *kept;
+    jax_array at[JAX_N_OPERANDS];                              /* data NULL and rank 0: not there */
+    jax_array inputs[HGA_MAX_TABLES], outputs[HGA_MAX_TABLES]; /* by hga_call_table */
     int is_back;
 } jax_call;
 

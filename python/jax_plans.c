@@ -10,27 +10,27 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { MOST_KEPT = 128 };
+enum { MOST_CACHED = 128 };
 static const int64_t most_bytes = (int64_t)1 << 30; /* of all plans and workspaces; one is kept however large it is */
 
 typedef struct workspaces {
     hga_py_workspaces c; /* the first member: who has it has the workspaces */
-    hga_id room;
+    hga_id capacity;
     hga_workspace **workspaces;
     struct workspaces *next;
 } workspaces;
 
-struct hga_py_kept {
+struct hga_py_cached {
     int64_t key[2], number;
     hga_plan *plan;
     int users;
     workspaces *free;
     int64_t workspaces;
-    hga_py_kept *next; /* used longer ago */
+    hga_py_cached *next; /* used longer ago */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static hga_py_kept *latest;
+static hga_py_cached *latest;
 static int64_t last_number;
 
 /* A fork waits for a plan that is being made. */
@@ -99,12 +99,12 @@ static hga_status make_plan(const hga_py_kind *kind, hga_plan **out)
 
 static void destroy_workspaces(workspaces *c)
 {
-    for (hga_id i = 0; i < c->room; i++) hga_workspace_destroy(c->workspaces[i]);
+    for (hga_id i = 0; i < c->capacity; i++) hga_workspace_destroy(c->workspaces[i]);
     free(c->workspaces), free(c->c.ios), free(c->c.grads), free(c);
 }
 
 /* Room for n samples; what is there stays where it fails. */
-static hga_status fit(hga_py_kept *kept, workspaces *c, hga_id n)
+static hga_status fit(hga_py_cached *cached, workspaces *c, hga_id n)
 {
     hga_status st = HGA_OK;
     hga_io *ios = calloc((size_t)n, sizeof *ios);
@@ -116,48 +116,48 @@ static hga_status fit(hga_py_kept *kept, workspaces *c, hga_id n)
     }
     free(c->c.ios), free(c->c.grads);
     c->c.ios = ios, c->c.grads = grads, c->workspaces = more, c->c.workspaces = more;
-    while (c->room < n && !(st = hga_workspace_create(kept->plan, &more[c->room]))) {
-        c->room++;
-        __atomic_fetch_add(&kept->workspaces, 1, __ATOMIC_RELAXED);
+    while (c->capacity < n && !(st = hga_workspace_create(cached->plan, &more[c->capacity]))) {
+        c->capacity++;
+        __atomic_fetch_add(&cached->workspaces, 1, __ATOMIC_RELAXED);
     }
     return st;
 }
 
 /* Workspaces that were given back are taken first, and get more room where they are too few. */
-hga_status hga_py_take_workspaces(hga_py_kept *kept, hga_id samples, hga_py_workspaces **out)
+hga_status hga_py_take_workspaces(hga_py_cached *cached, hga_id samples, hga_py_workspaces **out)
 {
     pthread_mutex_lock(&lock);
-    workspaces *c = kept->free;
-    if (c) kept->free = c->next;
+    workspaces *c = cached->free;
+    if (c) cached->free = c->next;
     pthread_mutex_unlock(&lock);
     if (!c) c = calloc(1, sizeof *c);
     if (!c) return hga_fail(HGA_ENOMEM, "no memory for %d workspaces", samples);
-    hga_status st = samples > c->room ? fit(kept, c, samples) : HGA_OK;
+    hga_status st = samples > c->capacity ? fit(cached, c, samples) : HGA_OK;
     c->c.n = samples;
-    if (st) hga_py_give_workspaces(kept, &c->c);
+    if (st) hga_py_give_workspaces(cached, &c->c);
     *out = st ? NULL : &c->c;
     return st;
 }
 
-void hga_py_give_workspaces(hga_py_kept *kept, hga_py_workspaces *of)
+void hga_py_give_workspaces(hga_py_cached *cached, hga_py_workspaces *of)
 {
     workspaces *c = (workspaces *)of;
     pthread_mutex_lock(&lock);
-    c->next = kept->free, kept->free = c;
+    c->next = cached->free, cached->free = c;
     pthread_mutex_unlock(&lock);
 }
 
 /* ---- those that are kept ---- */
 
-static void destroy(hga_py_kept *kept)
+static void destroy(hga_py_cached *cached)
 {
-    for (workspaces *c = kept->free, *next; c; c = next) next = c->next, destroy_workspaces(c);
-    hga_plan_destroy(kept->plan), free(kept);
+    for (workspaces *c = cached->free, *next; c; c = next) next = c->next, destroy_workspaces(c);
+    hga_plan_destroy(cached->plan), free(cached);
 }
 
-static int64_t bytes_of(const hga_py_kept *kept)
+static int64_t bytes_of(const hga_py_cached *cached)
 {
-    return hga_plan_bytes(kept->plan) + kept->workspaces * hga_plan_workspace_bytes(kept->plan);
+    return hga_plan_bytes(cached->plan) + cached->workspaces * hga_plan_workspace_bytes(cached->plan);
 }
 
 /* Of those that nobody uses the ones that were used longest ago go, until no more than `most` are left. Locked. */
@@ -165,24 +165,24 @@ static void let_go(int most, int64_t bytes)
 {
     int n = 0;
     int64_t sum = 0;
-    for (hga_py_kept **at = &latest, *kept; (kept = *at);) {
-        n++, sum += bytes_of(kept);
-        if (kept->users || (n <= most && (n == 1 || sum <= bytes))) {
-            at = &kept->next;
+    for (hga_py_cached **at = &latest, *cached; (cached = *at);) {
+        n++, sum += bytes_of(cached);
+        if (cached->users || (n <= most && (n == 1 || sum <= bytes))) {
+            at = &cached->next;
             continue;
         }
-        *at = kept->next, n--, sum -= bytes_of(kept);
-        destroy(kept);
+        *at = cached->next, n--, sum -= bytes_of(cached);
+        destroy(cached);
     }
 }
 
 /* The one of that key, then the latest. Locked. */
-static hga_py_kept *find(const int64_t key[2])
+static hga_py_cached *find(const int64_t key[2])
 {
-    for (hga_py_kept **at = &latest, *kept; (kept = *at); at = &kept->next)
-        if (kept->key[0] == key[0] && kept->key[1] == key[1]) {
-            *at = kept->next, kept->next = latest, latest = kept;
-            return kept;
+    for (hga_py_cached **at = &latest, *cached; (cached = *at); at = &cached->next)
+        if (cached->key[0] == key[0] && cached->key[1] == key[1]) {
+            *at = cached->next, cached->next = latest, latest = cached;
+            return cached;
         }
     return NULL;
 }
@@ -195,23 +195,23 @@ static int64_t new_number(void)
 }
 
 /* Locked. */
-static hga_status make(const hga_py_kind *kind, hga_py_kept **out)
+static hga_status make(const hga_py_kind *kind, hga_py_cached **out)
 {
-    hga_py_kept *kept = calloc(1, sizeof *kept);
-    if (!kept) return hga_fail(HGA_ENOMEM, "no memory for a plan");
-    hga_status st = make_plan(kind, &kept->plan);
+    hga_py_cached *cached = calloc(1, sizeof *cached);
+    if (!cached) return hga_fail(HGA_ENOMEM, "no memory for a plan");
+    hga_status st = make_plan(kind, &cached->plan);
     if (st) {
-        free(kept);
+        free(cached);
         return st;
     }
-    memcpy(kept->key, &kind->number[HGA_PY_KEY], sizeof kept->key);
-    kept->number = new_number(), kept->next = latest, latest = kept;
-    let_go(MOST_KEPT, most_bytes);
-    *out = kept;
+    memcpy(cached->key, &kind->number[HGA_PY_KEY], sizeof cached->key);
+    cached->number = new_number(), cached->next = latest, latest = cached;
+    let_go(MOST_CACHED, most_bytes);
+    *out = cached;
     return HGA_OK;
 }
 
-hga_status hga_py_keep(const hga_py_kind *kind, hga_py_kept **out)
+hga_status hga_py_cache(const hga_py_kind *kind, hga_py_cached **out)
 {
     hga_status st = HGA_OK;
     pthread_mutex_lock(&lock);
@@ -222,43 +222,43 @@ hga_status hga_py_keep(const hga_py_kind *kind, hga_py_kept **out)
     return st;
 }
 
-void hga_py_release(hga_py_kept *kept)
+void hga_py_release(hga_py_cached *cached)
 {
     pthread_mutex_lock(&lock);
-    kept->users--;
+    cached->users--;
     pthread_mutex_unlock(&lock);
 }
 
-const hga_plan *hga_py_kept_plan(const hga_py_kept *kept) { return kept->plan; }
+const hga_plan *hga_py_cached_plan(const hga_py_cached *cached) { return cached->plan; }
 
-int64_t hga_py_kept_number(const hga_py_kept *kept) { return kept->number; }
+int64_t hga_py_cached_number(const hga_py_cached *cached) { return cached->number; }
 
 int64_t hga_py_tape_of(const hga_plan *plan) { return (hga_plan_tape_bytes(plan) + 8 + 63) / 64 * 64; }
 
 hga_status hga_py_tape_bytes(const hga_py_kind *kind, int64_t *bytes)
 {
-    hga_py_kept *kept;
-    hga_status st = hga_py_keep(kind, &kept);
+    hga_py_cached *cached;
+    hga_status st = hga_py_cache(kind, &cached);
     if (st) return st;
-    *bytes = hga_py_tape_of(kept->plan);
-    hga_py_release(kept);
+    *bytes = hga_py_tape_of(cached->plan);
+    hga_py_release(cached);
     return HGA_OK;
 }
 
 /* How many plans and workspaces are kept, and their bytes. */
-hga_py_kept_sizes hga_py_kept_all(void)
+hga_py_cached_sizes hga_py_cached_all(void)
 {
-    hga_py_kept_sizes all = {0};
+    hga_py_cached_sizes all = {0};
     pthread_mutex_lock(&lock);
-    for (const hga_py_kept *kept = latest; kept; kept = kept->next) {
-        all.plans++, all.plan_bytes += hga_plan_bytes(kept->plan), all.workspaces += kept->workspaces;
-        all.workspace_bytes += kept->workspaces * hga_plan_workspace_bytes(kept->plan);
+    for (const hga_py_cached *cached = latest; cached; cached = cached->next) {
+        all.plans++, all.plan_bytes += hga_plan_bytes(cached->plan), all.workspaces += cached->workspaces;
+        all.workspace_bytes += cached->workspaces * hga_plan_workspace_bytes(cached->plan);
     }
     pthread_mutex_unlock(&lock);
     return all;
 }
 
-void hga_py_forget_kept(void)
+void hga_py_forget_cached(void)
 {
     pthread_mutex_lock(&lock);
     let_go(0, 0);

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { IDLE, ASKED, DONE };
+enum { IDLE, REQUESTED, DONE };
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* of who asks, to the end of what he asked for */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
@@ -24,9 +24,9 @@ static void begin_child(void)
 
 __attribute__((constructor)) static void begin(void) { pthread_atfork(NULL, NULL, begin_child); }
 
-static void wait_for(int wanted)
+static void wait_for(int requested)
 {
-    while (state != wanted) pthread_cond_wait(&changed, &lock);
+    while (state != requested) pthread_cond_wait(&changed, &lock);
 }
 
 static void become(int now) { state = now, pthread_cond_broadcast(&changed); }
@@ -36,7 +36,7 @@ static void *run_jobs(void *unused)
 {
     pthread_mutex_lock(&lock);
     for (;;) {
-        wait_for(ASKED);
+        wait_for(REQUESTED);
         pthread_mutex_unlock(&lock);
         status = job(job_data);
         if (status) snprintf(detail, sizeof detail, "%s", hga_error_detail());
@@ -65,7 +65,7 @@ hga_status hga_py_run_alone(hga_status (*f)(void *), void *data)
     hga_status st = start();
     if (!st) {
         job = f, job_data = data;
-        become(ASKED), wait_for(DONE);
+        become(REQUESTED), wait_for(DONE);
         state = IDLE, st = status;
         if (st) hga_fail(st, "%s", detail);
     }

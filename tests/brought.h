@@ -5,20 +5,20 @@
 #include "hga_plan.h"
 
 /* 0 and NULL bring nothing. */
-typedef struct brought {
+typedef struct operands {
     float scale, softcap, normaliser_bias;
-    int scale_is_given; /* 0, too */
+    int has_scale; /* 0, too */
     const float *sink, *slopes, *additive;
-} brought;
+} operands;
 
 static inline const float *brought_if_any(const float *number) { return *number != 0 ? number : NULL; }
 
 /* Into the call, which borrows *b; NULL takes all of it out. */
-static inline void bring_to(hga_io *io, const brought *b)
+static inline void bring_to(hga_io *io, const operands *b)
 {
-    static const brought nothing;
+    static const operands nothing;
     if (!b) b = &nothing;
-    io->scale.data = b->scale_is_given ? &b->scale : brought_if_any(&b->scale);
+    io->scale.data = b->has_scale ? &b->scale : brought_if_any(&b->scale);
     io->softcap.data = brought_if_any(&b->softcap), io->normaliser_bias.data = brought_if_any(&b->normaliser_bias);
     io->sink.data = b->sink, io->slopes.data = b->slopes, io->additive.data = b->additive;
 }

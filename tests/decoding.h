@@ -137,9 +137,9 @@ static inline void spoil(const session *s)
 {
     hga_workspace *w = s->workspace->workspace;
     s->workspace->resident = 0;
-    for (row_places *x = w->places; x < w->places + N_PLACES; x++)
-        for (int k = 0; k < PLACE_PARTS; k++)
-            if (x->part[k]) memset(x->part[k], 0xff, (size_t)(x->room * x->floats[k]) * sizeof(float));
+    for (row_slots *x = w->row_slots; x < w->row_slots + N_ROW_SLOTS; x++)
+        for (int k = 0; k < SLOT_ARRAYS; k++)
+            if (x->part[k]) memset(x->part[k], 0xff, (size_t)(x->capacity * x->floats[k]) * sizeof(float));
 }
 
 static inline void append_tokens(const session *s, const char *how, hga_cache *c, hga_id n, double tolerance)

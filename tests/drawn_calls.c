@@ -79,7 +79,7 @@ static void put_bytes(uint64_t seed)
     hga_graph *g;
     hga_program p;
     drawn_call call;
-    c.record = record, c.room = sizeof record;
+    c.record = record, c.capacity = sizeof record;
     if (draw_hierarchy(&c, NULL, &g, &p)) call_draw(&c, g, &p, &call), call_clear(&call);
     hga_graph_destroy(g);
     fwrite(record, 1, c.at, stdout);

@@ -65,7 +65,7 @@ static void keep_what_python_has(drawn_call *c)
                                .gradient = drawn.gradient,
                                .dropout = drawn.dropout};
     c->accumulate = c->in_batch = c->updated = 0;
-    c->modifiers = (brought){.scale = c->modifiers.scale, .scale_is_given = c->modifiers.scale_is_given};
+    c->modifiers = (operands){.scale = c->modifiers.scale, .has_scale = c->modifiers.has_scale};
     call_drop_edges(c);
     while (c->n_arrays && strstr("d_sink d_slopes d_additive", c->drawn[c->n_arrays - 1].name))
         c->wanted &= ~(UINT64_C(1) << --c->n_arrays);
@@ -124,8 +124,8 @@ static void put_array(const drawn_call *c, const results *r, int i)
 {
     static const char *const types[] = {"float32", "float16", "bfloat16"};
     const array *a = &c->plain[i];
-    int is_result = a->use == ARRAY_WRITTEN || a->use == ARRAY_WANTED;
-    if (a->use == ARRAY_WANTED && !(c->wanted >> i & 1)) return;
+    int is_result = a->use == ARRAY_WRITTEN || a->use == ARRAY_OUTPUT;
+    if (a->use == ARRAY_OUTPUT && !(c->wanted >> i & 1)) return;
     printf(", \"%s\": {\"rows\": %lld, \"heads\": %d, \"columns\": %lld, \"type\": \"%s\", \"gap\": %td, ", a->name,
            (long long)a->rows, a->heads, (long long)a->columns, types[a->dtype],
            c->drawn[i].packed ? (ptrdiff_t)0 : 1 + c->drawn[i].head_stride % 3);
@@ -146,7 +146,7 @@ static void put_line(uint64_t seed, const char *words, hga_id n, const drawn_cal
            c->options.threads, c->options.precision ? "bf16" : "f32", (double)c->options.dropout,
            (unsigned long long)c->io.seed, c->io.layer);
     if (c->options.isa) printf(", \"isa\": \"%s\"", c->options.isa);
-    if (c->modifiers.scale != 0 || c->modifiers.scale_is_given) printf(", \"scale\": %g", (double)c->modifiers.scale);
+    if (c->modifiers.scale != 0 || c->modifiers.has_scale) printf(", \"scale\": %g", (double)c->modifiers.scale);
     printf(", \"gradient\": %s, \"arrays\": {\"\": null", c->options.gradient ? "true" : "false");
     for (int i = 0; i < c->n_arrays; i++) put_array(c, r, i);
     printf("}}\n");

@@ -124,17 +124,17 @@ static inline hga_status go_back(back_run *b, hga_plan *plan, hga_workspace *wor
         HGA_TRY(hga_plan_execute(plan, workspace, &io));
         close_gradients(&b->g);
         open_gradients(r->p, &r->t, r->lie, b->accumulate, &b->g);
-        hga_io given = io;
+        hga_io input = io;
         hga_grad_io grad = b->g.grad;
         if (i == 0 && !b->accumulate && b->fault == NO_FAULT)
-            HGA_TRY(plan_failed(plan, hga_plan_prepare(plan, workspace, &given, &grad, NULL)));
-        if (b->fault == NO_TAPE) given.tape = NULL;
-        if (b->fault == NO_VALUE) given.value.data = NULL;
+            HGA_TRY(plan_failed(plan, hga_plan_prepare(plan, workspace, &input, &grad, NULL)));
+        if (b->fault == NO_TAPE) input.tape = NULL;
+        if (b->fault == NO_VALUE) input.value.data = NULL;
         if (b->fault == OTHER_TABLES) grad.d_scale = NULL;
         if (b->fault == ADDS) grad.accumulate = 1;
         if (b->fault == OTHER_TYPE) grad.d_value.dtype = HGA_BF16;
         if (b->wants) want_one(b->wants, &grad);
-        HGA_TRY(hga_plan_gradient(plan, workspace, &given, b->fault == NO_GRADIENTS ? NULL : &grad));
+        HGA_TRY(hga_plan_gradient(plan, workspace, &input, b->fault == NO_GRADIENTS ? NULL : &grad));
         if (i == 0) asked = r->f.asked;
     }
     r->allocated = r->f.asked != asked;

@@ -17,7 +17,7 @@ typedef struct world {
     edge *e[HGA_MAX_STAGES];
     int64_t n_edges[HGA_MAX_STAGES];
     /* goes_on: into the next layer */
-    uint8_t row[HGA_FIELD_SLOTS][MOST_NODES], given[HGA_FIELD_SLOTS][MOST_NODES], goes_on[MOST_NODES];
+    uint8_t row[HGA_FIELD_SLOTS][MOST_NODES], input[HGA_FIELD_SLOTS][MOST_NODES], goes_on[MOST_NODES];
     /* the tokens under a node */
     uint64_t below[MOST_NODES];
     /* stages whose edges are attention */
@@ -39,7 +39,7 @@ static inline void take_apart(world *w, const hga_graph *g, const hga_program *p
     for (hga_id f = 1; f <= p->n_fields; f++)
         for (hga_id v = 0; v < w->nodes.n; v++)
             w->row[f][v] = (uint8_t)is_row(g, p->field[f].rows, v),
-            w->given[f][v] = (uint8_t)is_given(g, &p->field[f], v);
+            w->input[f][v] = (uint8_t)is_input(g, &p->field[f], v);
     for (hga_id v = 0; v < w->nodes.n; v++) w->goes_on[v] = (uint8_t)is_row(g, p->field[w->out].io, v);
     for (hga_id j = 0; j < w->nodes.n_keys; j++)
         for (hga_id v = w->nodes.key_first + j; v >= 0; v = w->nodes.parent ? w->nodes.parent[v] : -1)
@@ -60,7 +60,7 @@ static inline void put_away(world *w)
 /* One question: what the caller's rows hold, which level attention is let through (-1: all), which row of which stage
    is marked with a token of its own (-1: none). */
 typedef struct question {
-    const uint64_t *given;
+    const uint64_t *input;
     hga_id level, stage, node;
 } question;
 
@@ -105,7 +105,7 @@ static inline void answer(const world *w, const question *q, uint64_t *out)
     memset(x, 0, sizeof x);
     for (hga_id f = 1; f <= w->p->n_fields; f++)
         for (hga_id v = 0; v < w->nodes.n; v++)
-            if (w->given[f][v] && q->given) x[f][v] = q->given[v];
+            if (w->input[f][v] && q->input) x[f][v] = q->input[v];
     for (hga_id i = 0; i < w->p->n_stages; i++)
         for (hga_id k = 0; k < w->nodes.n_levels; k++) {
             hga_id l = level_of_step(&w->nodes, w->p->stage[i].order, k);

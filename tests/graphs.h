@@ -81,15 +81,15 @@ typedef struct edge {
 } edge;
 
 typedef struct edges {
-    int64_t n, room;
+    int64_t n, capacity;
     edge *e;
 } edges;
 
 static inline void edges_add(edges *list, edge e)
 {
-    if (list->n == list->room) {
-        list->room = 2 * list->room + 16;
-        list->e = realloc(list->e, (size_t)list->room * sizeof *list->e);
+    if (list->n == list->capacity) {
+        list->capacity = 2 * list->capacity + 16;
+        list->e = realloc(list->e, (size_t)list->capacity * sizeof *list->e);
         assert_non_null(list->e);
     }
     list->e[list->n++] = e;
@@ -399,13 +399,13 @@ static inline char *file_bytes(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");
     if (!f) fail_msg("cannot read %s", path);
-    size_t room = 1 << 16;
+    size_t capacity = 1 << 16;
     char *text = NULL;
     *n = 0;
     for (size_t got = 1; got > 0; *n += got) {
-        if (!text || *n + 1 >= room) text = realloc(text, room *= 2);
+        if (!text || *n + 1 >= capacity) text = realloc(text, capacity *= 2);
         assert_non_null(text);
-        got = fread(text + *n, 1, room - *n - 1, f);
+        got = fread(text + *n, 1, capacity - *n - 1, f);
     }
     fclose(f);
     text[*n] = 0;

@@ -8,13 +8,13 @@
 #include <string.h>
 
 /* Name number i of those usable here, NULL after the last. */
-static inline const char *isa_name(int i, char *room, size_t bytes)
+static inline const char *isa_name(int i, char *buffer, size_t bytes)
 {
     const char *at = hga_isa_list();
     while (i-- > 0 && at) at = strchr(at, ' '), at = at ? at + 1 : NULL;
     if (!at || !*at) return NULL;
-    snprintf(room, bytes, "%.*s", (int)strcspn(at, " "), at);
-    return room;
+    snprintf(buffer, bytes, "%.*s", (int)strcspn(at, " "), at);
+    return buffer;
 }
 
 #endif

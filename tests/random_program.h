@@ -12,12 +12,12 @@ static inline hga_program random_program(uint64_t *rng)
 {
     hga_program p;
     hga_program_init(&p);
-    int way = random_below(rng, 5), given = random_below(rng, 2);
-    hga_field_rows io = given ? HGA_ROWS_NODES : HGA_ROWS_QUERIES;
+    int way = random_below(rng, 5), input = random_below(rng, 2);
+    hga_field_rows io = input ? HGA_ROWS_NODES : HGA_ROWS_QUERIES;
     hga_id q = field(&p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, io, HGA_ROWS_NODES);
     hga_id k = field(&p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, io, HGA_ROWS_NODES);
     hga_id v = field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, io, HGA_ROWS_NODES);
-    for (hga_id f = q; f <= v && !given; f++) assert_ok(hga_program_coarsen(&p, f));
+    for (hga_id f = q; f <= v && !input; f++) assert_ok(hga_program_coarsen(&p, f));
     if (way == 0) { /* averages of averages */
         hga_id m =
             field(&p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL, io, random_below(rng, 2) ? HGA_ROWS_NODES : HGA_ROWS_ABOVE);
@@ -90,7 +90,7 @@ static inline int is_written(const hga_graph *g, const hga_program *p, const hga
 }
 
 /* The caller gives field f of node v. */
-static inline int is_given(const hga_graph *g, const hga_field *f, hga_id v)
+static inline int is_input(const hga_graph *g, const hga_field *f, hga_id v)
 {
     return f->binding != HGA_INTERNAL && f->binding != HGA_IO_OUT && is_row(g, f->io, v);
 }

@@ -13,7 +13,7 @@ typedef struct drawn {
     hga_selection how;
     hga_select_input in;
     hga_id offsets[8];
-    float *q, *k, *given, scale;
+    float *q, *k, *input, scale;
 } drawn;
 
 static inline hga_id least_of(hga_id a, hga_id b) { return a < b ? a : b; }
@@ -58,7 +58,7 @@ static inline void draw_how(uint64_t *seed, hga_selection *s)
     s->causal = (int)random_below(seed, 2);
     s->sinks = random_below(seed, 3), s->local = random_below(seed, 3);
     s->k = random_below(seed, 2) ? 1 + random_below(seed, 12) : 0;
-    if (s->causal && s->query_block == 1 && s->score != HGA_SELECT_GIVEN && random_below(seed, 2))
+    if (s->causal && s->query_block == 1 && s->score != HGA_SELECT_SCORES && random_below(seed, 2))
         s->coarse = s->block * (1 + random_below(seed, 4)), s->coarse_k = 1 + random_below(seed, 3);
     s->threshold = s->k ? 0 : random_below(seed, 5) ? 0.01 * (1 + random_below(seed, 99)) : 1;
 }
@@ -79,15 +79,15 @@ static inline drawn *draw(uint64_t seed)
     d->k = random_floats(seed + 1, 2, (int64_t)d->in.n_tokens * shape->n_kv_heads * shape->dim);
     d->in.query = (hga_tensor){.data = d->q, .rows = d->in.n_tokens};
     d->in.key = (hga_tensor){.data = d->k, .rows = d->in.n_tokens};
-    if (d->how.score == HGA_SELECT_GIVEN) {
+    if (d->how.score == HGA_SELECT_SCORES) {
         int64_t n = (int64_t)hga_select_choosers(&d->how, shape) * query_blocks_of(d) * longest_of(d);
-        d->given = random_floats(seed + 2, 2, n);
-        for (int64_t i = 0; i < n; i += 7) d->given[i] = -INFINITY;
-        d->in.given = d->given;
+        d->input = random_floats(seed + 2, 2, n);
+        for (int64_t i = 0; i < n; i += 7) d->input[i] = -INFINITY;
+        d->in.scores = d->input;
     }
     return d;
 }
 
-static inline void drop(drawn *d) { free(d->q), free(d->k), free(d->given), free(d); }
+static inline void drop(drawn *d) { free(d->q), free(d->k), free(d->input), free(d); }
 
 #endif

@@ -79,18 +79,18 @@ static int is_below(const hga_nodes *nodes, hga_id t, hga_id v)
 static void find_places(machine *m)
 {
     if (!m->in->of[SLOW_SLOPES]) return;
-    double *given = memory(m->nodes.n, sizeof *given); /* what is told of tokens */
-    assert_ok(hga_graph_positions(m->graph, given));
+    double *input = memory(m->nodes.n, sizeof *input); /* what is told of tokens */
+    assert_ok(hga_graph_positions(m->graph, input));
     m->where = memory(m->nodes.n, sizeof *m->where);
     for (hga_id v = 0; v < m->nodes.n; v++) {
         double sum = 0, n = 0;
         for (hga_id t = 0; t < m->nodes.level_ptr[1]; t++)
-            if (is_below(&m->nodes, t, v)) sum += given[t], n++;
+            if (is_below(&m->nodes, t, v)) sum += input[t], n++;
         for (hga_id t = m->nodes.span_first[v]; n == 0 && t <= m->nodes.span_last[v]; t++)
-            sum += given[t] / (m->nodes.span_last[v] - m->nodes.span_first[v] + 1.0);
+            sum += input[t] / (m->nodes.span_last[v] - m->nodes.span_first[v] + 1.0);
         m->where[v] = n > 0 ? sum / n : sum;
     }
-    free(given);
+    free(input);
 }
 
 /* Each row of the output has one score more, of a value of zeros. */

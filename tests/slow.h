@@ -39,9 +39,9 @@ static inline hga_id columns_of(const hga_shape *s, hga_width width)
 }
 
 /* The shape with what it leaves out. */
-static inline hga_shape slow_shape(const hga_shape *given)
+static inline hga_shape slow_shape(const hga_shape *input)
 {
-    hga_shape s = *given;
+    hga_shape s = *input;
     if (!s.n_kv_heads) s.n_kv_heads = s.n_heads;
     if (!s.dim_v) s.dim_v = s.dim;
     return s;

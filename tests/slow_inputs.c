@@ -26,10 +26,10 @@ static double *rows_of(const hga_graph *g, const hga_field *field, const hga_ten
     return x;
 }
 
-slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_shape *given, const hga_io *io)
+slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_shape *input, const hga_io *io)
 {
     slow_inputs in = {.edge_bias_heads = io->edge_bias.columns};
-    hga_shape shape = slow_shape(given);
+    hga_shape shape = slow_shape(input);
     in.softcap = (double)(io->softcap.data ? *io->softcap.data : p->softcap);
     in.bias = io->normaliser_bias.data ? (double)*io->normaliser_bias.data : 0;
     in.n[SLOW_SINK] = in.n[SLOW_SLOPES] = shape.n_heads;

@@ -28,12 +28,12 @@ static inline void describe(hga_program *p, int sums, int relations, int spreads
 {
     hga_id f[5];
     const hga_width width[] = {HGA_WIDTH_KEY, HGA_WIDTH_KV_KEY, HGA_WIDTH_VALUE};
-    const hga_binding given[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
+    const hga_binding input[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
     const char *const names[] = {"query", "key", "value"};
     hga_program_init(p);
     for (int i = 0; i < 3; i++) {
         hga_field_rows io = sums >> i & 1 ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
-        assert_ok(hga_program_add_field(p, names[i], width[i], given[i], io, HGA_ROWS_NODES, &f[i]));
+        assert_ok(hga_program_add_field(p, names[i], width[i], input[i], io, HGA_ROWS_NODES, &f[i]));
     }
     assert_ok(hga_program_add_field(p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, out, HGA_ROWS_NODES, &f[3]));
     for (int i = 0; i < 3; i++)
@@ -57,7 +57,7 @@ static inline void assert_cuts_are_plain(problem *p, uint64_t seed)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         slope_run(&fast, (hga_options){.threads = 1, .gradient_subtree = sizes[i]});
         assert_same_slopes(&plain, &fast, 2e-5);
-        slope_run(&fast, (hga_options){.threads = 1, .gradient_subtree = sizes[i], .gradient_strips = 3});
+        slope_run(&fast, (hga_options){.threads = 1, .gradient_subtree = sizes[i], .gradient_row_ranges = 3});
         assert_same_slopes(&plain, &fast, 2e-5);
     }
     slope_clear(&plain), slope_clear(&fast);

@@ -6,7 +6,7 @@
 enum { MOST_HEADS = 4, MOST_COLUMNS = 8 };
 
 typedef struct vectors {
-    brought m;
+    operands m;
     float a[MOST_HEADS * MOST_COLUMNS];
 } vectors;
 
@@ -17,7 +17,7 @@ static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},
 /* Without `with` the vector is ones. */
 static void put_additive(problem *p, vectors *x, float negative_slope, int with)
 {
-    x->m = (brought){0};
+    x->m = (operands){0};
     for (int i = 0; i < MOST_HEADS * MOST_COLUMNS; i++) x->a[i] = 0.25f * (float)(i * 5 % 9 - 4) + 0.125f;
     if (with) x->m.additive = x->a;
     p->program.scores = HGA_SCORES_ADDITIVE, p->program.negative_slope = negative_slope;
@@ -108,7 +108,7 @@ static void rows_are_plain_ones(void **state)
     for (int i = 0; i < n_variants(); i++)
         for (uint64_t seed = 0; seed < 4; seed++) {
             problem p;
-            brought m = {.additive = seed % 3 ? a : NULL};
+            operands m = {.additive = seed % 3 ? a : NULL};
             if (passed_over(4 * i + (int)seed)) continue;
             variant_build(i, 90, seed, &of[(seed + (uint64_t)i) % 4], &p);
             problem_fill_tables(&p, seed, seed % 2 == 0, seed == 3, seed == 1);
@@ -205,7 +205,7 @@ static void gradients_are_plain_ones(void **state)
     for (size_t j = 0; j < sizeof a / sizeof *a; j++) a[j] = 0.0625f * (float)(j * 7 % 17) - 0.5f;
     for (int i = 0; i < n_variants(); i++) {
         problem p;
-        brought m = {.additive = a};
+        operands m = {.additive = a};
         variant_build(i, 70, (uint64_t)i, &of[i % 3], &p);
         if (has_scores(&p)) {
             bring_to(&p.io, &m), p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
@@ -220,7 +220,7 @@ static void gradients_are_plain_ones(void **state)
     }
     /* of edges listed one by one, where nothing but rows is attended to */
     problem p = {.name = "listed", .shape = of[1]};
-    brought m = {.additive = a};
+    operands m = {.additive = a};
     p.graph = edges_over(60, 300);
     assert_ok(hga_program_attention(&p.program, 0));
     problem_fill(&p, 5);

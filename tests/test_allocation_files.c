@@ -2,7 +2,7 @@
 #include "fuses.h"
 #include "hga_files.h"
 
-static hga_graph *given; /* it lives by `fused`, so what is made from it does too */
+static hga_graph *input; /* it lives by `fused`, so what is made from it does too */
 static hga_program program;
 static char *program_text;
 
@@ -65,7 +65,7 @@ static hga_status make_program_text(const hga_allocator *a)
 {
     (void)a;
     char *text = NOWHERE;
-    hga_status st = hga_program_to_json(&program, given, &text);
+    hga_status st = hga_program_to_json(&program, input, &text);
     if (st && text) fail_msg("%s, and yet a text", hga_status_name(st));
     hga_text_free(text);
     return st;
@@ -75,13 +75,13 @@ static hga_status make_program_back(const hga_allocator *a)
 {
     (void)a;
     hga_program p;
-    return hga_program_from_json(program_text, given, &p);
+    return hga_program_from_json(program_text, input, &p);
 }
 
 static hga_status make_written(const hga_allocator *a)
 {
     (void)a;
-    return hga_graph_write_json(given, "\"program\": {}", "test_allocation_written.json");
+    return hga_graph_write_json(input, "\"program\": {}", "test_allocation_written.json");
 }
 
 static const char tensors_file[] = "test_allocation.safetensors";
@@ -117,8 +117,8 @@ static int prepare(void **state)
     hga_status st;
     const hga_hsa h = {.parent = (const hga_id[8]){6, 6, 5, 5, 7, 6, -1, -1}, .n_parent = 8, .allocator = &fused};
     const hga_htransformer h1d = {.n_tokens = 45, .block = 4, .causal = 1, .allocator = &fused};
-    HGA_TRY(hga_build_htransformer(&h1d, &given, &program));
-    HGA_TRY(hga_program_to_json(&program, given, &program_text));
+    HGA_TRY(hga_build_htransformer(&h1d, &input, &program));
+    HGA_TRY(hga_program_to_json(&program, input, &program_text));
 #define BRING(kind) bring(#kind);
     IMPORTS(BRING)
     put_tensors();
@@ -140,7 +140,7 @@ done:
 static int clear(void **state)
 {
     (void)state;
-    hga_graph_destroy(given);
+    hga_graph_destroy(input);
     hga_text_free(program_text);
     remove(graph_file);
 #define FORGET(kind) remove("test_allocation." #kind);

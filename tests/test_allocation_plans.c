@@ -3,7 +3,7 @@
 #include "fuses.h"
 
 /* They live by `fused`, so what is made from them does too. */
-static hga_graph *given, *other, *wide, *near; /* wide: rows of more edges than a piece; near: a few */
+static hga_graph *input, *other, *wide, *near; /* wide: rows of more edges than a piece; near: a few */
 static hga_program program, wide_program, near_program;
 static hga_plan *plan;
 
@@ -11,14 +11,14 @@ static hga_status make_transpose(const hga_allocator *a)
 {
     (void)a;
     hga_graph *g = NOWHERE;
-    return settle(hga_graph_transpose(given, &g), &g);
+    return settle(hga_graph_transpose(input, &g), &g);
 }
 
 static hga_status make_compress(const hga_allocator *a)
 {
     (void)a;
     hga_graph *g = NOWHERE;
-    return settle(hga_graph_compress(given, &g), &g);
+    return settle(hga_graph_compress(input, &g), &g);
 }
 
 static hga_status make_order(const hga_allocator *a)
@@ -26,9 +26,9 @@ static hga_status make_order(const hga_allocator *a)
     (void)a;
     static hga_id order[4096];
     hga_graph *g = NULL;
-    assert_true(hga_graph_nodes(given).n <= 4096);
-    hga_status st = hga_graph_order(given, HGA_ORDERING_RCM, order);
-    return settle(st ? st : hga_graph_renumber(given, order, &g), &g);
+    assert_true(hga_graph_nodes(input).n <= 4096);
+    hga_status st = hga_graph_order(input, HGA_ORDERING_RCM, order);
+    return settle(st ? st : hga_graph_renumber(input, order, &g), &g);
 }
 
 /* Of the tokens' relations, which have no levels above them. */
@@ -53,7 +53,7 @@ static hga_status make_concat(const hga_allocator *a)
     (void)a;
     hga_graph *g = NOWHERE;
     hga_node_map map = {0};
-    hga_status st = hga_graph_concat((const hga_graph *const[]){given, other, given}, 3, &g, &map);
+    hga_status st = hga_graph_concat((const hga_graph *const[]){input, other, input}, 3, &g, &map);
     hga_node_map_clear(&map);
     return settle(st, &g);
 }
@@ -63,8 +63,8 @@ static hga_status make_rows(const hga_allocator *a)
     (void)a;
     hga_csr rows = {0};
     hga_status st = HGA_OK;
-    for (hga_id r = 0; !st && r < hga_graph_nodes(given).n_relations; r++) {
-        st = hga_graph_rows(given, r, 0, hga_graph_nodes(given).n, &rows);
+    for (hga_id r = 0; !st && r < hga_graph_nodes(input).n_relations; r++) {
+        st = hga_graph_rows(input, r, 0, hga_graph_nodes(input).n, &rows);
         hga_csr_clear(&rows);
     }
     return st;
@@ -74,15 +74,15 @@ static hga_status make_influence(const hga_allocator *a)
 {
     (void)a;
     hga_id token, sees;
-    return hga_program_influence(&program, given, &token, &sees);
+    return hga_program_influence(&program, input, &token, &sees);
 }
 
 static hga_status make_halo(const hga_allocator *a)
 {
     (void)a;
     hga_halo_list halo;
-    hga_id tokens = hga_graph_nodes(given).level_ptr[1];
-    hga_status st = hga_halo(given, &program, &(hga_shape){.n_heads = 1, .dim = 4},
+    hga_id tokens = hga_graph_nodes(input).level_ptr[1];
+    hga_status st = hga_halo(input, &program, &(hga_shape){.n_heads = 1, .dim = 4},
                              (hga_id[]){0, tokens / 3, tokens / 2, tokens}, 3, &halo);
     hga_halo_clear(&halo);
     return st;
@@ -92,7 +92,7 @@ static hga_status make_coverage(const hga_allocator *a)
 {
     (void)a;
     hga_coverage coverage;
-    return hga_program_coverage(&program, given, 0, &coverage);
+    return hga_program_coverage(&program, input, 0, &coverage);
 }
 
 static hga_status make_levels(const hga_allocator *a)
@@ -100,7 +100,7 @@ static hga_status make_levels(const hga_allocator *a)
     (void)a;
     hga_coverage coverage;
     hga_levels_count levels;
-    hga_status st = hga_program_coverage_levels(&program, given, 0, &coverage, &levels);
+    hga_status st = hga_program_coverage_levels(&program, input, 0, &coverage, &levels);
     hga_levels_count_clear(&levels);
     return st;
 }
@@ -121,7 +121,7 @@ static hga_status look_away(const hga_patch *patch, void *context)
 static hga_status make_pattern(const hga_allocator *a)
 {
     (void)a;
-    return hga_program_pattern(&program, given, look_away, NULL);
+    return hga_program_pattern(&program, input, look_away, NULL);
 }
 
 static hga_status see_nothing(const hga_seen *seen, void *context)
@@ -133,7 +133,7 @@ static hga_status see_nothing(const hga_seen *seen, void *context)
 static hga_status make_row(const hga_allocator *a)
 {
     (void)a;
-    return hga_program_row(&program, given, 1, see_nothing, NULL);
+    return hga_program_row(&program, input, 1, see_nothing, NULL);
 }
 
 static const hga_shape shape = {.n_heads = 2, .dim = 8};
@@ -144,8 +144,8 @@ static hga_status make_weights(const hga_allocator *a)
     static float zeros[1 << 16];
     static double weight[1 << 10];
     hga_io io = {.query = {.data = zeros}, .key = {.data = zeros}};
-    assert_true(hga_graph_nodes(given).n <= 1 << 10);
-    return hga_program_weights(&program, given, &shape, &io, 1, 1, NULL, NULL, weight);
+    assert_true(hga_graph_nodes(input).n <= 1 << 10);
+    return hga_program_weights(&program, input, &shape, &io, 1, 1, NULL, NULL, weight);
 }
 
 static hga_options options_of(const hga_allocator *a)
@@ -171,7 +171,7 @@ static hga_status plan_and_destroy(const hga_allocator *a, const hga_graph *g, c
     return st;
 }
 
-static hga_status make_plan(const hga_allocator *a) { return plan_and_destroy(a, given, &program); }
+static hga_status make_plan(const hga_allocator *a) { return plan_and_destroy(a, input, &program); }
 
 static hga_status make_wide_plan(const hga_allocator *a) { return plan_and_destroy(a, wide, &wide_program); }
 
@@ -180,7 +180,7 @@ static hga_status make_update(const hga_allocator *a)
 {
     hga_options options = options_of(a);
     hga_plan *made = NULL;
-    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
+    hga_status st = hga_plan_create(input, &program, &shape, &options, &made);
     if (!st) st = hga_plan_update(made, other);
     hga_plan_destroy(made);
     return st;
@@ -247,7 +247,7 @@ static hga_status make_attention(const hga_allocator *a)
     static float out[100][2][8];
     hga_options options = options_of(a);
     hga_io io = io_to(out);
-    return hga_attention(given, &program, &shape, &options, &io);
+    return hga_attention(input, &program, &shape, &options, &io);
 }
 
 /* What some rows of the output need is found where there is room for it. */
@@ -257,7 +257,7 @@ static hga_status make_ranges(const hga_allocator *a)
     options.rows = HGA_SOME_ROWS;
     hga_plan *made;
     hga_workspace *own = NULL;
-    hga_status st = plan_or_none(given, &program, &options, &made);
+    hga_status st = plan_or_none(input, &program, &options, &made);
     if (!st) st = hga_plan_update(made, other);
     if (!st) st = hga_workspace_create(made, &own);
     hga_workspace_destroy(own), hga_plan_destroy(made);
@@ -270,12 +270,12 @@ static hga_status make_slices(const hga_allocator *a)
     static float out[100][2][8], row[16];
     hga_options options = options_of(a);
     options.rows = HGA_ROWS_THAT_STAY;
-    hga_id key = hga_program_field(&program, HGA_IO_KEY), above = hga_graph_nodes(given).level_ptr[1];
+    hga_id key = hga_program_field(&program, HGA_IO_KEY), above = hga_graph_nodes(input).level_ptr[1];
     hga_plan *made;
     hga_workspace *own = NULL;
     hga_io io = io_to(out);
     io.rows = &(hga_rows){.n_intervals = 1, .interval = &(hga_interval){3, 5}};
-    hga_status st = plan_or_none(given, &program, &options, &made);
+    hga_status st = plan_or_none(input, &program, &options, &made);
     if (!st) st = hga_workspace_create(made, &own);
     if (!st) st = hga_plan_execute(made, own, &io);
     if (!st) st = hga_workspace_rows(made, own, key, above, 1, HGA_ROWS_PUT, row);
@@ -289,7 +289,7 @@ static hga_status make_sixteen(const hga_allocator *a)
     hga_options options = options_of(a);
     hga_io io = io_to(out);
     io.query.dtype = HGA_F16, io.out.dtype = HGA_BF16;
-    return hga_attention(given, &program, &shape, &options, &io);
+    return hga_attention(input, &program, &shape, &options, &io);
 }
 
 /* What a batch runs on is made; running it takes nothing. */
@@ -301,7 +301,7 @@ static hga_status make_batch(const hga_allocator *a)
     hga_workspace *own[2] = {NULL, NULL};
     hga_io io[2];
     for (int i = 0; i < 2; i++) io[i] = io_to(out[i]);
-    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
+    hga_status st = hga_plan_create(input, &program, &shape, &options, &made);
     for (int i = 0; !st && i < 2; i++) st = hga_workspace_create(made, &own[i]);
     long blocks = lent.blocks;
     if (!st) st = hga_plan_execute_batch(made, own, io, 2);
@@ -322,11 +322,11 @@ static int prepare(void **state)
     hga_htransformer h1d = {.n_tokens = 45, .block = 4, .causal = 1, .relative = 1, .allocator = &fused};
     HGA_TRY(hga_build_htransformer(&h1d, &other, &program));
     h1d.relative = 0;
-    HGA_TRY(hga_build_htransformer(&h1d, &given, &program));
+    HGA_TRY(hga_build_htransformer(&h1d, &input, &program));
     HGA_TRY(hga_build_window(&(hga_window){.n_tokens = 40, .left = 2, .right = 2, .stride = 1, .allocator = &fused},
                              &near, &near_program));
     HGA_TRY(hga_build_dense(&(hga_dense){.n_tokens = 150, .allocator = &fused}, &wide, &wide_program));
-    HGA_TRY(hga_plan_create(given, &program, &shape, &options, &plan));
+    HGA_TRY(hga_plan_create(input, &program, &shape, &options, &plan));
     HGA_TRY(hga_workspace_create(plan, &workspace)); /* the first one leaves something with the plan */
     hga_workspace_destroy(workspace);
 done:
@@ -339,7 +339,7 @@ static int clear(void **state)
 {
     (void)state;
     hga_plan_destroy(plan);
-    hga_graph_destroy(given);
+    hga_graph_destroy(input);
     hga_graph_destroy(other);
     hga_graph_destroy(wide);
     hga_graph_destroy(near);

@@ -74,8 +74,8 @@ static void options_that_cannot_be_are_refused(void **state)
         {{.dropout = -.5f}, "dropout -0.5"},
         {{.dropout = NAN}, "dropout nan"},
         {{.isa = "mmx"}, "mmx"},
-        {{.gradient_strips = -1}, "gradient_strips -1"},
-        {{.gradient_strips = 17}, "gradient_strips 17"},
+        {{.gradient_row_ranges = -1}, "gradient_row_ranges -1"},
+        {{.gradient_row_ranges = 17}, "gradient_row_ranges 17"},
         {{.gradient_subtree = -1}, "gradient_subtree -1"},
         {{.strict_rows = 2}, "strict_rows 2"},
     };

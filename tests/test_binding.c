@@ -125,7 +125,7 @@ static void check_gradient(const char *way, problem p)
     slope back = slope_create(&p, 3);
     float *unbound = NULL;
     for (int bind = 0; bind < 2; bind++) {
-        call c = opened(&p, (hga_options){.threads = threads, .bind = bind, .gradient = 1, .gradient_strips = 4});
+        call c = opened(&p, (hga_options){.threads = threads, .bind = bind, .gradient = 1, .gradient_row_ranges = 4});
         if (!strstr(way_back(c.plan), way)) fail_msg("%s goes %s", p.name, way_back(c.plan));
         p.io.tape = memory(hga_plan_tape_bytes(c.plan), 1);
         assert_ok(hga_plan_execute(c.plan, c.workspace, &p.io));

@@ -28,7 +28,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* ---- who goes by columns ---- */
 
-static int goes_by_columns(const hga_graph *g, const hga_program *p, hga_options o)
+static int runs_by_columns(const hga_graph *g, const hga_program *p, hga_options o)
 {
     hga_plan *plan;
     assert_ok(hga_plan_create(g, p, &(hga_shape){.n_heads = 2, .dim = 8}, &o, &plan));
@@ -42,7 +42,7 @@ static int words_go_by_columns(const char *words, hga_id n)
     hga_graph *g;
     hga_program p;
     assert_ok(hga_build(words, n, &g, &p));
-    int by_columns = goes_by_columns(g, &p, (hga_options){.threads = 1});
+    int by_columns = runs_by_columns(g, &p, (hga_options){.threads = 1});
     hga_graph_destroy(g);
     return by_columns;
 }
@@ -59,8 +59,8 @@ static void rows_that_choose_go_by_columns(void **state)
     (void)state;
     problem p;
     open_rows(&p, 1, ALIKE, &sizes[0]);
-    assert_true(goes_by_columns(p.graph, &p.program, (hga_options){.threads = 1}));
-    assert_false(goes_by_columns(p.graph, &p.program, (hga_options){.threads = 1, .strict_rows = 1}));
+    assert_true(runs_by_columns(p.graph, &p.program, (hga_options){.threads = 1}));
+    assert_false(runs_by_columns(p.graph, &p.program, (hga_options){.threads = 1, .strict_rows = 1}));
     problem_clear(&p);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (words_go_by_columns(others[i], 2048)) fail_msg("%s", others[i]);
@@ -132,7 +132,7 @@ static void rows_are_what_the_plain_executor_says(void **state)
     static const hga_options options[] = {{.dropout = 0.3f}, {.precision = HGA_PRECISION_BF16}, {.threads = 2}};
     static const double near[] = {3e-5, 2e-2, 3e-5};
     static const float sink[4] = {0.5f, -INFINITY, 1, 0}, slopes[4] = {0.02f, 0.1f, 0, 0.5f};
-    static const brought both = {.sink = sink, .slopes = slopes};
+    static const operands both = {.sink = sink, .slopes = slopes};
     (void)state;
     for (int i = 0; i < 4 * SIZES; i++) {
         problem p;

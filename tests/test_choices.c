@@ -120,16 +120,16 @@ static void assert_same(const char *what, const hga_graph *got, const hga_graph 
 /* Some rows, with all that segments tell of them. */
 static void segments_are_of_the_rows_asked_for(void **state)
 {
-    enum { ROOM = 1 << 16 };
+    enum { CAPACITY = 1 << 16 };
     (void)state;
-    hga_segment *s = memory(ROOM, sizeof *s);
+    hga_segment *s = memory(CAPACITY, sizeof *s);
     for (uint64_t seed = 1; seed <= 40; seed++) {
         uint64_t rng = seed;
         drawn *d = draw(seed);
         hga_graph *g = graph_of(d);
         hga_id first = random_below(&rng, d->n_nodes), n = random_below(&rng, d->n_nodes - first + 1), pairs = 0;
-        hga_pos found = hga_graph_segments(g, 0, first, n, s, ROOM);
-        assert_true(found <= ROOM);
+        hga_pos found = hga_graph_segments(g, 0, first, n, s, CAPACITY);
+        assert_true(found <= CAPACITY);
         for (hga_pos i = 0; i < found; i++) {
             assert_true(s[i].row >= first && s[i].row + s[i].n_rows <= first + n);
             assert_true(i == 0 || s[i].src >= s[i - 1].src);

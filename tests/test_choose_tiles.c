@@ -11,16 +11,16 @@
 
 typedef struct found {
     edge *e;
-    int64_t n, room, in_tiles, parts, chunks;
+    int64_t n, capacity, in_tiles, parts, chunks;
     int types; /* do scores tell them apart? */
     int some;  /* some of the rows alone are computed */
 } found;
 
 static void note(found *f, edge e)
 {
-    if (f->n == f->room) {
-        f->room = 2 * f->room + 1000;
-        f->e = realloc(f->e, (size_t)f->room * sizeof *f->e);
+    if (f->n == f->capacity) {
+        f->capacity = 2 * f->capacity + 1000;
+        f->e = realloc(f->e, (size_t)f->capacity * sizeof *f->e);
         assert_non_null(f->e);
     }
     f->e[f->n++] = e;
@@ -31,7 +31,7 @@ static void note_part(found *f, const tile_batch *b, const tile_chunk *c, hga_id
 {
     const tile_part *part = &c->part[i];
     assert_true(0 <= part->first && part->first < part->last && part->last <= c->columns.n);
-    assert_int_equal((part->first - c->part[0].first) % SUM_TURNS, 0); /* what is added up in which order */
+    assert_int_equal((part->first - c->part[0].first) % SUM_ACCUMULATORS, 0); /* what is added up in which order */
     for (hga_id e = part->first; e < part->last; e++) {
         unsigned rows = c->rows[i][e], all = (1u << part->group->n_rows) - 1;
         assert_int_equal(rows & ~all, 0);
@@ -69,7 +69,7 @@ static unsigned wanted_of(const tile_chunk *c, hga_id e)
 {
     unsigned rows = 0;
     for (hga_id k = 0; k < c->n_parts; k++)
-        if (e >= c->part[k].first && e < c->part[k].last) rows |= c->rows[k][e] & wanted_rows(c->part[k].group);
+        if (e >= c->part[k].first && e < c->part[k].last) rows |= c->rows[k][e] & requested_mask(c->part[k].group);
     return rows;
 }
 
@@ -80,7 +80,7 @@ static void check_types(const tile_batch *b, const tile_chunk *c)
         if (c->types_vary >> e & 1) {
             for (hga_id k = 0; k < c->n_parts; k++)
                 for (hga_id r = 0; e >= c->part[k].first && e < c->part[k].last && r < KERNEL_TILE; r++) {
-                    unsigned wanted = c->rows[k][e] & wanted_rows(c->part[k].group);
+                    unsigned wanted = c->rows[k][e] & requested_mask(c->part[k].group);
                     int32_t type = b->pair_type[((c->typed + k) * KERNEL_CHUNK + e) * KERNEL_TILE + r];
                     assert_int_equal(type >= 0, wanted >> r & 1u);
                 }
@@ -277,11 +277,11 @@ static void long_runs_are_chunks_that_groups_share(void **state)
 static void more_long_runs_than_there_is_room_for(void **state)
 {
     (void)state;
-    enum { BLOCKS = SHARED_PARTS + 20, APART = 70, COLUMNS = 60, ROWS = 100 };
+    enum { BLOCKS = SHARED_PARTS + 20, STRIDE = 70, COLUMNS = 60, ROWS = 100 };
     hga_program p = attend_everywhere();
     hga_block block[BLOCKS];
-    for (hga_id i = 0; i < BLOCKS; i++) block[i] = (hga_block){.n_dst = ROWS, .src = i * APART, .n_src = COLUMNS};
-    hga_graph *g = blocks_over(BLOCKS * APART + ROWS, block, BLOCKS);
+    for (hga_id i = 0; i < BLOCKS; i++) block[i] = (hga_block){.n_dst = ROWS, .src = i * STRIDE, .n_src = COLUMNS};
+    hga_graph *g = blocks_over(BLOCKS * STRIDE + ROWS, block, BLOCKS);
     found f = check_relation(g, &p, 0, "blocks", 0);
     assert_true(f.parts > f.chunks);
     hga_graph_destroy(g);

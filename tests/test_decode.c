@@ -134,7 +134,7 @@ static void tables_and_modifiers_are_those_of_the_full_pass(void **state)
         problem p;
         variant_build(variant_named(causal[i]), 140, 5 + (uint64_t)i, &narrow, &p);
         problem_fill_tables(&p, (uint64_t)i, i % 2, i % 3 == 0, 0);
-        brought m = {.slopes = slopes};
+        operands m = {.slopes = slopes};
         hga_decode_options o = {.plan = {.threads = 1}, .same_bits = 1};
         if (p.program.has_lse) m.sink = sink;
         if (!find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.75f;

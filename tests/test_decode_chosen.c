@@ -188,7 +188,7 @@ static void modifiers_are_those_of_the_full_pass(void **state)
         session s;
         hga_cache *cache;
         hga_decode_options o = {0};
-        brought m = {.softcap = 0.75f, .scale = i % 2 ? 0.3f : 0};
+        operands m = {.softcap = 0.75f, .scale = i % 2 ? 0.3f : 0};
         open_case(&c, seed, &p);
         if (c.how.share == HGA_SELECT_ALL) m.sink = sink, m.slopes = slopes;
         bring_to(&p.io, &m);
@@ -456,7 +456,7 @@ static void what_tokens_cannot_choose_by_is_refused(void **state)
     refuse(&p, &o, "causal is 0");
     c.how.causal = 1, c.how.query_block = 16;
     refuse(&p, &o, "query_block 16");
-    c.how.query_block = 1, c.how.score = HGA_SELECT_GIVEN;
+    c.how.query_block = 1, c.how.score = HGA_SELECT_SCORES;
     refuse(&p, &o, "not by given ones");
     c.how.score = HGA_SELECT_MINMAX, o.prefill = 8;
     refuse(&p, &o, "minmax");

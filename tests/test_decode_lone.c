@@ -138,7 +138,7 @@ static void near_rows_are_as_defined_whatever_a_call_brings(void **state)
         const char *name;
         hga_normaliser normaliser;
         double alpha;
-        brought brings;
+        operands operands;
     } kinds[] = {
         {"sinks and softcaps", HGA_NORMALISER_SOFTMAX, 0, {.sink = sink, .softcap = 2}},
         {"sinks, softcaps and slopes", HGA_NORMALISER_SOFTMAX, 0, {.sink = sink, .softcap = 0.5f, .slopes = slopes}},
@@ -157,9 +157,9 @@ static void near_rows_are_as_defined_whatever_a_call_brings(void **state)
                 if (kinds[k].normaliser)
                     assert_ok(hga_program_normalise(&p.program, kinds[k].normaliser, kinds[k].alpha));
                 if (!p.program.has_lse) p.io.lse.data = NULL;
-                bring_to(&p.io, &kinds[k].brings);
+                bring_to(&p.io, &kinds[k].operands);
                 const int64_t near = near_edges_of(&p, isa, 2e-5);
-                if ((near == 0) != (kinds[k].brings.slopes != NULL))
+                if ((near == 0) != (kinds[k].operands.slopes != NULL))
                     fail_msg("%s, %s: %d near edges", p.name, isa, (int)near);
                 problem_clear(&p);
             }

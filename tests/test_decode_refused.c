@@ -129,7 +129,7 @@ static void one_bad_append_spoils_none(void **state)
     feed(&s, b, 3, &g);
     uint64_t held = stamp_of(a);
     list[0] = f.append, list[1] = g.append;
-    bring_to(&list[1].io, &(brought){.softcap = -1});
+    bring_to(&list[1].io, &(operands){.softcap = -1});
     assert_int_not_equal(hga_decoder_append(s.decoder, s.workspace, list, 2), HGA_OK);
     assert_int_equal(hga_cache_tokens(a), 9);
     assert_true(stamp_of(a) == held);
@@ -194,7 +194,7 @@ static void tables_that_appends_may_not_bring_are_told_before_there_are_tokens(v
     static const struct {
         const char *variant;
         int is_sigmoid;
-        brought brings;
+        operands operands;
     } bad[] = {{"window_causal", 1, {.sink = sink}},
                {"window_causal", 0, {.slopes = slopes}},
                {"window_causal", 0, {.normaliser_bias = 2}},
@@ -213,7 +213,7 @@ static void tables_that_appends_may_not_bring_are_told_before_there_are_tokens(v
         assert_ok(hga_cache_create(s.pages, &c));
         feed(&s, c, 2, &f);
         assert_ok(hga_decoder_check_tables(s.decoder, &f.append.io));
-        bring_to(&f.append.io, &bad[i].brings);
+        bring_to(&f.append.io, &bad[i].operands);
         hga_status st = hga_decoder_append(s.decoder, s.workspace, &f.append, 1);
         snprintf(said, sizeof said, "%s", hga_error_detail());
         assert_int_not_equal(st, HGA_OK);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 2000 };
+enum { CAPACITY = 2000 };
 
 /* "(kind name child child)": a word by itself, a node with its kind, its name in quotes and its children. */
 static void tell(const hga_tree *t, hga_id v, char *text)
@@ -13,10 +13,10 @@ static void tell(const hga_tree *t, hga_id v, char *text)
     size_t used = strlen(text);
     const char *name = hga_tree_name(t, v);
     if (t->kind[v] == 0) {
-        snprintf(text + used, ROOM - used, "%s", name ? name : "-");
+        snprintf(text + used, CAPACITY - used, "%s", name ? name : "-");
         return;
     }
-    snprintf(text + used, ROOM - used, name ? "(%s '%s'" : "(%s%s", t->kind_name[t->kind[v]], name ? name : "");
+    snprintf(text + used, CAPACITY - used, name ? "(%s '%s'" : "(%s%s", t->kind_name[t->kind[v]], name ? name : "");
     for (hga_id c = 0; c < t->n; c++) {
         if (t->parent[c] != v) continue;
         strncat(text, " ", 2);
@@ -28,7 +28,7 @@ static void tell(const hga_tree *t, hga_id v, char *text)
 /* And leaves are in reading order, parents before their children. */
 static void assert_tree(hga_status st, hga_tree *t, const char *want)
 {
-    char got[ROOM] = "";
+    char got[CAPACITY] = "";
     assert_ok(st);
     for (hga_id v = 0; v < t->n; v++) {
         if (t->parent[v] < 0)
@@ -99,8 +99,8 @@ static void words_below_any_depth_are_there(void **state)
 {
     (void)state;
     for (int depth = 200; depth <= 20000; depth *= 10) {
-        size_t room = (size_t)depth * 5 + 100;
-        char *page = malloc(room);
+        size_t capacity = (size_t)depth * 5 + 100;
+        char *page = malloc(capacity);
         hga_tree t;
         assert_non_null(page);
         strcpy(page, "<p>hello there</p>");
@@ -163,7 +163,7 @@ static void words_are_those_that_a_reader_sees(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         hga_tree t;
-        char words[ROOM] = "";
+        char words[CAPACITY] = "";
         assert_ok(hga_tree_markdown(NULL, cases[i].text, strlen(cases[i].text), &t));
         for (hga_id w = 0; w < t.n_leaves; w++) {
             if (w) strcat(words, " ");

@@ -504,10 +504,10 @@ static int check_struct(const char *header, const char *name)
 
 static void check_row(const hga_call_row *row)
 {
-    char given[64], wanted[64];
-    snprintf(given, sizeof given, "hga_io.%s", row->name);
+    char input[64], wanted[64];
+    snprintf(input, sizeof input, "hga_io.%s", row->name);
     snprintf(wanted, sizeof wanted, "hga_grad_io.d_%s", row->name);
-    if (!(row->is & HGA_CALL_OF_GRAPH) && !is_known_member(given)) fail_msg("%s: no row in traits.c", given);
+    if (!(row->is & HGA_CALL_OF_GRAPH) && !is_known_member(input)) fail_msg("%s: no row in traits.c", input);
     if (row->is & HGA_CALL_GRADIENT && !is_known_member(wanted)) fail_msg("%s: no row in traits.c", wanted);
 }
 

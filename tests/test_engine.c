@@ -215,10 +215,10 @@ static void strides_change_nothing(void **state)
 /* Outputs that no cache holds, here rows far apart, are written past them: the same bits. */
 static void outputs_past_the_caches_are_the_same(void **state)
 {
-    enum { N = 300, HEADS = 2, DIM = 80, APART = 1 << 15 };
+    enum { N = 300, HEADS = 2, DIM = 80, STRIDE = 1 << 15 };
     static const char *const words[] = {"dense", "dense causal=1", "window left=40 right=3", "dilated",
                                         "htransformer block=8"};
-    float *apart = aligned_alloc(64, sizeof(float[N][APART]));
+    float *apart = aligned_alloc(64, sizeof(float[N][STRIDE]));
     char isa[32];
     (void)state;
     assert_non_null(apart);
@@ -230,11 +230,11 @@ static void outputs_past_the_caches_are_the_same(void **state)
             problem_fill(&p, 7);
             problem_run(&p);
             const float *packed = p.io.out.data;
-            p.io.out = (hga_tensor){.data = apart, .rows = N, .row_stride = APART, .head_stride = DIM};
+            p.io.out = (hga_tensor){.data = apart, .rows = N, .row_stride = STRIDE, .head_stride = DIM};
             apart[HEADS * DIM] = 1234;
             problem_run(&p);
             for (hga_id v = 0; v < N; v++)
-                assert_same_bits(p.name, apart + (ptrdiff_t)v * APART, packed + v * HEADS * DIM, HEADS * DIM);
+                assert_same_bits(p.name, apart + (ptrdiff_t)v * STRIDE, packed + v * HEADS * DIM, HEADS * DIM);
             assert_true(apart[HEADS * DIM] == 1234);
             problem_clear(&p);
         }

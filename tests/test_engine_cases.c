@@ -1,6 +1,6 @@
 /* Cases that random graphs and the variants pass by: each was broken on purpose once, and nothing else noticed. */
 #include "by_hand.h"
-#include "explain_ways.h"
+#include "explain_solvers.h"
 #include "plan.h"
 #include "workspace.h"
 
@@ -122,14 +122,14 @@ static float *out_of_families(problem *p, const hga_options *options, int *panel
 {
     hga_plan *plan;
     hga_workspace *own;
-    pair_ways ways[HGA_MAX_STAGES];
+    pair_solvers solvers[HGA_MAX_STAGES];
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, options, &plan));
     assert_ok(hga_workspace_create(plan, &own));
     assert_ok(hga_plan_execute(plan, own, &p->io));
-    assert_ok(ways_find(plan, &p->io, ways));
+    assert_ok(solvers_find(plan, &p->io, solvers));
     *panels = 0;
     for (hga_id s = 0; s < p->program.n_stages; s++)
-        if (ways[s].goes >> WAY_EQUAL & 1) *panels = 1;
+        if (solvers[s].applies >> SOLVER_EQUAL & 1) *panels = 1;
     hga_workspace_destroy(own), hga_plan_destroy(plan);
     float *out = memory(out_count(p), sizeof *out);
     memcpy(out, p->io.out.data, (size_t)out_count(p) * sizeof *out);

@@ -198,10 +198,10 @@ static void random_graphs_are_the_oracles(void **state)
 }
 
 /* A cap, slopes, both or nothing. */
-static void modify(problem *p, uint64_t seed, brought *m)
+static void modify(problem *p, uint64_t seed, operands *m)
 {
     static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
-    *m = (brought){.softcap = seed % 2 ? 0.8f : 0};
+    *m = (operands){.softcap = seed % 2 ? 0.8f : 0};
     if (seed % 4 > 1 && has_positions(p->graph)) m->slopes = slopes;
     bring_to(&p->io, m);
 }
@@ -211,7 +211,7 @@ static void modify(problem *p, uint64_t seed, brought *m)
 static void rows_are_the_plain_ones(void **state)
 {
     (void)state;
-    brought m;
+    operands m;
     static const char *const isas[] = {NULL, "ref", "avx2", "avx512"};
     int tried = 0;
     for (uint64_t seed = 0; seed < 64; seed++) {
@@ -374,7 +374,7 @@ static void what_has_no_meaning_is_refused_by_name(void **state)
     put_entmax(&p, 1.5), p.program.has_lse = 1;
     refused(&p, "the program promises an LSE, which normaliser entmax has not");
     p.program.has_lse = 0;
-    brought m = {.normaliser_bias = 1};
+    operands m = {.normaliser_bias = 1};
     bring_to(&p.io, &m);
     assert_status(HGA_EUNSUPPORTED, hga_attention(p.graph, &p.program, &p.shape, &p.options, &p.io));
     assert_non_null(strstr(hga_error_detail(), "normaliser_bias: the program's normaliser has no bias"));

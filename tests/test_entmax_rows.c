@@ -1,5 +1,5 @@
-/* Rows of entmax in floats: the kernel beside meaning/entmax.c in double, and gradients beside the plain ones, in every
-   instruction set, with whatever a call brings. */
+/* Rows of entmax in floats: the kernel beside semantics/entmax.c in double, and gradients beside the plain ones, in
+   every instruction set, with whatever a call brings. */
 #include "by_hand.h"
 #include "isas.h"
 #include "machine.h"
@@ -25,7 +25,7 @@ typedef struct kernel_row {
     int counts; /* is any not 1? */
 } kernel_row;
 
-/* Weights and slopes of all edges, from meaning/: counts' logarithms are in the scores. */
+/* Weights and slopes of all edges, from semantics/: counts' logarithms are in the scores. */
 static void weigh_in_double(const kernel_row *x, double alpha, double *weight, double *steep)
 {
     double score[MOST], count[MOST], own[MOST], d_count[MOST];
@@ -48,7 +48,7 @@ static void assert_kernel_weighs(const kernel_table *k, const kernel_row *x, dou
                                                    .unit = 1,
                                                    .score = score,
                                                    .count = x->counts ? x->count : NULL,
-                                                   .place = place,
+                                                   .index = place,
                                                    .weight = p,
                                                    .slope = u});
     for (hga_id i = 0; i < have; i++) {
@@ -135,9 +135,10 @@ static void has_plain_gradients(uint64_t seed, const char *isa)
 {
     static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
     problem p = random_problem(seed, 5 + (hga_id)(seed * 13 % 150));
-    const brought m = {.softcap = seed % 2 ? 0.8f : 0,
-                       .slopes = seed % 4 > 1 && has_positions(p.graph) ? slopes : NULL};
-    hga_options options = {.threads = 1, .dropout = seed % 3 == 1 ? 0.3f : 0, .gradient_strips = 3}, plain = options;
+    const operands m = {.softcap = seed % 2 ? 0.8f : 0,
+                        .slopes = seed % 4 > 1 && has_positions(p.graph) ? slopes : NULL};
+    hga_options options = {.threads = 1, .dropout = seed % 3 == 1 ? 0.3f : 0, .gradient_row_ranges = 3},
+                plain = options;
     p.io.seed = seed, plain.generic = 1, options.isa = isa;
     bring_to(&p.io, &m);
     slope want = slope_create(&p, seed), one = slope_create(&p, seed), more = slope_create(&p, seed);

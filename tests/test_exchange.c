@@ -109,7 +109,7 @@ static void tables_and_modifiers_are_every_ranks(void **state)
         variant_build(i, 170, 3 + (uint64_t)i, &narrow, &p);
         const hga_stage *attends = find_stage(&p.program, HGA_SCORE);
         int energies = find_stage(&p.program, HGA_ENERGY) != NULL, whole = p.shape.n_heads == 4;
-        brought m = {.softcap = energies ? 0 : 3};
+        operands m = {.softcap = energies ? 0 : 3};
         if (p.program.has_lse && whole) m.sink = sink;
         double *at = memory(hga_graph_nodes(p.graph).n, sizeof *at);
         int has_distances = hga_graph_positions(p.graph, at) == HGA_OK;

@@ -178,7 +178,7 @@ static hga_status call_rank(caller *c)
 {
     rank_run *r = &c->run;
     static const float sink[] = {0.5f, 1, 2, 3};
-    const brought m = {.sink = sink};
+    const operands m = {.sink = sink};
     const float half = 0.5f;
     const hga_ranks ranks = {.exchange = r->x, .cuts = r->cuts};
     hga_plan *plan = NULL, *second = NULL;

@@ -42,7 +42,7 @@ static const hga_options settings[] = {{.threads = 3},
                                        {.threads = 1, .isa = "ref"},
                                        {.threads = 2, .cut_edges = 24},
                                        {.threads = 2, .generic = 1},
-                                       {.threads = 1, .strict_rows = 1, .gradient_strips = 5},
+                                       {.threads = 1, .strict_rows = 1, .gradient_row_ranges = 5},
                                        {.threads = 2, .dropout = 0.25f},
                                        {.threads = 1, .precision = HGA_PRECISION_BF16, .dropout = 0.5f}};
 enum { N_SETTINGS = sizeof settings / sizeof *settings };
@@ -85,7 +85,7 @@ static void tables_have_the_gradients_of_all_ranks(void **state)
         variant_build(i, 130, 3 + (uint64_t)i, &shape, &p);
         const hga_stage *attends = find_stage(&p.program, HGA_SCORE);
         int energies = find_stage(&p.program, HGA_ENERGY) != NULL, all_heads = p.shape.n_heads == 4;
-        brought m = {.softcap = energies ? 0 : 3};
+        operands m = {.softcap = energies ? 0 : 3};
         if (p.program.has_lse && all_heads) m.sink = sink;
         double *at = memory(hga_graph_nodes(p.graph).n, sizeof *at);
         int has_distances = hga_graph_positions(p.graph, at) == HGA_OK;

@@ -31,7 +31,7 @@ static void threads_change_no_bit(void **state)
             hga_exchange xs[2][3];
             back_run b[2][3];
             for (int k = 0; k < 2; k++) {
-                hga_options o = {.threads = k ? 3 : 1, .gradient_strips = s ? 4 : 0};
+                hga_options o = {.threads = k ? 3 : 1, .gradient_row_ranges = s ? 4 : 0};
                 assert_ok(hga_dist_in_process(3, NULL, xs[k]));
                 open_all(&p, &o, PACKED, cuts, xs[k], 3, b[k]);
                 run_all(b[k], 3);
@@ -113,7 +113,7 @@ static void entmax_of_16_bits_goes_back_on_ranks(void **state)
             variant_build(variant_named(names[i]), 170, 3, &narrow, &p);
             assert_ok(hga_program_normalise(&p.program, HGA_NORMALISER_ENTMAX, alpha[(i + k) % 3]));
             p.io.lse.data = NULL, p.io.seed = 5;
-            const brought m = {.softcap = k % 2 ? 3 : 0, .slopes = i < 2 ? slopes : NULL};
+            const operands m = {.softcap = k % 2 ? 3 : 0, .slopes = i < 2 ? slopes : NULL};
             bring_to(&p.io, &m);
             holding h = {&p, "entmax of 16 bits", {.threads = 1 + k % 3}, k < 2 ? F16_WIDE : BF16_PACKED, 0, &strict};
             h.o.precision = k == 3 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32, h.o.dropout = k == 1 ? 0.3f : 0;

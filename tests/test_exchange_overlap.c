@@ -140,7 +140,7 @@ static int64_t *holder_of(const replay *x, int storage, hga_id v)
         return x->lent[storage] + row_of_caller(x->plan, storage, v);
     const area *a = storage < STORAGE_ROUNDED ? &h->rows : &h->rounded;
     if (v < a->first || v >= a->first + a->n) return NULL;
-    if (storage < STORAGE_ROUNDED && slice_is_given(x->plan, storage, v)) return NULL;
+    if (storage < STORAGE_ROUNDED && slice_is_input(x->plan, storage, v)) return NULL;
     return x->holder + a->at + (a->slot ? a->slot[v - a->first] : v - a->first) * a->floats;
 }
 
@@ -186,7 +186,7 @@ static panel_rows *panels_of_pass(const hga_plan *plan, const rank_pass *pass, i
     *n = 0;
     for (int64_t i = 0; i < pass->n_runs; i++) {
         const phase *ph = &plan->phase[plan->slices->job[run[i].job].phase];
-        assert_int_equal(head_parts(ph), 1);
+        assert_int_equal(head_ranges(ph), 1);
         for (hga_id first = run[i].first, end = first + run[i].n, next; first < end; first = next) {
             next = (first / ph->panel + 1) * ph->panel < end ? (first / ph->panel + 1) * ph->panel : end;
             panels[(*n)++] =
@@ -206,7 +206,7 @@ static void replay_pass(replay *x, const rank_pass *pass, int counts)
         const pass_rows *r = &panels[k].rows;
         const slice_job *job = &plan->slices->job[r->job];
         const phase *ph = &plan->phase[job->phase];
-        uint64_t writes = ph->job == JOB_PIECES ? 0 : job->of.writes;
+        uint64_t writes = ph->job == JOB_SPLITS ? 0 : job->of.writes;
         for (hga_id i = r->first; i < r->first + r->n; i++) {
             hga_id v = phase_node(plan, ph, i);
             for (uint64_t set = writes; set; set &= set - 1) {
@@ -217,7 +217,7 @@ static void replay_pass(replay *x, const rank_pass *pass, int counts)
             if (counts > 0) continue;
             x->what = NULL;
             x->storages = job->of.sources;
-            if (ph->job <= JOB_PIECES) accesses_sources(plan, ph, i, 1, replay_source, x);
+            if (ph->job <= JOB_SPLITS) accesses_sources(plan, ph, i, 1, replay_source, x);
             x->storages = job->of.own & ~writes;
             replay_source(x, v, v);
             for (uint64_t set = writes; set; set &= set - 1) replay_write(x, __builtin_ctzll(set), v);

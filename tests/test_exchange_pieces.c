@@ -2,7 +2,7 @@
    and have the bits of one process; what goes between ranks is what the pieces come to. */
 #include "by_hand.h"
 #include "exchange.h"
-#include "row_pieces.h"
+#include "row_splits.h"
 
 static const hga_id counts[] = {1, 2, 3, 4, 7, 8};
 
@@ -56,11 +56,11 @@ static problem spans_problem(int c, uint64_t seed)
     return p;
 }
 
-static int64_t pieces_of(const problem *p, const hga_options *o, const hga_id *cuts, hga_id n_ranks)
+static int64_t messages_of(const problem *p, const hga_options *o, const hga_id *cuts, hga_id n_ranks)
 {
     hga_halo_list halo;
     find_halo(p, o, cuts, n_ranks, &halo);
-    int64_t n = halo.n_pieces;
+    int64_t n = halo.n_splits;
     hga_halo_clear(&halo);
     return n;
 }
@@ -92,7 +92,7 @@ static void pieces_of_all_kinds_have_the_bits_of_one_process(void **state)
                 if (i % 2 != s % 2 && i != 3) continue;
                 i % 3 == 1 ? cut_evenly(TOKENS, counts[i], 64, cuts) : cut_anywhere(TOKENS, counts[i], &rng, cuts);
                 hold(&p, "pieces", &settings[s], l, cuts, counts[i], &strict, &want);
-                found[c] += pieces_of(&p, &settings[s], cuts, counts[i]);
+                found[c] += messages_of(&p, &settings[s], cuts, counts[i]);
             }
             close_tensors(&want);
             problem_clear(&p);
@@ -114,7 +114,7 @@ static void spans_of_bpt_have_the_bits_of_one_process(void **state)
             hga_id cuts[MOST_RANKS + 1];
             aligned ? cut_evenly(3000, counts[i], 64, cuts) : cut_anywhere(3000, counts[i], &rng, cuts);
             hold(&p, "long rows", &o, PACKED, cuts, counts[i], &strict, &want);
-            if (counts[i] > 1) assert_true(pieces_of(&p, &o, cuts, counts[i]) > 0);
+            if (counts[i] > 1) assert_true(messages_of(&p, &o, cuts, counts[i]) > 0);
         }
         close_tensors(&want);
         problem_clear(&p);
@@ -163,11 +163,11 @@ static void what_a_rank_makes_of_its_pieces_goes_to_all(void **state)
     hga_halo_list halo;
     attend_program(&p.program);
     assert_ok(hga_halo(p.graph, &p.program, &p.shape, cuts, 5, &halo));
-    assert_int_equal(halo.n_pieces, 4);
+    assert_int_equal(halo.n_splits, 4);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(halo.piece[i].rank, want[i].rank);
-        assert_int_equal(halo.piece[i].n_edges, want[i].edges);
-        assert_int_equal(halo.piece[i].bytes, 2 * 5 * 4);
+        assert_int_equal(halo.split[i].rank, want[i].rank);
+        assert_int_equal(halo.split[i].n_edges, want[i].edges);
+        assert_int_equal(halo.split[i].bytes, 2 * 5 * 4);
     }
     /* keys and values of tokens 250 to 255 go to the first rank, 500 to 511 to the second, 750 to 767 to the third */
     assert_int_equal(halo.load[0].rows_in, 3 + 2 * 6);
@@ -207,8 +207,8 @@ static void pieces_that_are_merged_go_as_one(void **state)
     hga_halo_list halo;
     attend_program(&p.program);
     assert_ok(hga_halo(p.graph, &p.program, &p.shape, (hga_id[]){0, 24 * 64, 48 * 64}, 2, &halo));
-    assert_int_equal(halo.n_pieces, 4);
-    for (int i = 0; i < 4; i++) assert_int_equal(halo.piece[i].n_edges, want[i]);
+    assert_int_equal(halo.n_splits, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(halo.split[i].n_edges, want[i]);
     hga_halo_clear(&halo);
     problem_clear(&p);
 }
@@ -217,11 +217,11 @@ static void pieces_that_are_merged_go_as_one(void **state)
 static void pieces_are_merged_in_halves(void **state)
 {
     (void)state;
-    assert_int_equal(pieces_middle(0, 2), 1);
-    assert_int_equal(pieces_middle(0, 3), 2);
-    assert_int_equal(pieces_middle(5, 9), 7);
-    assert_int_equal(pieces_middle(0, 48), 32);
-    assert_int_equal(pieces_middle(7, 7 + 33), 7 + 32);
+    assert_int_equal(splits_middle(0, 2), 1);
+    assert_int_equal(splits_middle(0, 3), 2);
+    assert_int_equal(splits_middle(5, 9), 7);
+    assert_int_equal(splits_middle(0, 48), 32);
+    assert_int_equal(splits_middle(7, 7 + 33), 7 + 32);
 }
 
 /* Rows of as many edges as a piece has are whole: every rank is sent all that they read. */
@@ -232,7 +232,7 @@ static void a_row_that_is_not_cut_is_made_of_all_its_rows(void **state)
     hga_halo_list halo;
     attend_program(&p.program);
     assert_ok(hga_halo(p.graph, &p.program, &p.shape, (hga_id[]){0, 32, 64}, 2, &halo));
-    assert_int_equal(halo.n_pieces, 0);
+    assert_int_equal(halo.n_splits, 0);
     assert_int_equal(halo.load[0].rows_in, 2 * 32);
     assert_int_equal(halo.load[0].n_edges, 64);
     hga_halo_clear(&halo);

@@ -42,21 +42,21 @@ enum { TYPES = 1, POSITIONS = 2, BIASES = 4, DROPS = 8, ALL = 16 };
 static void hold_whatever_it_brings(const row *r, const hga_shape *shape, unsigned turn)
 {
     for (unsigned i = 0; i < ALL / 4; i++) {
-        unsigned brings = (5 * i + 3 * turn) % ALL;
+        unsigned call_has = (5 * i + 3 * turn) % ALL;
         hga_shape with = whole_shape(*shape);
         hga_options options = r->options;
-        options.threads = 1 + (hga_id)brings % 3;
-        if (brings & POSITIONS) with.pos_dim = 3;
-        if (brings & DROPS) options.dropout = 0.3f;
-        if (passed_over((int)brings)) continue;
+        options.threads = 1 + (hga_id)call_has % 3;
+        if (call_has & POSITIONS) with.pos_dim = 3;
+        if (call_has & DROPS) options.dropout = 0.3f;
+        if (passed_over((int)call_has)) continue;
         problem p = problem_of(r, &with);
-        problem_fill_tables(&p, 2, brings & TYPES, brings & TYPES,
-                            brings & BIASES ? brings & TYPES ? p.shape.n_heads : 1 : 0);
+        problem_fill_tables(&p, 2, call_has & TYPES, call_has & TYPES,
+                            call_has & BIASES ? call_has & TYPES ? p.shape.n_heads : 1 : 0);
         p.io.seed = 4;
         char what[60];
-        snprintf(what, sizeof what, "with %u, %d heads of %d", brings, (int)p.shape.n_heads, (int)p.shape.dim);
-        if (brings == 0) expect_way(&p, options, r->way);
-        hold_on_ranks(&p, what, options, (int)brings % 2);
+        snprintf(what, sizeof what, "with %u, %d heads of %d", call_has, (int)p.shape.n_heads, (int)p.shape.dim);
+        if (call_has == 0) expect_way(&p, options, r->way);
+        hold_on_ranks(&p, what, options, (int)call_has % 2);
         problem_clear(&p);
     }
 }

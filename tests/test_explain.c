@@ -237,19 +237,19 @@ static void the_way_back_is_told(void **state)
     const float slopes[2] = {1, 1};
     (void)state;
     for (int gradient = 0; gradient < 2; gradient++)
-        for (int brings = 0; brings < 2; brings++) {
+        for (int has = 0; has < 2; has++) {
             hga_graph *g;
             hga_program p;
             hga_plan *plan;
             char *text, *document;
-            const hga_io io = {.slopes.data = brings ? slopes : NULL};
+            const hga_io io = {.slopes.data = has ? slopes : NULL};
             const hga_options o = {.threads = 1, .isa = "ref", .gradient = gradient};
             assert_ok(hga_build("hsa branching=2,4", 64, &g, &p));
             assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 16}, &o, &plan));
             assert_ok(hga_plan_explain(plan, &io, &text));
             assert_ok(hga_plan_explain_json(plan, &io, &document));
-            const char *way = strstr(text, brings ? "\ngradient: in float, a head at a time\n"
-                                                  : "\ngradient: in float, a family of siblings at a time");
+            const char *way = strstr(text, has ? "\ngradient: in float, a head at a time\n"
+                                               : "\ngradient: in float, a family of siblings at a time");
             assert_int_equal(way != NULL, gradient);
             assert_int_equal(strstr(text, "\ntape: ") != NULL, gradient);
             json_t *j = json_loads(document, 0, NULL), *back = json_object_get(j, "gradient");

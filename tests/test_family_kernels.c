@@ -1,13 +1,13 @@
 /* Kernels of members of families, there and back, against double. */
 #include "kernel_cases.h"
 
-enum { HEADS = 6, ROOM = 70, MANY = 24 };
+enum { HEADS = 6, CAPACITY = 70, MANY = 24 };
 
 /* Rows of members; what is given, and what is taken. */
 typedef struct siblings_case {
-    float q[MANY][HEADS * ROOM], k[MANY][HEADS * ROOM], v[MANY][HEADS * ROOM], g[MANY][HEADS * ROOM],
-        out[3][MANY][HEADS * ROOM], above[3][HEADS * ROOM], down[MANY], bias[MANY], lse[MANY * HEADS],
-        mean[MANY * HEADS], given[MANY * HEADS], delta[MANY * HEADS], pair[MANY * MANY], d_score[MANY * MANY * HEADS],
+    float q[MANY][HEADS * CAPACITY], k[MANY][HEADS * CAPACITY], v[MANY][HEADS * CAPACITY], g[MANY][HEADS * CAPACITY],
+        out[3][MANY][HEADS * CAPACITY], above[3][HEADS * CAPACITY], down[MANY], bias[MANY], lse[MANY * HEADS],
+        mean[MANY * HEADS], input[MANY * HEADS], delta[MANY * HEADS], pair[MANY * MANY], d_score[MANY * MANY * HEADS],
         product[2][MANY * MANY * HEADS];
     const float *at[4][MANY];
     float *to[3][MANY];
@@ -16,11 +16,11 @@ typedef struct siblings_case {
     double d_scale[HEADS];
 } siblings_case;
 
-static void draw_rows(float rows[MANY][HEADS * ROOM], const float **at)
+static void draw_rows(float rows[MANY][HEADS * CAPACITY], const float **at)
 {
     for (int m = 0; m < MANY; m++) {
         at[m] = rows[m];
-        for (int j = 0; j < HEADS * ROOM; j++) rows[m][j] = draw(1);
+        for (int j = 0; j < HEADS * CAPACITY; j++) rows[m][j] = draw(1);
     }
 }
 
@@ -31,41 +31,41 @@ static kernel_siblings draw_siblings(siblings_case *x)
     memset(x, 0, sizeof *x);
     draw_rows(x->q, x->at[0]), draw_rows(x->k, x->at[1]), draw_rows(x->v, x->at[2]), draw_rows(x->g, x->at[3]);
     for (int m = 0; m < MANY; m++) {
-        x->head[m] = ROOM, x->bias[m] = below(9) ? draw(2) : -INFINITY, x->down[m] = draw(1);
+        x->head[m] = CAPACITY, x->bias[m] = below(9) ? draw(2) : -INFINITY, x->down[m] = draw(1);
         x->columns[m] = below(5) ? (uint64_t)below(1 << 12) << 12 | (uint64_t)below(1 << 12) : 0;
-        for (int h = 0; h < HEADS; h++) x->given[m * HEADS + h] = draw(1), x->delta[m * HEADS + h] = draw(1);
+        for (int h = 0; h < HEADS; h++) x->input[m * HEADS + h] = draw(1), x->delta[m * HEADS + h] = draw(1);
         for (int i = 0; i < 3; i++) x->to[i][m] = x->out[i][m];
     }
     for (int i = 0; i < 3; i++)
-        for (int j = 0; j < HEADS * ROOM; j++) x->above[i][j] = draw(1);
+        for (int j = 0; j < HEADS * CAPACITY; j++) x->above[i][j] = draw(1);
     for (int i = 0; i < MANY * MANY; i++) x->pair[i] = draw(1);
     kernel_siblings c = {.n = 1 + below(MANY),
                          .heads = kv * share,
                          .crowd = kv * share,
-                         .dim = below(3) ? 1 + below(ROOM) : 64,
-                         .dim_v = below(3) ? 1 + below(ROOM) : 64,
+                         .dim = below(3) ? 1 + below(CAPACITY) : 64,
+                         .dim_v = below(3) ? 1 + below(CAPACITY) : 64,
                          .share = share,
                          .scale = 0.2f,
                          .bias = x->bias,
                          .columns = x->columns,
                          .q = {x->at[0], x->head, 0},
-                         .k = {x->at[1], x->head, ROOM},
+                         .k = {x->at[1], x->head, CAPACITY},
                          .v = {x->at[2], x->head, 0},
-                         .g = {x->at[3], x->head, ROOM},
+                         .g = {x->at[3], x->head, CAPACITY},
                          .lse = x->lse,
                          .mean = x->mean,
-                         .given = x->given,
+                         .upstream = x->input,
                          .delta = x->delta,
                          .d_scale = x->d_scale,
                          .d_score = x->d_score};
     if (below(2)) c.pair = x->pair;
     if (below(2)) c.product = x->product[0], c.product_v = x->product[1];
-    kernel_members *given[3] = {&c.dq, &c.dk, &c.dv};
+    kernel_members *input[3] = {&c.dq, &c.dk, &c.dv};
     for (int i = 0; i < 3; i++)
-        *given[i] = (kernel_members){.at = x->to[i],
+        *input[i] = (kernel_members){.at = x->to[i],
                                      .head = x->head,
                                      .above = below(3) ? x->above[i] : NULL,
-                                     .above_head = ROOM,
+                                     .above_head = CAPACITY,
                                      .down = x->down,
                                      .adds = (uint64_t)below(1 << MANY / 2)};
     for (int m = 0; m < c.n; m++) x->columns[m] &= ((uint64_t)1 << c.n) - 1;
@@ -84,7 +84,7 @@ static double plain_scores(const kernel_siblings *c, hga_id r, hga_id h, double 
 {
     double most = -INFINITY, sum = 0;
     for (hga_id e = 0; e < c->n; e++) {
-        score[e] = product(c->q.at[r] + h * ROOM, c->k.at[e] + h / c->share * ROOM, c->dim) * (double)c->scale +
+        score[e] = product(c->q.at[r] + h * CAPACITY, c->k.at[e] + h / c->share * CAPACITY, c->dim) * (double)c->scale +
                    (double)c->bias[e] + (c->pair ? (double)c->pair[r * c->n + e] : 0);
         if (!(c->columns[r] >> e & 1)) score[e] = -INFINITY;
         most = fmax(most, score[e]);
@@ -109,7 +109,7 @@ static void means_are_those_of_the_softmax(void **state)
                 double lse = plain_scores(&c, r, h, score), mean = 0;
                 for (hga_id e = 0; e < c.n; e++)
                     mean += plain_weight(score[e], lse) *
-                            product(c.g.at[r] + h * ROOM, c.v.at[e] + h / c.share * ROOM, c.dim_v);
+                            product(c.g.at[r] + h * CAPACITY, c.v.at[e] + h / c.share * CAPACITY, c.dim_v);
                 assert_true(is_near((double)c.lse[r * c.heads + h], lse * LN2, 1e-4));
                 assert_true(is_near((double)c.mean[r * c.heads + h], mean, 1e-4));
             }
@@ -119,10 +119,10 @@ static void means_are_those_of_the_softmax(void **state)
 /* Members as rows and columns of attend_family. */
 static kernel_family family_of(const kernel_siblings *c, float *const *out, float *const *lse)
 {
-    static lanes rows[KERNEL_FAMILY];
+    static lane_mask rows[KERNEL_FAMILY];
     for (hga_id e = 0; e < c->n; e++) {
         rows[e] = 0;
-        for (hga_id r = 0; r < c->n; r++) rows[e] = (lanes)(rows[e] | (c->columns[r] >> e & 1) << r);
+        for (hga_id r = 0; r < c->n; r++) rows[e] = (lane_mask)(rows[e] | (c->columns[r] >> e & 1) << r);
     }
     return (kernel_family){.n_rows = c->n,
                            .n = c->n,
@@ -133,15 +133,15 @@ static kernel_family family_of(const kernel_siblings *c, float *const *out, floa
                            .q = c->q.at,
                            .k = c->k.at,
                            .v = c->v.at,
-                           .q_head = ROOM,
-                           .k_head = ROOM,
+                           .q_head = CAPACITY,
+                           .k_head = CAPACITY,
                            .v_head = c->v.head[0],
                            .scale = c->scale,
                            .bias = c->bias,
                            .rows = rows,
                            .out = out,
                            .lse = lse,
-                           .out_head = ROOM};
+                           .out_head = CAPACITY};
 }
 
 /* By the formula, whether some have one edge only, or heads lie side by side. */
@@ -161,7 +161,7 @@ static void outputs_are_families(void **state)
         if (!below(3)) c.share = 1, c.dim_v = 64;
         for (int m = 0; m < MANY; m++) {
             to[m] = x.out[0][m], lse_at[m] = lse[m];
-            side_by_side[m] = c.share == 1 ? c.dim_v : ROOM;
+            side_by_side[m] = c.share == 1 ? c.dim_v : CAPACITY;
             x.columns[m] &= ((uint64_t)1 << c.n) - 1;
             if (!x.columns[m] || below(3)) x.columns[m] = (uint64_t)1 << below(c.n);
         }
@@ -187,35 +187,35 @@ static void outputs_are_families(void **state)
     }
 }
 
-/* Sums of gradients in double, [which][member][head * ROOM + column]. */
+/* Sums of gradients in double, [which][member][head * CAPACITY + column]. */
 typedef struct siblings_sums {
-    double of[3][MANY][HEADS * ROOM], d_score[MANY * MANY * HEADS], d_scale[HEADS];
+    double of[3][MANY][HEADS * CAPACITY], d_score[MANY * MANY * HEADS], d_scale[HEADS];
 } siblings_sums;
 
 static void add_plain(siblings_sums *sums, const kernel_siblings *c, hga_id r, hga_id e, hga_id h, double weight)
 {
     hga_id kv = h / c->share, at = r * c->heads + h;
-    const float *q = c->q.at[r] + h * ROOM, *k = c->k.at[e] + kv * ROOM, *v = c->v.at[e] + kv * ROOM,
-                *g = c->g.at[r] + h * ROOM;
-    double own = weight * (double)c->given[at], d_score = own * product(g, v, c->dim_v) - weight * (double)c->delta[at],
-           scale = (double)c->scale * LN2;
+    const float *q = c->q.at[r] + h * CAPACITY, *k = c->k.at[e] + kv * CAPACITY, *v = c->v.at[e] + kv * CAPACITY,
+                *g = c->g.at[r] + h * CAPACITY;
+    double own = weight * (double)c->upstream[at],
+           d_score = own * product(g, v, c->dim_v) - weight * (double)c->delta[at], scale = (double)c->scale * LN2;
     for (hga_id j = 0; j < c->dim; j++) {
-        sums->of[0][r][h * ROOM + j] += d_score * scale * (double)k[j];
-        sums->of[1][e][kv * ROOM + j] += d_score * scale * (double)q[j];
+        sums->of[0][r][h * CAPACITY + j] += d_score * scale * (double)k[j];
+        sums->of[1][e][kv * CAPACITY + j] += d_score * scale * (double)q[j];
     }
-    for (hga_id j = 0; j < c->dim_v; j++) sums->of[2][e][kv * ROOM + j] += own * (double)g[j];
+    for (hga_id j = 0; j < c->dim_v; j++) sums->of[2][e][kv * CAPACITY + j] += own * (double)g[j];
     sums->d_score[(r * c->n + e) * c->heads + h] = d_score, sums->d_scale[h] += d_score * product(q, k, c->dim);
 }
 
 static void start_plain(siblings_sums *sums, const siblings_case *x, const kernel_siblings *c)
 {
-    const kernel_members *given[3] = {&c->dq, &c->dk, &c->dv};
+    const kernel_members *input[3] = {&c->dq, &c->dk, &c->dv};
     memset(sums, 0, sizeof *sums);
     for (int i = 0; i < 3; i++)
         for (hga_id m = 0; m < c->n; m++)
-            for (int j = 0; j < HEADS * ROOM; j++) {
-                if (given[i]->above) sums->of[i][m][j] = (double)x->down[m] * (double)x->above[i][j];
-                if (given[i]->adds >> m & 1) sums->of[i][m][j] += (double)x->out[i][m][j];
+            for (int j = 0; j < HEADS * CAPACITY; j++) {
+                if (input[i]->above) sums->of[i][m][j] = (double)x->down[m] * (double)x->above[i][j];
+                if (input[i]->adds >> m & 1) sums->of[i][m][j] += (double)x->out[i][m][j];
             }
 }
 
@@ -230,7 +230,7 @@ static void gradients_of_a_family_are_the_formulas(void **state)
         kernel_siblings c = draw_siblings(&x);
         for (int i = 0; i < 3; i++)
             for (int m = 0; m < MANY; m++)
-                for (int j = 0; j < HEADS * ROOM; j++) x.out[i][m][j] = draw(1);
+                for (int j = 0; j < HEADS * CAPACITY; j++) x.out[i][m][j] = draw(1);
         start_plain(&sums, &x, &c);
         t->siblings_means(&c);
         for (hga_id r = 0; r < c.n; r++)
@@ -243,12 +243,12 @@ static void gradients_of_a_family_are_the_formulas(void **state)
         for (hga_id m = 0; m < c.n; m++) {
             for (hga_id h = 0; h < c.heads; h++)
                 for (hga_id j = 0; j < c.dim; j++)
-                    assert_true(is_near((double)x.out[0][m][h * ROOM + j], sums.of[0][m][h * ROOM + j], 1e-4));
+                    assert_true(is_near((double)x.out[0][m][h * CAPACITY + j], sums.of[0][m][h * CAPACITY + j], 1e-4));
             for (hga_id h = 0; h < c.heads / c.share; h++) {
                 for (hga_id j = 0; j < c.dim; j++)
-                    assert_true(is_near((double)x.out[1][m][h * ROOM + j], sums.of[1][m][h * ROOM + j], 1e-4));
+                    assert_true(is_near((double)x.out[1][m][h * CAPACITY + j], sums.of[1][m][h * CAPACITY + j], 1e-4));
                 for (hga_id j = 0; j < c.dim_v; j++)
-                    assert_true(is_near((double)x.out[2][m][h * ROOM + j], sums.of[2][m][h * ROOM + j], 1e-4));
+                    assert_true(is_near((double)x.out[2][m][h * CAPACITY + j], sums.of[2][m][h * CAPACITY + j], 1e-4));
             }
         }
         for (int i = 0; i < c.n * c.n * c.heads; i++) assert_true(is_near((double)x.d_score[i], sums.d_score[i], 1e-4));
@@ -272,14 +272,14 @@ static void gradients_past_the_caches_have_the_same_bits(void **state)
     FOR_EACH_ISA(t)
     for (int round = 0; round < 50; round++) {
         kernel_siblings c = draw_siblings(&x);
-        kernel_members *given[3] = {&c.dq, &c.dk, &c.dv};
+        kernel_members *input[3] = {&c.dq, &c.dk, &c.dv};
         c.dim = 16 * (1 + below(4)), c.dim_v = 16 * (1 + below(4));
         t->siblings_means(&c);
         memset(out, 0x55, sizeof out);
         for (int past = 0; past < 2; past++) {
             for (int i = 0; i < 3; i++)
-                given[i]->at = to[past][i], given[i]->head = head, given[i]->adds = 0,
-                given[i]->streams = past ? ((uint64_t)1 << MANY) - 1 : 0;
+                input[i]->at = to[past][i], input[i]->head = head, input[i]->adds = 0,
+                input[i]->streams = past ? ((uint64_t)1 << MANY) - 1 : 0;
             t->siblings_gradients(&c);
         }
         assert_memory_equal(out[0], out[1], sizeof out[0]);
@@ -291,12 +291,12 @@ static void products_that_are_kept_change_no_bit(void **state)
 {
     (void)state;
     static siblings_case x;
-    static float again[3][MANY][HEADS * ROOM];
+    static float again[3][MANY][HEADS * CAPACITY];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 50; round++) {
         kernel_siblings c = draw_siblings(&x);
-        kernel_members *given[3] = {&c.dq, &c.dk, &c.dv};
-        for (int i = 0; i < 3; i++) given[i]->adds = 0;
+        kernel_members *input[3] = {&c.dq, &c.dk, &c.dv};
+        for (int i = 0; i < 3; i++) input[i]->adds = 0;
         c.crowd = KERNEL_HEADS; /* few rows at a time */
         c.product = c.product_v = NULL;
         t->siblings_means(&c), t->siblings_gradients(&c);

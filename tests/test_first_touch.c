@@ -227,8 +227,8 @@ static void check_decoder(const char *words)
     assert_ok(hga_decoder_append(d, w, &(hga_append){.cache = c, .n_tokens = N - 1, .io = p.io}, 1));
     for (hga_id f = 1; f <= p.program.n_fields; f++)
         for (hga_id v = 0; v < d->n_nodes; v++) {
-            if (!w->workspace->places[f].place[v]) continue;
-            rows++, strange += toucher_of(workspace_given_row(w->workspace, f, v)) != 0;
+            if (!w->workspace->row_slots[f].slot[v]) continue;
+            rows++, strange += toucher_of(workspace_input_row(w->workspace, f, v)) != 0;
         }
     print_message("%s: of a decoder's %lld rows %lld were written first by a thread that does not append\n", words,
                   (long long)rows, (long long)strange);

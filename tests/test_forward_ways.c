@@ -3,7 +3,7 @@
 #include "brought.h"
 #include "by_hand.h"
 #include "engine_cases.h"
-#include "explain_ways.h"
+#include "explain_solvers.h"
 #include "plan.h"
 
 #include <jansson.h>
@@ -15,10 +15,10 @@
 enum { TYPE_KEYS = 1, TYPE_BIASES = 2, EDGE_BIASES = 4, SLOPES = 8, CAP = 16, POSITIONS = 32, N_BROUGHT = 64 };
 
 typedef struct row {
-    attend_way_number way;
+    attend_solver_id solver;
     const char *words;
     hga_id tokens;
-    unsigned brings;
+    unsigned call_has;
     hga_options options;
     double entmax; /* alpha, 0: softmax */
 } row;
@@ -30,23 +30,23 @@ typedef struct row {
 #define FOURS "fours"
 
 static const row rows[] = {
-    {WAY_WIDE, "dense", 520, 0, {0}, 0},
-    {WAY_WIDE, "window left=128 right=128", 700, CAP, {0}, 0},
-    {WAY_PIECES, "bpt k=4", 700, TYPE_BIASES, {0}, 0},
-    {WAY_COLUMNS, CHOSEN, 800, CAP, {0}, 0},
-    {WAY_KEPT, "bpt k=4", 700, 0, {0}, 0},
-    {WAY_KEPT, "bpt k=4", 700, TYPE_KEYS, {0}, 0},
-    {WAY_EQUAL, "hsa branching=2,4,8,16", 2048, 0, {0}, 0},
-    {WAY_EQUAL, FOURS, 2048, CAP, {0}, 0},
-    {WAY_TILES, "window left=20 right=9", 400, POSITIONS, {0}, 0},
-    {WAY_STRICT, "window left=20 right=9", 400, TYPE_BIASES, {.strict_rows = 1}, 0},
-    {WAY_FAMILIES, "hsa branching=2,4", 300, TYPE_KEYS, {0}, 0},
-    {WAY_FAMILIES, FOURS, 300, TYPE_KEYS, {0}, 0},
-    {WAY_HEADS, "bpt k=4", 300, TYPE_KEYS | CAP, {0}, 0},
-    {WAY_ROWS, "htransformer block=8", 300, EDGE_BIASES, {0}, 0},
-    {WAY_ROWS, "window left=20 right=9", 300, EDGE_BIASES, {0}, 0},
-    {WAY_WHOLE, "window left=20 right=9", 300, 0, {0}, 1.5},
-    {WAY_PLAIN, "window left=20 right=9", 300, 0, {.generic = 1}, 0},
+    {SOLVER_WIDE, "dense", 520, 0, {0}, 0},
+    {SOLVER_WIDE, "window left=128 right=128", 700, CAP, {0}, 0},
+    {SOLVER_SPLITS, "bpt k=4", 700, TYPE_BIASES, {0}, 0},
+    {SOLVER_COLUMNS, CHOSEN, 800, CAP, {0}, 0},
+    {SOLVER_CACHED, "bpt k=4", 700, 0, {0}, 0},
+    {SOLVER_CACHED, "bpt k=4", 700, TYPE_KEYS, {0}, 0},
+    {SOLVER_EQUAL, "hsa branching=2,4,8,16", 2048, 0, {0}, 0},
+    {SOLVER_EQUAL, FOURS, 2048, CAP, {0}, 0},
+    {SOLVER_TILES, "window left=20 right=9", 400, POSITIONS, {0}, 0},
+    {SOLVER_STRICT, "window left=20 right=9", 400, TYPE_BIASES, {.strict_rows = 1}, 0},
+    {SOLVER_FAMILIES, "hsa branching=2,4", 300, TYPE_KEYS, {0}, 0},
+    {SOLVER_FAMILIES, FOURS, 300, TYPE_KEYS, {0}, 0},
+    {SOLVER_HEADS, "bpt k=4", 300, TYPE_KEYS | CAP, {0}, 0},
+    {SOLVER_ROWS, "htransformer block=8", 300, EDGE_BIASES, {0}, 0},
+    {SOLVER_ROWS, "window left=20 right=9", 300, EDGE_BIASES, {0}, 0},
+    {SOLVER_WHOLE, "window left=20 right=9", 300, 0, {0}, 1.5},
+    {SOLVER_PLAIN, "window left=20 right=9", 300, 0, {.generic = 1}, 0},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows, HEADS = 4 };
 
@@ -82,13 +82,13 @@ static int take_sigmoids(problem *p)
     return 1;
 }
 
-static problem problem_of(const char *words, hga_id tokens, unsigned brings, double entmax)
+static problem problem_of(const char *words, hga_id tokens, unsigned call_has, double entmax)
 {
     static const float slopes[HEADS] = {0.1f, 0, 0.02f, 0.5f};
     problem p = {.shape = {.n_heads = HEADS, .dim = 16, .pos_dim = 3}};
-    static brought more; /* the call reads numbers where they are */
-    more = (brought){.softcap = brings & CAP ? 2.0f : 0, .slopes = brings & SLOPES ? slopes : NULL};
-    snprintf(p.name, sizeof p.name, "%s, %x", words, brings);
+    static operands more; /* the call reads numbers where they are */
+    more = (operands){.softcap = call_has & CAP ? 2.0f : 0, .slopes = call_has & SLOPES ? slopes : NULL};
+    snprintf(p.name, sizeof p.name, "%s, %x", words, call_has);
     if (strcmp(words, CHOSEN) == 0)
         open_chosen(&p, tokens);
     else if (strcmp(words, FOURS) == 0)
@@ -97,23 +97,23 @@ static problem problem_of(const char *words, hga_id tokens, unsigned brings, dou
         assert_ok(hga_build(words, tokens, &p.graph, &p.program));
     if (entmax > 0) assert_ok(hga_program_normalise(&p.program, HGA_NORMALISER_ENTMAX, entmax));
     problem_fill(&p, 5);
-    problem_fill_tables(&p, 7, brings & TYPE_KEYS, brings & TYPE_BIASES, brings & EDGE_BIASES ? HEADS : 0);
-    if (!(brings & POSITIONS)) p.io.node_pos.data = NULL;
+    problem_fill_tables(&p, 7, call_has & TYPE_KEYS, call_has & TYPE_BIASES, call_has & EDGE_BIASES ? HEADS : 0);
+    if (!(call_has & POSITIONS)) p.io.node_pos.data = NULL;
     bring_to(&p.io, &more);
     return p;
 }
 
 /* What is told of the first stage that attends. */
-static pair_ways told(const problem *p, const hga_options *options)
+static pair_solvers told(const problem *p, const hga_options *options)
 {
-    pair_ways ways[HGA_MAX_STAGES];
+    pair_solvers solvers[HGA_MAX_STAGES];
     hga_plan *plan;
     hga_id s = 0;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, options, &plan));
-    assert_ok(ways_find(plan, &p->io, ways));
-    while (!ways[s].attends) s++;
+    assert_ok(solvers_find(plan, &p->io, solvers));
+    while (!solvers[s].attends) s++;
     hga_plan_destroy(plan);
-    return ways[s];
+    return solvers[s];
 }
 
 static void some_call_goes_each_way(void **state)
@@ -121,13 +121,14 @@ static void some_call_goes_each_way(void **state)
     (void)state;
     unsigned seen = 0;
     for (int i = 0; i < N_ROWS; i++) {
-        problem p = problem_of(rows[i].words, rows[i].tokens, rows[i].brings, rows[i].entmax);
-        pair_ways ways = told(&p, &rows[i].options);
-        if (!(ways.goes >> rows[i].way & 1)) fail_msg("%s does not go in %s", p.name, way_name(rows[i].way));
-        seen |= 1u << rows[i].way;
+        problem p = problem_of(rows[i].words, rows[i].tokens, rows[i].call_has, rows[i].entmax);
+        pair_solvers solvers = told(&p, &rows[i].options);
+        if (!(solvers.applies >> rows[i].solver & 1))
+            fail_msg("%s does not go in %s", p.name, solver_name(rows[i].solver));
+        seen |= 1u << rows[i].solver;
         problem_clear(&p);
     }
-    assert_int_equal(seen, (1u << N_ATTEND_WAYS) - 1);
+    assert_int_equal(seen, (1u << N_ATTEND_SOLVERS) - 1);
 }
 
 static float *results(const problem *p, hga_options options)
@@ -140,19 +141,19 @@ static float *results(const problem *p, hga_options options)
 }
 
 /* .. by one thread and by three, who share out heads and panels. */
-static void check_results(const problem *p, const hga_options *given)
+static void check_results(const problem *p, const hga_options *input)
 {
-    char room[16];
+    char buffer[16];
     float *plain = results(p, (hga_options){.generic = 1, .threads = 2});
     double most = 1;
     for (int64_t k = 0; k < out_count(p); k++) most = fmax(most, fabs((double)plain[k]));
-    for (int j = 0; isa_name(j / 2, room, sizeof room); j++) {
-        hga_options options = *given;
-        options.threads = j % 2 ? 3 : 1, options.isa = room;
+    for (int j = 0; isa_name(j / 2, buffer, sizeof buffer); j++) {
+        hga_options options = *input;
+        options.threads = j % 2 ? 3 : 1, options.isa = buffer;
         float *out = results(p, options);
         for (int64_t k = 0; k < out_count(p); k++)
             if (!(fabs((double)out[k] - (double)plain[k]) <= 1e-4 * most))
-                fail_msg("%s, %s: %g, not %g", p->name, room, (double)out[k], (double)plain[k]);
+                fail_msg("%s, %s: %g, not %g", p->name, buffer, (double)out[k], (double)plain[k]);
         free(out);
     }
     free(plain);
@@ -162,7 +163,7 @@ static void each_way_has_plain_results(void **state)
 {
     (void)state;
     for (int i = 0; i < N_ROWS; i++) {
-        problem p = problem_of(rows[i].words, rows[i].tokens, rows[i].brings, rows[i].entmax);
+        problem p = problem_of(rows[i].words, rows[i].tokens, rows[i].call_has, rows[i].entmax);
         check_results(&p, &rows[i].options);
         problem_clear(&p);
     }
@@ -173,20 +174,20 @@ static void sigmoids_have_plain_results_each_way(void **state)
 {
     (void)state;
     const float bias = -1.5f;
-    unsigned seen = 1u << WAY_WHOLE;
+    unsigned seen = 1u << SOLVER_WHOLE;
     for (int i = 0; i < N_ROWS; i++) {
-        problem p = problem_of(rows[i].words, rows[i].tokens, rows[i].brings, 0);
-        if (rows[i].way != WAY_WHOLE && take_sigmoids(&p)) {
+        problem p = problem_of(rows[i].words, rows[i].tokens, rows[i].call_has, 0);
+        if (rows[i].solver != SOLVER_WHOLE && take_sigmoids(&p)) {
             p.io.normaliser_bias.data = &bias;
-            pair_ways ways = told(&p, &rows[i].options);
-            if (!(ways.goes >> rows[i].way & 1))
-                fail_msg("%s: sigmoids do not go in %s", p.name, way_name(rows[i].way));
-            seen |= 1u << rows[i].way;
+            pair_solvers solvers = told(&p, &rows[i].options);
+            if (!(solvers.applies >> rows[i].solver & 1))
+                fail_msg("%s: sigmoids do not go in %s", p.name, solver_name(rows[i].solver));
+            seen |= 1u << rows[i].solver;
             check_results(&p, &rows[i].options);
         }
         problem_clear(&p);
     }
-    assert_int_equal(seen, (1u << N_ATTEND_WAYS) - 1);
+    assert_int_equal(seen, (1u << N_ATTEND_SOLVERS) - 1);
 }
 
 /* ---- what is told ---- */
@@ -208,7 +209,7 @@ static void check_pairs(const problem *p, json_t *pairs)
     json_t *goes = json_object_get(pairs, "ways"), *refused = json_object_get(pairs, "refused");
     size_t g = 0, r = 0, n = json_array_size(goes) + json_array_size(refused);
     for (size_t i = 0; i < n; i++) {
-        const char *name = way_name((attend_way_number)i), *why = NULL;
+        const char *name = solver_name((attend_solver_id)i), *why = NULL;
         const char *went = json_string_value(json_array_get(goes, g));
         json_t *not = json_array_get(refused, r);
         if (went && strcmp(went, name) == 0) {
@@ -219,7 +220,7 @@ static void check_pairs(const problem *p, json_t *pairs)
             fail_msg("%s: nothing is told of %s", p->name, name);
         r++;
     }
-    if (json_array_size(goes) == 0 || n <= WAY_HEADS) fail_msg("%s: no way goes", p->name);
+    if (json_array_size(goes) == 0 || n <= SOLVER_HEADS) fail_msg("%s: no way goes", p->name);
 }
 
 static void each_way_goes_or_says_why_not(void **state)
@@ -228,13 +229,13 @@ static void each_way_goes_or_says_why_not(void **state)
     static const char *const words[] = {"dense",           "window left=70", "bpt k=4", "htransformer block=8",
                                         "hsa branching=4", "fenwick"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        for (unsigned brings = 0; brings < N_BROUGHT; brings++) {
-            if (every_other_passed_over((int)brings)) continue;
-            problem p = problem_of(words[i], 120, brings, 0);
-            hga_options options = {.threads = brings % 5 ? 1 : 3,
-                                   .dropout = brings % 3 ? 0 : 0.2f,
-                                   .precision = brings % 7 ? HGA_PRECISION_F32 : HGA_PRECISION_BF16,
-                                   .strict_rows = brings % 4 == 1};
+        for (unsigned call_has = 0; call_has < N_BROUGHT; call_has++) {
+            if (every_other_passed_over((int)call_has)) continue;
+            problem p = problem_of(words[i], 120, call_has, 0);
+            hga_options options = {.threads = call_has % 5 ? 1 : 3,
+                                   .dropout = call_has % 3 ? 0 : 0.2f,
+                                   .precision = call_has % 7 ? HGA_PRECISION_F32 : HGA_PRECISION_BF16,
+                                   .strict_rows = call_has % 4 == 1};
             json_t *stages = stages_of(&p, &options), *stage;
             size_t at;
             json_array_foreach(stages, at, stage)

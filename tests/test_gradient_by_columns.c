@@ -90,24 +90,24 @@ static void whatever_a_call_brings(void **state)
     static const hga_shape sizes[] = {{.n_heads = 4, .n_kv_heads = 2, .dim = 24, .dim_v = 20},
                                       {.n_heads = 2, .dim = 7}};
     (void)state;
-    for (unsigned brings = 0; brings < ALL; brings++) {
-        if (passed_over((int)brings)) continue;
-        problem p = {.shape = sizes[brings % 2]};
-        snprintf(p.name, sizeof p.name, "a call that brings %u", brings);
-        p.graph = brings / 2 % 2 ? rows_with_blocks(700, brings) : rows_that_choose(TOKENS, brings, HOLES);
-        const brought more = {.softcap = brings & CAPS ? 2.0f : 0,
-                              .sink = brings & SINKS ? sink : NULL,
-                              .slopes = brings & SLOPES ? slope_of : NULL};
-        hga_options options = {.threads = 1 + (hga_id)brings % 3, .dropout = brings & DROPS ? 0.3f : 0};
-        if (brings & ROUNDS) options.precision = HGA_PRECISION_BF16;
+    for (unsigned call_has = 0; call_has < ALL; call_has++) {
+        if (passed_over((int)call_has)) continue;
+        problem p = {.shape = sizes[call_has % 2]};
+        snprintf(p.name, sizeof p.name, "a call that brings %u", call_has);
+        p.graph = call_has / 2 % 2 ? rows_with_blocks(700, call_has) : rows_that_choose(TOKENS, call_has, HOLES);
+        const operands more = {.softcap = call_has & CAPS ? 2.0f : 0,
+                               .sink = call_has & SINKS ? sink : NULL,
+                               .slopes = call_has & SLOPES ? slope_of : NULL};
+        hga_options options = {.threads = 1 + (hga_id)call_has % 3, .dropout = call_has & DROPS ? 0.3f : 0};
+        if (call_has & ROUNDS) options.precision = HGA_PRECISION_BF16;
         assert_ok(hga_program_attention(&p.program, 0));
-        problem_fill(&p, brings);
-        bring_to(&p.io, &more), p.io.seed = brings;
+        problem_fill(&p, call_has);
+        bring_to(&p.io, &more), p.io.seed = call_has;
         slope fast = slope_create(&p, 1), plain = slope_create(&p, 1);
         slope_run(&fast, options);
         options.generic = 1, options.threads = 1;
         slope_run(&plain, options);
-        if (brings & ROUNDS)
+        if (call_has & ROUNDS)
             assert_rounded_slopes(&plain, &fast);
         else
             assert_same_slopes(&plain, &fast, 2e-4);

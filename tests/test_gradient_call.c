@@ -46,12 +46,12 @@ static void strips_change_rounding_alone(void **state)
         assert_ok(hga_build(words[i / 3], shortened(400), &p.graph, &p.program));
         problem_fill(&p, i), problem_fill_tables(&p, i, 1, 1, 0);
         slope whole = slope_create(&p, i), one = slope_create(&p, i), many = slope_create(&p, i);
-        slope_run(&whole, (hga_options){.threads = 1, .gradient_strips = 1});
+        slope_run(&whole, (hga_options){.threads = 1, .gradient_row_ranges = 1});
         for (hga_id strips = 2; strips <= 8; strips += 6) {
-            slope_run(&one, (hga_options){.threads = 1, .gradient_strips = strips});
+            slope_run(&one, (hga_options){.threads = 1, .gradient_row_ranges = strips});
             assert_same_slopes(&whole, &one, 1e-6);
             for (hga_id j = 0; j < 4; j++) {
-                slope_run(&many, (hga_options){.threads = (hga_id[]){2, 3, 5, 8}[j], .gradient_strips = strips});
+                slope_run(&many, (hga_options){.threads = (hga_id[]){2, 3, 5, 8}[j], .gradient_row_ranges = strips});
                 for (int k = 0; k < N_SLOW_INPUTS; k++) assert_same_bits(p.name, many.of[k], one.of[k], one.n[k]);
             }
         }

@@ -19,8 +19,8 @@ static void columns_that_leave_have_all_they_are_given(void **state)
         slope plain = slope_create(&p, i), fast = slope_create(&p, i), other = slope_create(&p, i);
         slope_run(&plain, (hga_options){.generic = 1});
         for (int64_t strips = 1; strips < 4; strips += 2) {
-            slope_run(&fast, (hga_options){.gradient_strips = strips, .threads = 1});
-            slope_run(&other, (hga_options){.gradient_strips = strips, .threads = 2});
+            slope_run(&fast, (hga_options){.gradient_row_ranges = strips, .threads = 1});
+            slope_run(&other, (hga_options){.gradient_row_ranges = strips, .threads = 2});
             assert_same_slopes(&plain, &fast, 2e-5);
             assert_same_slopes(&fast, &other, 0);
         }

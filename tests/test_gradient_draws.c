@@ -18,8 +18,8 @@ static void check_threads(problem *p)
         slope_run(&more, (hga_options){.threads = threads, .dropout = 0.3f});
         assert_same_bits_of_all(&fast, &more);
     }
-    slope_run(&fast, (hga_options){.threads = 1, .dropout = 0.3f, .gradient_strips = 4});
-    slope_run(&more, (hga_options){.threads = 3, .dropout = 0.3f, .gradient_strips = 4});
+    slope_run(&fast, (hga_options){.threads = 1, .dropout = 0.3f, .gradient_row_ranges = 4});
+    slope_run(&more, (hga_options){.threads = 3, .dropout = 0.3f, .gradient_row_ranges = 4});
     assert_same_slopes(&plain, &fast, 4e-5);
     assert_same_bits_of_all(&fast, &more);
     slope_clear(&plain), slope_clear(&fast), slope_clear(&more);

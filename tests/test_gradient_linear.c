@@ -242,9 +242,9 @@ static void sums_of_many_lose_nothing(void **state)
         hga_options options = {.threads = 2, .cut_edges = MANY / 2 + 1};
         slope_run(&s, options);
         float *out = problem_out(&p, &options, NULL);
-        double sum = (double)0.1f * (star ? 1 : 2 * MANY), given = (double)0.1f * (star ? MANY - 1 : 2 * MANY);
+        double sum = (double)0.1f * (star ? 1 : 2 * MANY), input = (double)0.1f * (star ? MANY - 1 : 2 * MANY);
         assert_true(fabs((double)out[0] - sum) <= 6e-5 * sum);
-        assert_true(fabs((double)s.of[SLOW_VALUE][0] - given) <= 6e-5 * given);
+        assert_true(fabs((double)s.of[SLOW_VALUE][0] - input) <= 6e-5 * input);
         free(out), slope_clear(&s), problem_clear(&p);
     }
 }

@@ -41,7 +41,7 @@ static void rows_give_what_they_give_alone(void **state)
         variant_build(i, 150, 1, &shape, &p);
         hga_id first = (hga_id)p.n_out / 3, n = 1 + (hga_id)p.n_out / 4;
         check_rows(&p, 1, first, n, (hga_options){.threads = 1});
-        check_rows(&p, 2, first, n, (hga_options){.threads = 2, .gradient_strips = 3});
+        check_rows(&p, 2, first, n, (hga_options){.threads = 2, .gradient_row_ranges = 3});
         if (i % 4 == 0) check_rows(&p, 3, first, n, (hga_options){.generic = 1});
         problem_clear(&p);
     }
@@ -82,7 +82,7 @@ static void intervals_give_what_they_give_alone(void **state)
         for (int how = 0; how < 4; how++) {
             problem p;
             variant_build(variant_named(named[i]), 700, 1, &shape, &p);
-            hga_options options = {.threads = 1 + how % 2, .gradient_strips = how == 3 ? 3 : 0};
+            hga_options options = {.threads = 1 + how % 2, .gradient_row_ranges = how == 3 ? 3 : 0};
             check_intervals(&p, options, how / 2);
             problem_clear(&p);
         }

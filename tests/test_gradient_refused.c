@@ -171,7 +171,7 @@ static void every_allocation_may_fail(void **state)
 {
     (void)state;
     static const hga_options ways[] = {
-        {.threads = 1}, {.threads = 1, .generic = 1}, {.threads = 3, .gradient_strips = 2}, {.threads = 2}};
+        {.threads = 1}, {.threads = 1, .generic = 1}, {.threads = 3, .gradient_row_ranges = 2}, {.threads = 2}};
     for (int i = 0; i < 4; i++) {
         problem p =
             i == 3 ? families() : problem_named(i == 2 ? "bpt" : "neighbours_relative", i == 2 ? 200 : 20, 1, &grouped);

@@ -83,7 +83,7 @@ static void scattered_edges_have_plain_gradients(void **state)
     (void)state;
     static const char *const isas[] = {"ref", "avx2", "avx512"};
     static float vectors[12 * 64];
-    brought m = {.additive = vectors};
+    operands m = {.additive = vectors};
     for (size_t j = 0; j < sizeof vectors / sizeof *vectors; j++) vectors[j] = 0.0625f * (float)(j * 7 % 17) - 0.5f;
     for (uint64_t seed = 0; seed < 6 * N_SHAPES; seed++) {
         if (every_other_passed_over((int)(seed + seed / 4 + seed / N_SHAPES))) continue;
@@ -100,8 +100,8 @@ static void scattered_edges_have_plain_gradients(void **state)
             assert_same_slopes(&plain, &one, 2e-5);
         }
         for (hga_id threads = 1; threads < 6; threads++) {
-            slope_run(&one, (hga_options){.threads = 1, .gradient_strips = threads, .dropout = dropout});
-            slope_run(&more, (hga_options){.threads = threads, .gradient_strips = threads, .dropout = dropout});
+            slope_run(&one, (hga_options){.threads = 1, .gradient_row_ranges = threads, .dropout = dropout});
+            slope_run(&more, (hga_options){.threads = threads, .gradient_row_ranges = threads, .dropout = dropout});
             assert_same_slopes(&plain, &one, 2e-5);
             assert_same_slopes(&one, &more, 0);
         }

@@ -30,23 +30,23 @@ static void strips_cost_alike(void **state)
     (void)state;
     hga_graph *g;
     hga_plan *plan;
-    strips s = {0};
+    row_ranges s = {0};
     make_plan(&g, &plan);
-    assert_ok(strips_create(plan, 0, NULL, 1, &s));
+    assert_ok(row_ranges_create(plan, 0, NULL, 1, &s));
     assert_int_equal(s.n, 8);
     assert_int_equal(s.first[0], 0);
     assert_int_equal(s.first[s.n], LIGHT + HEAVY);
     for (hga_id i = 0; i < s.n; i++) {
         hga_pos degree[LIGHT + HEAVY], edges = 0;
         hga_id n = s.first[i + 1] - s.first[i];
-        assert_true(n > 0 && (s.first[i] % STRIP_PANEL) == 0);
+        assert_true(n > 0 && (s.first[i] % ROW_RANGE_PANEL) == 0);
         hga_graph_degrees(g, 0, s.first[i], n, degree);
         for (hga_id v = 0; v < n; v++) edges += degree[v];
         double share = (double)(edges + 32 * n) / ((double)LIGHT * 33 + (double)HEAVY * (REACH + 32));
         if (!(share > 0.07 && share < 0.18))
             fail_msg("strip %d of %d: rows %d + %d, %.3f", i, s.n, s.first[i], n, share);
     }
-    strips_clear(plan, &s);
+    row_ranges_clear(plan, &s);
     hga_plan_destroy(plan), hga_graph_destroy(g);
 }
 

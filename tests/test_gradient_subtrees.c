@@ -14,9 +14,9 @@ static hga_id add_parents(hga_builder *b, uint64_t *rng, int tree, hga_id first,
 {
     hga_id n = 0, at = 0, sizes[4096], parent;
     *left = tree == UNEVEN && size > 6 ? 2 + random_below(rng, 2) : 0;
-    for (hga_id room = size - *left; at < room; n++) {
+    for (hga_id capacity = size - *left; at < capacity; n++) {
         hga_id each = tree == REGULAR ? 2 : 1 + random_below(rng, 5);
-        at += sizes[n] = each < room - at ? each : room - at;
+        at += sizes[n] = each < capacity - at ? each : capacity - at;
     }
     assert_ok(hga_builder_add_level(b, n, &parent));
     for (hga_id i = 0, child = first; i < n; child += sizes[i++])
@@ -113,8 +113,8 @@ static void subtrees_take_turns(void **state)
         const char *why;
         assert_ok(subtrees_create(plan, &t, &why));
         assert_null(why);
-        turns += t.place != NULL, known += t.n > 1;
-        if (t.place) assert_true(seed % N_TREES == REGULAR || seed % N_TREES == RAGGED);
+        turns += t.index != NULL, known += t.n > 1;
+        if (t.index) assert_true(seed % N_TREES == REGULAR || seed % N_TREES == RAGGED);
         subtrees_clear(plan, &t);
         hga_plan_destroy(plan), problem_clear(&p);
     }
@@ -157,9 +157,10 @@ static void threads_change_no_bit_of_subtrees(void **state)
         p.graph = NULL, problem_clear(&p), problem_fill(&q, seed);
         slope one = slope_create(&q, seed), many = slope_create(&q, seed);
         for (hga_id cuts = 1; cuts <= 3; cuts += 2) {
-            slope_run(&one, (hga_options){.threads = 1, .gradient_subtree = 20, .gradient_strips = cuts});
+            slope_run(&one, (hga_options){.threads = 1, .gradient_subtree = 20, .gradient_row_ranges = cuts});
             for (hga_id threads = 2; threads <= 5; threads += 1 + threads / 3) {
-                slope_run(&many, (hga_options){.threads = threads, .gradient_subtree = 20, .gradient_strips = cuts});
+                slope_run(&many,
+                          (hga_options){.threads = threads, .gradient_subtree = 20, .gradient_row_ranges = cuts});
                 for (int j = 0; j < N_SLOW_INPUTS; j++) assert_same_bits(q.name, many.of[j], one.of[j], one.n[j]);
             }
         }

@@ -7,8 +7,8 @@ enum { PADDED = (MOST_DIM + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD };
 
 /* Sixteen rows, and what they are given. */
 typedef struct back_rows {
-    float q[KERNEL_TILE][PADDED], g[KERNEL_TILE][PADDED], turned_q[PADDED * KERNEL_TILE],
-        turned_g[PADDED * KERNEL_TILE], lse[KERNEL_TILE], delta[KERNEL_TILE], dq[KERNEL_TILE * PADDED];
+    float q[KERNEL_TILE][PADDED], g[KERNEL_TILE][PADDED], transposed_q[PADDED * KERNEL_TILE],
+        transposed_g[PADDED * KERNEL_TILE], lse[KERNEL_TILE], delta[KERNEL_TILE], dq[KERNEL_TILE * PADDED];
     float q_rows[KERNEL_TILE * PADDED], g_rows[KERNEL_TILE * PADDED];
     float at[KERNEL_TILE];
     uint16_t mask[KERNEL_CHUNK];
@@ -40,15 +40,15 @@ static kernel_grad_group draw_rows(back_rows *x, hga_id dim, hga_id dim_v)
     memset(x, 0, sizeof *x);
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
         for (hga_id j = 0; j < dim; j++)
-            x->q[r][j] = x->q_rows[r * columns + j] = x->turned_q[j * KERNEL_TILE + r] = draw(0.3f);
+            x->q[r][j] = x->q_rows[r * columns + j] = x->transposed_q[j * KERNEL_TILE + r] = draw(0.3f);
         for (hga_id j = 0; j < dim_v; j++)
-            x->g[r][j] = x->g_rows[r * columns_v + j] = x->turned_g[j * KERNEL_TILE + r] = draw(1);
+            x->g[r][j] = x->g_rows[r * columns_v + j] = x->transposed_g[j * KERNEL_TILE + r] = draw(1);
         x->lse[r] = 2 + draw(1), x->delta[r] = draw(1), x->at[r] = draw(9);
     }
     for (hga_id c = 0; c < KERNEL_CHUNK; c++) x->mask[c] = (uint16_t)below(1 << KERNEL_TILE);
     return (kernel_grad_group){.rows = below(2) ? x->mask : NULL,
-                               .q = x->turned_q,
-                               .g = x->turned_g,
+                               .q = x->transposed_q,
+                               .g = x->transposed_g,
                                .q_rows = x->q_rows,
                                .g_rows = x->g_rows,
                                .lse = x->lse,
@@ -66,15 +66,15 @@ static double apart(const back_columns *x, const back_rows *y, hga_id c, hga_id 
 static double slope_of(const back_columns *x, const back_rows *y, hga_id c, hga_id r, const kernel_grad_tile *t,
                        double *weight, double *of_content)
 {
-    double score = (double)x->bias[c], given = 0, content = 0, bend = 1, cap = (double)t->cap;
+    double score = (double)x->bias[c], input = 0, content = 0, bend = 1, cap = (double)t->cap;
     for (hga_id j = 0; j < t->dim; j++) content += (double)x->k[c][j] * (double)y->q[r][j];
     if (cap > 0) bend = 1 - pow(tanh(content / cap), 2), content = cap * tanh(content / cap);
     score += content;
     if (t->column_at) score -= (double)t->slope * apart(x, y, c, r);
-    for (hga_id j = 0; j < t->dim_v; j++) given += (double)x->v[c][j] * (double)y->g[r][j];
+    for (hga_id j = 0; j < t->dim_v; j++) input += (double)x->v[c][j] * (double)y->g[r][j];
     *weight = exp(score - (double)y->lse[r]);
-    *of_content = *weight * (given - (double)y->delta[r]) * bend;
-    return *weight * (given - (double)y->delta[r]);
+    *of_content = *weight * (input - (double)y->delta[r]) * bend;
+    return *weight * (input - (double)y->delta[r]);
 }
 
 static void assert_nearly(const char *isa, const char *what, double x, double want)

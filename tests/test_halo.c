@@ -233,11 +233,11 @@ static void long_shared_rows_are_computed_in_pieces(void **state)
     assert_ok(hga_build_bpt(&d, &g, &p));
     halo_of(g, &p, d.n_tokens, 2, &list);
     assert_int_equal(list.n_shared, 1);
-    assert_int_equal(list.n_pieces, 2);
-    assert_int_equal(list.piece[0].n_edges, 32768);
-    assert_int_equal(list.piece[1].n_edges, 32768);
+    assert_int_equal(list.n_splits, 2);
+    assert_int_equal(list.split[0].n_edges, 32768);
+    assert_int_equal(list.split[1].n_edges, 32768);
     assert_int_equal(list.n_gathers, 1);
-    assert_int_equal(list.piece[0].bytes, 5 * 4); /* a state: four columns and a log-sum-exp */
+    assert_int_equal(list.split[0].bytes, 5 * 4); /* a state: four columns and a log-sum-exp */
     hga_halo_clear(&list);
 }
 

@@ -321,12 +321,12 @@ static void rows_are_leaves_depth_first_or_by_id(void **state)
 /* out of either order, on rows brought into that order, is the same for each leaf */
 static void leaves_by_id_are_the_same_attention(void **state)
 {
-    enum { TOKENS = 40, COLUMNS = 5, ROOM = 400 };
+    enum { TOKENS = 40, COLUMNS = 5, CAPACITY = 400 };
     (void)state;
     for (uint64_t seed = 1; seed < 12; seed++) {
-        hga_id n, parent[ROOM], node_of[2][ROOM], new_of[ROOM];
+        hga_id n, parent[CAPACITY], node_of[2][CAPACITY], new_of[CAPACITY];
         hga_id *tidy = random_tree(seed, TOKENS, &n);
-        assert_true(n < ROOM);
+        assert_true(n < CAPACITY);
         for (hga_id v = 0; v < n; v++) new_of[v] = v;
         for (hga_id v = n - 1; v > 0; v--) { /* ids in any order */
             uint64_t rng = seed * 1000 + (uint64_t)v;

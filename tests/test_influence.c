@@ -21,7 +21,7 @@ static void start(sets *s, const hga_graph *g, const hga_program *p)
         if (v < s->nodes.level_ptr[1]) tokens[v] = UINT64_C(1) << (v - s->nodes.query_first);
         if (s->nodes.parent && s->nodes.parent[v] >= 0) tokens[s->nodes.parent[v]] |= tokens[v];
         for (hga_id f = 1; f <= p->n_fields; f++)
-            if (is_given(g, &p->field[f], v)) s->at[f][v] = tokens[v];
+            if (is_input(g, &p->field[f], v)) s->at[f][v] = tokens[v];
     }
 }
 

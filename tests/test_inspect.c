@@ -113,23 +113,23 @@ static int has_all(const world *w, const uint64_t *x, int causal)
 }
 
 /* The next layer is given what came out, and on nodes without output what their tokens have. */
-static void next_input(const world *w, const uint64_t *x, uint64_t *given)
+static void next_input(const world *w, const uint64_t *x, uint64_t *input)
 {
     for (hga_id v = 0; v < w->nodes.n; v++) {
-        given[v] = w->goes_on[v] ? x[v] : 0;
+        input[v] = w->goes_on[v] ? x[v] : 0;
         for (hga_id j = 0; j < w->nodes.n_keys && !w->goes_on[v]; j++)
-            if (w->below[v] >> j & 1) given[v] |= x[j];
+            if (w->below[v] >> j & 1) input[v] |= x[j];
     }
 }
 
 static hga_id layers_of(const world *w, int causal, hga_id most)
 {
-    static uint64_t x[MOST_NODES], given[MOST_NODES], out[MOST_NODES];
+    static uint64_t x[MOST_NODES], input[MOST_NODES], out[MOST_NODES];
     memcpy(x, w->below, sizeof x);
     for (hga_id k = 1;; k++) {
         int grows = 0;
-        next_input(w, x, given);
-        answer(w, &(question){given, -1, -1, -1}, out);
+        next_input(w, x, input);
+        answer(w, &(question){input, -1, -1, -1}, out);
         for (hga_id v = 0; v < w->nodes.n; v++) {
             grows |= w->goes_on[v] && (out[v] & ~x[v]) != 0;
             if (w->goes_on[v]) x[v] |= out[v];

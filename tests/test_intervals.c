@@ -101,11 +101,11 @@ static void a_place_that_is_left_is_taken_again(void **state)
     assert_ok(interval_lists_create(3, &l));
     assert_ok(interval_lodge(&l, 0, three, 3));
     assert_ok(interval_lodge(&l, 1, four, 2));
-    int64_t room = l.n_pool, place = l.start[0];
+    int64_t capacity = l.n_pool, place = l.start[0];
     interval_leave(&l, 0);
     assert_null(interval_list(&l, 0));
     assert_ok(interval_lodge(&l, 2, three, 3));
-    assert_true(l.n_pool == room && l.start[2] == place && l.size[2] == 3);
+    assert_true(l.n_pool == capacity && l.start[2] == place && l.size[2] == 3);
     assert_memory_equal(interval_list(&l, 2), three, sizeof three);
     interval_lists_clear(&l);
 }

@@ -180,15 +180,15 @@ static void kept_tiles_have_the_bits_of_tiles_chosen_anew(void **state)
 {
     (void)state;
     static const float slopes[] = {0.1f, 0, 0.02f, 1, 0.5f, 0.3f, 0, 0.01f};
-    static const brought modifiers = {.softcap = 2, .slopes = slopes};
-    char room[16];
+    static const operands modifiers = {.softcap = 2, .slopes = slopes};
+    char buffer[16];
     for (int i = 0; i < N_CASES; i++)
-        for (int j = 0; isa_name(j / 8, room, sizeof room); j++) {
+        for (int j = 0; isa_name(j / 8, buffer, sizeof buffer); j++) {
             if (passed_over(i + j)) continue;
             problem p = filled_case(i, j);
             int modified = (i + j / 2) % 3 == 0;
             if (modified) bring_to(&p.io, &modifiers);
-            hga_options o = options_of(j, room);
+            hga_options o = options_of(j, buffer);
             assert_same_kept_and_anew(&p, &o, i < N_KEPT);
             problem_clear(&p);
         }
@@ -200,17 +200,17 @@ static void kept_types_have_the_bits_of_types_chosen_anew(void **state)
 {
     (void)state;
     static const float slopes[] = {0.1f, 0, 0.02f, 1, 0.5f, 0.3f, 0, 0.01f};
-    char room[16];
+    char buffer[16];
     for (int i = 0; i < N_CASES; i++)
-        for (int j = 0; isa_name(j / 12, room, sizeof room); j++) {
+        for (int j = 0; isa_name(j / 12, buffer, sizeof buffer); j++) {
             if (passed_over(i + j)) continue;
             problem p = filled_case(i, j);
             problem_fill_tables(&p, 7, j % 3 != 1, j % 3 != 0, 0);
             p.io.seed = 3, p.io.node_pos.data = NULL;
             const int modified = (i + j / 2) % 4 == 0;
-            brought modifiers = {.slopes = slopes, .sink = slopes, .softcap = j / 3 % 2 ? 2.0f : 0};
+            operands modifiers = {.slopes = slopes, .sink = slopes, .softcap = j / 3 % 2 ? 2.0f : 0};
             if (modified) bring_to(&p.io, &modifiers);
-            hga_options o = options_of(j, room);
+            hga_options o = options_of(j, buffer);
             if ((i + j) % 5 == 0) o.dropout = 0.3f;
             assert_same_kept_and_anew(&p, &o, i < N_KEPT && !(modified && o.dropout > 0));
             problem_clear(&p);
@@ -225,7 +225,7 @@ static int64_t tensor_bytes(const problem *p)
 
 static int64_t typed_panels(const hga_plan *plan)
 {
-    return ((const layouts *)plan->keeper->layouts.what)->typed.n_panels;
+    return ((const layouts *)plan->cache->layouts.what)->typed.n_panels;
 }
 
 /* The first call that tells types apart, where there are several, leaves their tiles with the plan; no other does. */
@@ -261,7 +261,7 @@ static void types_are_kept_from_their_first_call_on(void **state)
 static void types_that_a_call_does_not_compute_are_not_kept(void **state)
 {
     (void)state;
-    static const brought capped = {.softcap = 2};
+    static const operands capped = {.softcap = 2};
     hga_plan *plan;
     hga_workspace *workspace;
     problem p = case_number(3);

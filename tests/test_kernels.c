@@ -62,7 +62,7 @@ static void rows_are_turned_and_copied(void **unused)
         fill(x, columns);
         for (hga_id r = 0; r < n; r++) row[r] = r == missing ? NULL : x->k[r];
         for (int i = 0; i < KERNEL_TILE; i++) turned[columns * KERNEL_TILE + i] = 7;
-        t->turn_rows(n, row, 0.5f, columns, turned);
+        t->transpose_rows(n, row, 0.5f, columns, turned);
         for (hga_id j = 0; j < columns; j++)
             for (hga_id r = 0; r < KERNEL_TILE; r++)
                 assert_true(turned[j * KERNEL_TILE + r] == (r < n && row[r] ? 0.5f * row[r][j] : 0));
@@ -115,14 +115,14 @@ static void looking_up_adds_each_lanes_own(void **unused)
 static void heads_are_each_head(void **unused)
 {
     (void)unused;
-    enum { MOST_HEADS = 20, ROOM = 48 };
-    static float key[KERNEL_CHUNK][MOST_HEADS * ROOM], value[KERNEL_CHUNK][MOST_HEADS * ROOM], q[MOST_HEADS * ROOM],
-        acc[MOST_HEADS * ROOM], no_number[MOST_HEADS * ROOM];
-    for (int j = 0; j < MOST_HEADS * ROOM; j++) no_number[j] = NAN;
+    enum { MOST_HEADS = 20, CAPACITY = 48 };
+    static float key[KERNEL_CHUNK][MOST_HEADS * CAPACITY], value[KERNEL_CHUNK][MOST_HEADS * CAPACITY],
+        q[MOST_HEADS * CAPACITY], acc[MOST_HEADS * CAPACITY], no_number[MOST_HEADS * CAPACITY];
+    for (int j = 0; j < MOST_HEADS * CAPACITY; j++) no_number[j] = NAN;
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
         hga_id kv = 1 + below(5), share = 1 + below(4), heads = kv * share, n = 1 + below(KERNEL_CHUNK),
-               dim = 1 + below(ROOM - 8), dim_v = 1 + below(ROOM - 8),
+               dim = 1 + below(CAPACITY - 8), dim_v = 1 + below(CAPACITY - 8),
                known = below(2) ? n + below(KERNEL_HEAD_EDGES + 1) : 0;
         float bias[KERNEL_CHUNK + KERNEL_PAD], greatest[MOST_HEADS], sum[MOST_HEADS];
         const float *k[KERNEL_CHUNK + KERNEL_HEAD_EDGES], *v[KERNEL_CHUNK + KERNEL_HEAD_EDGES],
@@ -130,12 +130,12 @@ static void heads_are_each_head(void **unused)
         memset(q, 0, sizeof q), memset(acc, 0, sizeof acc);
         for (hga_id e = 0; e < n; e++) {
             k[e] = key[e], v[e] = value[e], r[e] = key[below(n)], bias[e] = below(6) ? draw(2) : -INFINITY;
-            for (int j = 0; j < MOST_HEADS * ROOM; j++) key[e][j] = draw(1), value[e][j] = draw(1);
+            for (int j = 0; j < MOST_HEADS * CAPACITY; j++) key[e][j] = draw(1), value[e][j] = draw(1);
         }
         for (hga_id e = n; e < known; e++) k[e] = v[e] = no_number; /* asked for, not read */
         for (hga_id h = 0; h < heads; h++) {
             greatest[h] = -INFINITY, sum[h] = 0;
-            for (hga_id j = 0; j < dim; j++) q[h * ROOM + j] = draw(1);
+            for (hga_id j = 0; j < dim; j++) q[h * CAPACITY + j] = draw(1);
         }
         t->attend_heads(&(kernel_heads){.n = n,
                                         .known = known,
@@ -144,7 +144,7 @@ static void heads_are_each_head(void **unused)
                                         .dim_v = dim_v,
                                         .share = share,
                                         .q = q,
-                                        .q_head = ROOM,
+                                        .q_head = CAPACITY,
                                         .k = k,
                                         .v = v,
                                         .k_head = dim,
@@ -154,14 +154,14 @@ static void heads_are_each_head(void **unused)
                                         .greatest = greatest,
                                         .sum = sum,
                                         .acc = acc,
-                                        .acc_head = ROOM});
+                                        .acc_head = CAPACITY});
         for (hga_id h = 0; h < heads; h++) {
-            float alone[ROOM] = {0};
+            float alone[CAPACITY] = {0};
             kernel_state s = {-INFINITY, 0, alone};
             t->attend(&(kernel_chunk){.n = n,
                                       .dim = dim,
                                       .dim_v = dim_v,
-                                      .q = q + h * ROOM,
+                                      .q = q + h * CAPACITY,
                                       .k = k,
                                       .v = v,
                                       .k_offset = h / share * dim,
@@ -175,24 +175,24 @@ static void heads_are_each_head(void **unused)
             else if (fabs(lse - want) > 1e-5)
                 fail_msg("%s: log-sum-exp of head %d is %g, not %g", t->isa, h, lse, want);
             for (hga_id j = 0; j < dim_v && s.sum != 0; j++)
-                assert_true(fabs((double)(acc[h * ROOM + j] / sum[h]) - (double)(alone[j] / s.sum)) < 1e-5);
+                assert_true(fabs((double)(acc[h * CAPACITY + j] / sum[h]) - (double)(alone[j] / s.sum)) < 1e-5);
         }
     }
 }
 
 /* ---- families ---- */
 
-enum { FAMILY_HEADS = 24, FAMILY_ROOM = 80 };
+enum { FAMILY_HEADS = 24, FAMILY_CAPACITY = 80 };
 
 typedef struct family_case {
-    float q[KERNEL_TILE][FAMILY_HEADS * FAMILY_ROOM], k[KERNEL_CHUNK][FAMILY_HEADS * FAMILY_ROOM],
-        v[KERNEL_CHUNK][FAMILY_HEADS * FAMILY_ROOM], out[KERNEL_TILE][FAMILY_HEADS * FAMILY_ROOM],
+    float q[KERNEL_TILE][FAMILY_HEADS * FAMILY_CAPACITY], k[KERNEL_CHUNK][FAMILY_HEADS * FAMILY_CAPACITY],
+        v[KERNEL_CHUNK][FAMILY_HEADS * FAMILY_CAPACITY], out[KERNEL_TILE][FAMILY_HEADS * FAMILY_CAPACITY],
         lse[KERNEL_TILE][FAMILY_HEADS];
     const float *qs[KERNEL_TILE], *ks[KERNEL_CHUNK], *vs[KERNEL_CHUNK];
     float *outs[KERNEL_TILE], *lses[KERNEL_TILE], bias[KERNEL_CHUNK];
     uint16_t rows[KERNEL_CHUNK];
     uint8_t first[KERNEL_TILE], end[KERNEL_TILE];
-    float r[4][FAMILY_ROOM], head_bias[KERNEL_CHUNK * KERNEL_HEADS]; /* what types add */
+    float r[4][FAMILY_CAPACITY], head_bias[KERNEL_CHUNK * KERNEL_HEADS]; /* what types add */
     const float *rs[KERNEL_CHUNK];
 } family_case;
 
@@ -214,32 +214,32 @@ static kernel_family draw_family(family_case *x)
     float size = below(8) ? 1 : 40;
     for (int r = 0; r < KERNEL_TILE; r++) {
         x->qs[r] = x->q[r], x->outs[r] = below(6) ? x->out[r] : NULL, x->lses[r] = x->lse[r];
-        for (int j = 0; j < FAMILY_HEADS * FAMILY_ROOM; j++) x->q[r][j] = draw(size), x->out[r][j] = 77;
+        for (int j = 0; j < FAMILY_HEADS * FAMILY_CAPACITY; j++) x->q[r][j] = draw(size), x->out[r][j] = 77;
     }
     for (int e = 0; e < KERNEL_CHUNK; e++) {
         x->ks[e] = x->k[e], x->vs[e] = x->v[e], x->bias[e] = below(8) ? draw(3) : -INFINITY;
         x->rows[e] = full ? UINT16_MAX : below(4) ? (uint16_t)below(1 << KERNEL_TILE) : 0;
-        for (int j = 0; j < FAMILY_HEADS * FAMILY_ROOM; j++) x->k[e][j] = draw(1), x->v[e][j] = draw(1);
+        for (int j = 0; j < FAMILY_HEADS * FAMILY_CAPACITY; j++) x->k[e][j] = draw(1), x->v[e][j] = draw(1);
         x->rs[e] = x->r[below(4)];
         for (int h = 0; h < KERNEL_HEADS; h++) x->head_bias[e * KERNEL_HEADS + h] = below(9) ? draw(2) : -INFINITY;
     }
-    for (int i = 0; i < 4 * FAMILY_ROOM; i++) x->r[i / FAMILY_ROOM][i % FAMILY_ROOM] = draw(1);
+    for (int i = 0; i < 4 * FAMILY_CAPACITY; i++) x->r[i / FAMILY_CAPACITY][i % FAMILY_CAPACITY] = draw(1);
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
-        hga_id first = full ? 0 : below(n), room = n - first < KERNEL_FAMILY ? n - first : KERNEL_FAMILY;
-        place_row(x, r, first, full ? n : 1 + below(room));
+        hga_id first = full ? 0 : below(n), capacity = n - first < KERNEL_FAMILY ? n - first : KERNEL_FAMILY;
+        place_row(x, r, first, full ? n : 1 + below(capacity));
     }
     return (kernel_family){.n_rows = 1 + below(KERNEL_TILE),
                            .n = n,
                            .heads = kv * share,
-                           .dim = below(3) ? 1 + below(FAMILY_ROOM) : 64,
-                           .dim_v = 1 + below(FAMILY_ROOM),
+                           .dim = below(3) ? 1 + below(FAMILY_CAPACITY) : 64,
+                           .dim_v = 1 + below(FAMILY_CAPACITY),
                            .share = share,
                            .q = x->qs,
                            .k = x->ks,
                            .v = x->vs,
-                           .q_head = FAMILY_ROOM,
-                           .k_head = FAMILY_ROOM,
-                           .v_head = FAMILY_ROOM,
+                           .q_head = FAMILY_CAPACITY,
+                           .k_head = FAMILY_CAPACITY,
+                           .v_head = FAMILY_CAPACITY,
                            .scale = 0.3f,
                            .bias = x->bias,
                            .head_bias = below(2) ? x->head_bias : NULL,
@@ -247,7 +247,7 @@ static kernel_family draw_family(family_case *x)
                            .rows = x->rows,
                            .out = x->outs,
                            .lse = x->lses,
-                           .out_head = FAMILY_ROOM};
+                           .out_head = FAMILY_CAPACITY};
 }
 
 /* Row r and head h in double. */
@@ -278,19 +278,20 @@ static void a_family_is_softmax_of_each_row(void **unused)
 {
     (void)unused;
     static family_case x;
-    double want[FAMILY_ROOM], lse;
+    double want[FAMILY_CAPACITY], lse;
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
         kernel_family c = draw_family(&x);
         t->attend_family(&c);
         for (hga_id r = 0; r < KERNEL_TILE; r++)
             for (hga_id h = 0; h < FAMILY_HEADS; h++) {
-                int given = r < c.n_rows && h < c.heads && c.out[r];
-                if (given) plain_family(&c, r, h, want, &lse);
-                if (given && !is_near((double)c.lse[r][h], lse, 3e-4))
+                int input = r < c.n_rows && h < c.heads && c.out[r];
+                if (input) plain_family(&c, r, h, want, &lse);
+                if (input && !is_near((double)c.lse[r][h], lse, 3e-4))
                     fail_msg("%s: lse %g is not %g", t->isa, (double)c.lse[r][h], lse);
-                for (hga_id j = 0; j < FAMILY_ROOM; j++) {
-                    double got = (double)x.out[r][h * FAMILY_ROOM + j], should = given && j < c.dim_v ? want[j] : 77;
+                for (hga_id j = 0; j < FAMILY_CAPACITY; j++) {
+                    double got = (double)x.out[r][h * FAMILY_CAPACITY + j],
+                           should = input && j < c.dim_v ? want[j] : 77;
                     if (!is_near(got, should, 3e-4)) fail_msg("%s: [%d] %g is not %g", t->isa, j, got, should);
                 }
             }
@@ -305,9 +306,9 @@ static void families_bits_do_not_hang_on_strides(void **unused)
     FOR_EACH_ISA(t)
     for (int round = 0; round < 100; round++) {
         kernel_family c = draw_family(&x);
-        c.share = 1, c.dim_v = below(2) ? 64 : 1 + below(FAMILY_ROOM), c.v_head = c.dim_v;
+        c.share = 1, c.dim_v = below(2) ? 64 : 1 + below(FAMILY_CAPACITY), c.v_head = c.dim_v;
         for (hga_id r = 0; r < KERNEL_TILE; r++) place_row(&x, r, x.first[r], below(2) ? 1 : x.end[r] - x.first[r]);
-        for (int j = 0; j < FAMILY_ROOM; j++) x.v[0][j] = -0.0f;
+        for (int j = 0; j < FAMILY_CAPACITY; j++) x.v[0][j] = -0.0f;
         if (!below(4)) x.k[0][0] = NAN;
         t->attend_family(&c);
         memcpy(&apart, &x, sizeof x);
@@ -315,7 +316,7 @@ static void families_bits_do_not_hang_on_strides(void **unused)
         t->attend_family(&c);
         for (hga_id r = 0; r < c.n_rows; r++)
             for (hga_id h = 0; h < c.heads && c.out[r]; h++)
-                assert_memory_equal(x.out[r] + h * c.dim_v, apart.out[r] + h * FAMILY_ROOM,
+                assert_memory_equal(x.out[r] + h * c.dim_v, apart.out[r] + h * FAMILY_CAPACITY,
                                     (size_t)c.dim_v * sizeof(float));
     }
 }
@@ -333,7 +334,7 @@ static void families_bits_do_not_hang_on_how_many_heads_come(void **unused)
         memcpy(&whole, &x, sizeof x);
         c.heads = 3;
         for (int part = 0; part < 4; part++) {
-            const hga_id on = part * 3 * FAMILY_ROOM;
+            const hga_id on = part * 3 * FAMILY_CAPACITY;
             for (int e = 0; e < KERNEL_CHUNK; e++) x.ks[e] = x.k[e] + on, x.vs[e] = x.v[e] + on;
             for (int r = 0; r < KERNEL_TILE; r++) {
                 x.qs[r] = x.q[r] + on, x.lses[r] = x.lse[r] + part * 3;

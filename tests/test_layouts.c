@@ -22,8 +22,8 @@ static moved place(int64_t rows, hga_id heads, hga_id columns, int how, hga_dtyp
     moved m = {{.rows = rows, .dtype = type}, rows, heads, columns};
     if (how == GAPS) m.t.head_stride = columns + 3, m.t.row_stride = heads * (columns + 3) + 5;
     if (how == HEADS_FIRST) m.t.row_stride = columns + 1, m.t.head_stride = rows * (columns + 1) + 7;
-    int64_t room = how == HEADS_FIRST ? heads * (rows * (columns + 1) + 7) : rows * (heads * (columns + 3) + 5);
-    m.t.data = memory(room + 1, sizeof(float));
+    int64_t capacity = how == HEADS_FIRST ? heads * (rows * (columns + 1) + 7) : rows * (heads * (columns + 3) + 5);
+    m.t.data = memory(capacity + 1, sizeof(float));
     return m;
 }
 

@@ -65,7 +65,7 @@ static void spans_of_many_tokens_are_cut(void **state)
     hga_plan *plan = plan_of_words("bpt k=2", 1024, 1);
     const stage_plan *s = &plan->stage[0];
     assert_int_equal(s->n_long, 32 + 16 + 15);
-    assert_int_equal(s->n_pieces, 32 + 16 + 4 * 16);
+    assert_int_equal(s->n_splits, 32 + 16 + 4 * 16);
     for (hga_id i = 0; i < s->n_long; i++) {
         hga_id v = s->long_row[i].position;
         assert_int_equal(s->long_row[i].alone.first, plan->nodes.span_first[v]);
@@ -95,7 +95,7 @@ static void a_row_alone_in_its_panel_may_share_columns(void **state)
     hga_plan_destroy(plan);
     plan = plan_of_block((hga_block){.dst = 256, .n_dst = 1, .n_src = 400});
     assert_int_equal(plan->stage[0].n_long, 1);
-    assert_int_equal(plan->stage[0].n_pieces, 7);
+    assert_int_equal(plan->stage[0].n_splits, 7);
     hga_plan_destroy(plan);
     plan = plan_of_block((hga_block){.dst = 399, .n_dst = 1, .n_src = 400});
     assert_int_equal(plan->stage[0].n_long, 1);
@@ -114,14 +114,14 @@ static void pieces_come_with_their_columns(void **state)
         const wave_item *item = &plan->waves.item[i];
         const phase *ph = &plan->phase[item->phase];
         if (ph->job == JOB_ROWS && ph->first == 0) begin = item->panel * ph->panel, end = begin + ph->panel;
-        if (ph->job != JOB_PIECES) continue;
+        if (ph->job != JOB_SPLITS) continue;
         const long_row *row = long_row_of(s, item->panel);
-        hga_pos first = row->alone.first + row->cut * (item->panel - row->first_piece);
+        hga_pos first = row->alone.first + row->cut * (item->panel - row->first_split);
         assert_in_range(first, begin, end - 1);
         runs += first / 64 != last, last = (hga_id)(first / 64);
         pieces++;
     }
-    assert_int_equal(pieces, s->n_pieces);
+    assert_int_equal(pieces, s->n_splits);
     assert_int_equal(pieces, 4096 / 32 + 7 * 4096 / 64);
     assert_int_equal(runs, 4096 / 64);
     hga_plan_destroy(plan);
@@ -154,7 +154,7 @@ static void means_of_many_rows_are_cut(void **state)
     const stage_plan *s = &plan->stage[0];
     assert_int_equal(s->kind, KIND_MEAN);
     assert_int_equal(s->n_long, 1 + 2 + 4);
-    assert_int_equal(s->n_pieces, 3 * 8);
+    assert_int_equal(s->n_splits, 3 * 8);
     for (hga_id i = 0; i < s->n_long; i++) assert_true(s->long_row[i].alone.first >= 0);
     hga_plan_destroy(plan);
 }
@@ -173,7 +173,7 @@ static void means_that_share_columns_are_not_cut(void **state)
         assert_ok(hga_program_mean(&p, 0, v, mean, 0));
         assert_ok(hga_program_weighted_sum(&p, 0, mean, out));
         hga_plan *plan = plan_of(g, &p, 1);
-        assert_int_equal(plan->stage[0].n_pieces, rows == 1 ? 2 : 0);
+        assert_int_equal(plan->stage[0].n_splits, rows == 1 ? 2 : 0);
         hga_plan_destroy(plan), hga_graph_destroy(g);
     }
 }
@@ -187,8 +187,8 @@ static void means_that_read_the_same_rows_come_together(void **state)
     hga_id leaves = 0, pieces = 0;
     for (int64_t i = 0; i < plan->waves.n_items; i++) {
         const phase *ph = &plan->phase[plan->waves.item[i].phase];
-        if (ph->stage > 0 || ph->job > JOB_PIECES) continue;
-        leaves += ph->job == JOB_ROWS && ph->n == 8, pieces += ph->job == JOB_PIECES;
+        if (ph->stage > 0 || ph->job > JOB_SPLITS) continue;
+        leaves += ph->job == JOB_ROWS && ph->n == 8, pieces += ph->job == JOB_SPLITS;
         assert_in_range(pieces, 3 * (leaves - 1), 3 * (leaves + 1));
     }
     assert_int_equal(pieces, 3 * 8);

@@ -1,9 +1,9 @@
-/* The room meaning/ by itself: the edges of rows, the table of softenings, the table of stages; and that whoever runs
+/* The room semantics/ by itself: the edges of rows, the table of softenings, the table of stages; and that whoever runs
    it runs the same. */
 #include "by_hand.h"
 
 #include "row_edges.h"
-#include "stage_meanings.h"
+#include "stage_semantics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -183,7 +183,7 @@ static void every_kind_but_the_users_has_a_meaning(void **state)
 {
     (void)state;
     for (stage_kind k = KIND_NONE; k < N_KINDS; k++) {
-        const stage_meaning *m = &stage_meanings[k];
+        const stage_semantics *m = &all_stage_semantics[k];
         int has = k != KIND_NONE && k != KIND_USER;
         assert_true(!!m->weigh == has && !!m->row == has && !!m->adjoint == has);
     }

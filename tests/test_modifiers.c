@@ -5,14 +5,14 @@
 #include <unistd.h>
 
 typedef struct modified {
-    brought m;
+    operands m;
     float sink[8], slopes[8];
 } modified;
 
 /* What of the three a seed brings, where the program takes it. */
 static void modify(problem *p, modified *x, int softcap, int sink, int slopes)
 {
-    x->m = (brought){0};
+    x->m = (operands){0};
     for (int h = 0; h < 8; h++) {
         x->sink[h] = h == 1 ? -INFINITY : 0.7f - 0.4f * (float)h;
         x->slopes[h] = 0.5f / (float)(1 + h);
@@ -300,7 +300,7 @@ static void positions_are_where_tokens_will_stand(void **state)
 static int takes(const problem *p, int softcap, int sink, int slopes)
 {
     static const float one[] = {0.5f};
-    brought m = {.softcap = softcap ? 2.0f : 0, .sink = sink ? one : NULL};
+    operands m = {.softcap = softcap ? 2.0f : 0, .sink = sink ? one : NULL};
     hga_io io = p->io;
     if (slopes) m.slopes = one;
     bring_to(&io, &m);

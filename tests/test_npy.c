@@ -102,7 +102,7 @@ static void arrays_of_an_archive_are_read(void **state)
     static char seed[1 << 16], path[] = "test_npy.npz";
     npz *archive;
     uint8_t *bytes;
-    int64_t n, room;
+    int64_t n, capacity;
     (void)state;
     FILE *in = fopen(HGA_CORPUS "/import/npz", "rb"), *out = fopen(path, "wb");
     assert_non_null(in), assert_non_null(out);
@@ -118,17 +118,17 @@ static void arrays_of_an_archive_are_read(void **state)
         assert_true(data < count);
         assert_null(npz_name(archive, count));
         assert_null(npz_name(archive, -1));
-        assert_ok(npz_unpack(archive, data, INT64_MAX, &bytes, &n, &room));
-        assert_true(n >= 8 && room >= n);
+        assert_ok(npz_unpack(archive, data, INT64_MAX, &bytes, &n, &capacity));
+        assert_true(n >= 8 && capacity >= n);
         assert_int_equal(n, npz_bytes(archive, data));
         assert_memory_equal("\x93NUMPY", bytes, 6);
-        hga_delete(NULL, bytes, room, 1);
-        assert_ok(npz_unpack(archive, data, 6, &bytes, &n, &room));
+        hga_delete(NULL, bytes, capacity, 1);
+        assert_ok(npz_unpack(archive, data, 6, &bytes, &n, &capacity));
         assert_int_equal(6, n);
         assert_memory_equal("\x93NUMPY", bytes, 6);
-        hga_delete(NULL, bytes, room, 1);
+        hga_delete(NULL, bytes, capacity, 1);
         assert_int_equal(-1, npz_bytes(archive, count));
-        assert_status(HGA_EINVAL, npz_unpack(archive, count, INT64_MAX, &bytes, &n, &room));
+        assert_status(HGA_EINVAL, npz_unpack(archive, count, INT64_MAX, &bytes, &n, &capacity));
         assert_null(bytes);
         npz_close(archive);
     }

@@ -160,14 +160,14 @@ static int attends(const hga_htransformer *h, hga_id l, hga_id b, hga_id i, hga_
 static edge *define_edges(const hga_htransformer *h, const hga_graph *g, int64_t *n)
 {
     level q = {h->n_tokens, h->block}, k = {h->n_keys ? h->n_keys : h->n_tokens, h->block};
-    int64_t room = 0;
+    int64_t capacity = 0;
     edge *e = NULL;
     hga_id offset = 2 * (h->structure == HGA_NEIGHBOURS ? h->block + h->block % 2 : h->block) - 1;
     *n = 0;
     for (hga_id l = 0; l < hga_graph_nodes(g).n_levels; l++) {
         hga_id first = hga_graph_nodes(g).level_ptr[l], first_key = first + (h->n_keys ? q.size : 0);
-        room += (int64_t)q.size * k.size;
-        e = realloc(e, (size_t)(room + 1) * sizeof *e);
+        capacity += (int64_t)q.size * k.size;
+        e = realloc(e, (size_t)(capacity + 1) * sizeof *e);
         assert_non_null(e);
         for (hga_id i = 0; i < q.size; i++)
             for (hga_id j = 0; j < k.size; j++)

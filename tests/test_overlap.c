@@ -9,14 +9,14 @@
 
 enum { MEMORY = 4096, MIDDLE = 2048 };
 
-static void mark(const given_array *a, const char *memory, uint8_t *marks, int *twice)
+static void mark(const io_array *a, const char *memory, uint8_t *marks, int *twice)
 {
     for (int64_t i = 0; i < a->rows; i++)
         for (int64_t h = 0; h < a->heads; h++)
             for (int64_t c = 0; c < a->bytes; c++) *twice |= marks[a->data - memory + i * a->row + h * a->head + c]++;
 }
 
-static given_array random_array(uint64_t *rng, const char *memory)
+static io_array random_array(uint64_t *rng, const char *memory)
 {
     static const hga_dtype types[] = {HGA_F32, HGA_F16, HGA_BF16};
     hga_id heads = 1 + random_below(rng, 4), columns = 1 + random_below(rng, 4), rows = 1 + random_below(rng, 6);
@@ -28,7 +28,7 @@ static given_array random_array(uint64_t *rng, const char *memory)
     default: t.row_stride = random_below(rng, 25) - 12, t.head_stride = random_below(rng, 25) - 12;
     }
     t.data = (void *)(uintptr_t)(memory + MIDDLE + 4 * (random_below(rng, 60) - 30));
-    given_array a;
+    io_array a;
     assert_ok(array_of_tensor("an", "array", &t, 0, rows, heads, columns, &a));
     return a;
 }
@@ -43,7 +43,7 @@ static void arrays_meet_where_they_have_a_byte_in_common(void **state)
         uint64_t rng = seed;
         uint8_t marks[2][MEMORY] = {{0}};
         int twice[2] = {0}, common = 0;
-        given_array a = random_array(&rng, memory_of_all), b = random_array(&rng, memory_of_all);
+        io_array a = random_array(&rng, memory_of_all), b = random_array(&rng, memory_of_all);
         if (seed % 3 == 0) b.rows = a.rows, b.heads = a.heads, b.row = a.row, b.head = a.head;
         if (seed % 3 == 0) b = a, b.data += 4 * (random_below(&rng, 40) - 20);
         if (seed % 3 == 0) b.first += (uintptr_t)(b.data - a.data), b.end += (uintptr_t)(b.data - a.data);
@@ -53,7 +53,7 @@ static void arrays_meet_where_they_have_a_byte_in_common(void **state)
         if (found && !common) fail_msg("seed %llu: nothing is common", (unsigned long long)seed);
         if (common && !found && alike) fail_msg("seed %llu: strides are alike", (unsigned long long)seed);
         if (arrays_meet(&b, &a) != found) fail_msg("seed %llu: the other way", (unsigned long long)seed);
-        if ((arrays_apart(&a, 1, &a, 1) != HGA_OK) != (twice[0] != 0))
+        if ((arrays_disjoint(&a, 1, &a, 1) != HGA_OK) != (twice[0] != 0))
             fail_msg("seed %llu: itself", (unsigned long long)seed);
         met += found, apart += !found, between += !found && alike && a.first < b.end && b.first < a.end;
     }
@@ -68,9 +68,9 @@ static void one_piece_meets_whatever_begins_or_ends_in_it(void **state)
         uint64_t rng = seed;
         uint8_t marks[2][MEMORY] = {{0}};
         int twice = 0, common = 0;
-        given_array a = random_array(&rng, memory_of_all),
-                    b = array_of_block("a", "", memory_of_all + MIDDLE + random_below(&rng, 200) - 100,
-                                       1 + random_below(&rng, 40));
+        io_array a = random_array(&rng, memory_of_all),
+                 b = array_of_block("a", "", memory_of_all + MIDDLE + random_below(&rng, 200) - 100,
+                                    1 + random_below(&rng, 40));
         mark(&a, memory_of_all, marks[0], &twice), mark(&b, memory_of_all, marks[1], &twice);
         for (int i = 0; i < MEMORY; i++) common |= marks[0][i] && marks[1][i];
         assert_int_equal(arrays_meet(&a, &b), common);
@@ -82,7 +82,7 @@ static void strides_that_leave_memory_are_refused(void **state)
 {
     (void)state;
     float x[4];
-    given_array a;
+    io_array a;
     hga_tensor t = {.data = x, .row_stride = PTRDIFF_MAX / 8, .head_stride = 1};
     assert_status(HGA_EOVERFLOW, array_of_tensor("the output", "", &t, 0, 1000, 2, 2, &a));
     assert_non_null(strstr(hga_error_detail(), "the output: 1000 rows"));

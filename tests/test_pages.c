@@ -292,17 +292,17 @@ static void samples_go_where_their_memory_is(void **state)
     hga_workspace *w[8];
     for (int i = 0; i < 8; i++) assert_ok(hga_workspace_create(plan, &w[i]));
     sample_queue d = sample_queue_open(plan, w, 8, 4);
-    queue_place all = {0};
+    queue_position all = {0};
     static const hga_id order[] = {6, 7, 4, 5, 0, 1, 2, 3}; /* of thread 3 */
     for (int i = 0; i < 8; i++) assert_int_equal(sample_queue_next(&d, 3, &all), order[i]);
     assert_int_equal(sample_queue_next(&d, 3, &all), -1);
     d = sample_queue_open(plan, w, 8, 4); /* thread 3 had them all, whose memory they are in now */
-    queue_place first = {0}, third = {0};
+    queue_position first = {0}, third = {0};
     assert_int_equal(sample_queue_next(&d, 3, &third), 0);
     assert_int_equal(sample_queue_next(&d, 0, &first), 1); /* stolen */
     assert_int_equal(sample_queue_next(&d, 3, &third), 2);
     d = sample_queue_open(plan, w, 8, 4); /* and back at home, for its memory did not move */
-    third = (queue_place){0};
+    third = (queue_position){0};
     for (int i = 0; i < 8; i++) assert_int_equal(sample_queue_next(&d, 3, &third), i);
     for (int i = 0; i < 8; i++) hga_workspace_destroy(w[i]);
     hga_plan_destroy(plan), problem_clear(&p);

@@ -42,8 +42,8 @@ static void large_outputs_are_the_same(void **state)
     const int64_t n = (int64_t)TOKENS * shape.n_heads * shape.dim_v;
     (void)state;
     assert_true(n * (int64_t)sizeof(float) >= 32 << 20);
-    float *room = memory(n + LINE, sizeof *room), *other = memory(n + LINE, sizeof *other), *out = at_a_line(room),
-          *beside = at_a_line(other) + 1;
+    float *buffer = memory(n + LINE, sizeof *buffer), *other = memory(n + LINE, sizeof *other),
+          *out = at_a_line(buffer), *beside = at_a_line(other) + 1;
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
             if (isas[i] && !strstr(hga_isa_list(), isas[i])) continue;
@@ -57,7 +57,7 @@ static void large_outputs_are_the_same(void **state)
             run(words[w], &(hga_options){.threads = 2, .generic = 1}, beside);
             for (int64_t j = 0; j < n; j++) assert_true(fabs((double)out[j] - (double)beside[j]) < 1e-4);
         }
-    free(room), free(other);
+    free(buffer), free(other);
 }
 
 int main(void)

@@ -84,8 +84,8 @@ static void rows_without_edges_hold_nothing_of_what_was_given(void **state)
     assert_ok(hga_program_mean(&p.program, some, v, u, 0));
     assert_ok(hga_program_weighted_sum(&p.program, own, u, out));
     problem_fill(&p, 1);
-    float given[3] = {100, 200, 400}, scale = 1, *sum = p.io.out.data, *value = p.io.value.data;
-    p.io.user[0] = (hga_tensor){.data = given, .rows = 3}, p.io.type_scale.data = &scale, p.io.type_scale.rows = 1;
+    float input[3] = {100, 200, 400}, scale = 1, *sum = p.io.out.data, *value = p.io.value.data;
+    p.io.user[0] = (hga_tensor){.data = input, .rows = 3}, p.io.type_scale.data = &scale, p.io.type_scale.rows = 1;
     problem_run(&p);
     assert_true(sum[0] == 0 && sum[1] == value[0] && sum[2] == 0);
     collect(p.graph, &p.program, &t);

@@ -1,4 +1,4 @@
-/* Pieces of rows that have their columns alone and meet on them (execute/run_pieces.c): as numbers what the oracle
+/* Pieces of rows that have their columns alone and meet on them (execute/run_splits.c): as numbers what the oracle
    says, as bits the same whoever else is computed with them. */
 #include "by_hand.h"
 
@@ -47,7 +47,7 @@ static int go_together(const hga_graph *g, const hga_program *p)
 {
     hga_plan *plan;
     assert_ok(hga_plan_create(g, p, &(hga_shape){.n_heads = 2, .dim = 8}, &(hga_options){.threads = 1}, &plan));
-    int together = plan->stage[0].pieces_share;
+    int together = plan->stage[0].splits_share;
     hga_plan_destroy(plan);
     return together;
 }
@@ -192,7 +192,7 @@ static void rows_that_meet_have_sinks_and_slopes(void **state)
 {
     static const float sink[8] = {0.5f, -INFINITY, 1, 0, -1, 2, 0.25f, 3},
                        slopes[8] = {0.02f, 0.1f, 0, 0.5f, 1, 0, 2, 3};
-    static const brought both = {.sink = sink, .slopes = slopes};
+    static const operands both = {.sink = sink, .slopes = slopes};
     (void)state;
     for (int i = 0; i < 2 * SHAPES; i++) {
         problem p;

@@ -84,10 +84,10 @@ static void rows_of_blocks_in_turn_have_the_bits_they_have_among_all(void **stat
         assert_int_equal(plan->cyclic, 64);
         hga_plan_destroy(plan);
         o.rows = 0;
-        float *alone = problem_out(&p, &one, NULL), *in_turn = problem_out(&p, &o, NULL);
-        assert_same_bits(p.name, in_turn, alone, out_count(&p));
+        float *alone = problem_out(&p, &one, NULL), *first_accumulator = problem_out(&p, &o, NULL);
+        assert_same_bits(p.name, first_accumulator, alone, out_count(&p));
         check_ranges(&p, o, i, 8);
-        free(alone), free(in_turn), problem_clear(&p);
+        free(alone), free(first_accumulator), problem_clear(&p);
     }
     unsetenv("HGA_TUNING");
 }
@@ -138,7 +138,7 @@ static void any_of_many_ranges_has_the_bits_it_has_among_all(void **state)
 }
 
 /* Is a row in one of the intervals? */
-static int is_asked(const hga_rows *rows, int64_t v)
+static int is_requested(const hga_rows *rows, int64_t v)
 {
     int64_t i = 0;
     while (i < rows->n_intervals && v >= rows->interval[i].first + rows->interval[i].n) i++;
@@ -146,12 +146,12 @@ static int is_asked(const hga_rows *rows, int64_t v)
 }
 
 /* Ascending intervals of some of n rows. */
-static hga_rows random_intervals(uint64_t *seed, int64_t n, hga_interval room[4])
+static hga_rows random_intervals(uint64_t *seed, int64_t n, hga_interval buffer[4])
 {
-    hga_rows rows = {.interval = room};
+    hga_rows rows = {.interval = buffer};
     for (int64_t at = random_below(seed, n / 2); at < n && rows.n_intervals < 4; rows.n_intervals++) {
         int64_t many = 1 + random_below(seed, (n - at + 1) / 2);
-        room[rows.n_intervals] = (hga_interval){at, many};
+        buffer[rows.n_intervals] = (hga_interval){at, many};
         at += many + random_below(seed, n / 4);
     }
     return rows;
@@ -166,7 +166,7 @@ static void rows_of_several_intervals_have_the_bits_they_have_among_all(void **s
         problem p;
         hga_plan *plan;
         hga_workspace *own;
-        hga_interval room[4];
+        hga_interval buffer[4];
         uint64_t seed = 3 + (uint64_t)i;
         hga_options o = {.threads = 1 + i % 3};
         if (passed_over(i)) continue;
@@ -174,7 +174,7 @@ static void rows_of_several_intervals_have_the_bits_they_have_among_all(void **s
         p.io.out.dtype = i % 4 == 3 ? HGA_BF16 : HGA_F32;
         size_t row = (size_t)(narrow.n_heads * narrow.dim_v) * (p.io.out.dtype ? sizeof(uint16_t) : sizeof(float));
         char *want = memory(p.n_out, row), *got = memory(p.n_out, row), untouched[128];
-        hga_rows rows = random_intervals(&seed, p.n_out, room);
+        hga_rows rows = random_intervals(&seed, p.n_out, buffer);
         hga_io io = p.io;
         open_plan(&p, o, &plan, &own);
         io.out.data = want;
@@ -183,7 +183,7 @@ static void rows_of_several_intervals_have_the_bits_they_have_among_all(void **s
         memset(got, UNTOUCHED, (size_t)p.n_out * row), memset(untouched, UNTOUCHED, row);
         assert_ok(hga_plan_execute(plan, own, &io));
         for (int64_t v = 0; v < p.n_out; v++)
-            if (memcmp(got + (size_t)v * row, is_asked(&rows, v) ? want + (size_t)v * row : untouched, row))
+            if (memcmp(got + (size_t)v * row, is_requested(&rows, v) ? want + (size_t)v * row : untouched, row))
                 fail_msg("%s %d: row %lld", p.name, i, (long long)v);
         free(want), free(got);
         hga_workspace_destroy(own), hga_plan_destroy(plan), problem_clear(&p);
@@ -278,10 +278,10 @@ static void an_output_beside_a_stages_own_field_is_left_out(void **state)
         for (hga_id i = 0; i < 10; i++) assert_ok(hga_builder_set_children(b, 40 + i, 4 * i, 4));
         problem p = {.name = "depths", .graph = finished(b), .shape = narrow};
         hga_program_init(&p.program);
-        hga_id given = field_on_nodes(&p.program, "given", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+        hga_id input = field_on_nodes(&p.program, "given", HGA_WIDTH_VALUE, HGA_IO_VALUE),
                mark = field_on_nodes(&p.program, "mark", HGA_WIDTH_SCALAR, HGA_INTERNAL),
                out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT);
-        depth d = {reads_above ? mark : given, mark, out};
+        depth d = {reads_above ? mark : input, mark, out};
         assert_ok(hga_program_add_stage(&p.program, &(hga_stage){.name = "down",
                                                                  .relation = HGA_TREE_DOWN,
                                                                  .order = HGA_LEVELS_DOWN,
@@ -355,12 +355,12 @@ static void an_output_that_nobody_reads_can_be_left_out(void **state)
 static double share_needed(const hga_plan *plan, hga_id first, hga_id n)
 {
     slice x;
-    void *room = memory(slices_bytes(plan), 1);
+    void *buffer = memory(slices_bytes(plan), 1);
     int64_t count = 0, all = 0;
-    memset(room, 0, (size_t)slices_bytes(plan));
-    slice_open(plan, &x, room);
+    memset(buffer, 0, (size_t)slices_bytes(plan));
+    slice_open(plan, &x, buffer);
     slice_begin(plan, &x);
-    slice_want(plan, &x, first, n);
+    slice_request(plan, &x, first, n);
     slice_find(plan, &x);
     for (int64_t i = 0; i < plan->n_phases; i++) {
         const phase *ph = &plan->phase[i];
@@ -371,7 +371,7 @@ static double share_needed(const hga_plan *plan, hga_id first, hga_id n)
             count += bits_next(slice_rows(&x, ph, ph->stage), begin, end) < end;
         }
     }
-    free(room);
+    free(buffer);
     return (double)count / (double)all;
 }
 

@@ -1,7 +1,7 @@
 /* test_rank_memory.c: the memory of a rank falls with the number of ranks. */
 #include "exchange.h"
 #include "plan.h"
-#include "rank_room.h"
+#include "rank_memory.h"
 
 static void *make_plan(void *r)
 {
@@ -34,7 +34,7 @@ static void tensor_bytes(const hga_plan *plan, double bytes[2])
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         const field_storage *h = &plan->storage[f];
         double row = (double)h->heads * h->columns * sizeof(float);
-        bytes[0] += row * h->given_n, bytes[1] += row * h->io_n;
+        bytes[0] += row * h->input_n, bytes[1] += row * h->io_n;
     }
 }
 
@@ -64,7 +64,8 @@ static void what_a_rank_adds_to_its_tensors_is_less_than_they_are(void **state)
             open_plans(&p, 2, cuts, n_ranks, xs, runs);
             for (hga_id r = 0; r < n_ranks; r++) {
                 const hga_plan *plan = runs[r].plan;
-                double bytes[2], added = (double)plan->workspace_floats * sizeof(float) + (double)rank_room_bytes(plan);
+                double bytes[2],
+                    added = (double)plan->workspace_floats * sizeof(float) + (double)rank_memory_bytes(plan);
                 tensor_bytes(plan, bytes);
                 double messages =
                     2 * (double)plan->share.ranks->traffic.bytes_in + (double)plan->share.ranks->traffic.bytes_out;
@@ -123,9 +124,9 @@ static void tensors_of_several_intervals_are_not_copied(void **state)
         int64_t n;
         assert_ok(hga_plan_rank_rows(runs[i].plan, program_bound(&p.program, HGA_IO_KEY), rows, 64, &n));
         assert_true(n > 3);
-        assert_true(rank_room_bytes(runs[i].plan) < r->traffic.bytes_in + r->traffic.bytes_out +
-                                                        r->traffic.n_messages * (int64_t)sizeof(hga_packet) +
-                                                        r->n_splits + (int64_t)sizeof(rank_room) + 6 * 64);
+        assert_true(rank_memory_bytes(runs[i].plan) < r->traffic.bytes_in + r->traffic.bytes_out +
+                                                          r->traffic.n_messages * (int64_t)sizeof(hga_packet) +
+                                                          r->n_splits + (int64_t)sizeof(rank_memory) + 6 * 64);
     }
     close_plans(3, xs, runs);
     problem_clear(&p);

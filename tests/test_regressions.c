@@ -138,7 +138,7 @@ static void the_users_tensors_are_not_copied(void **state)
     (void)state;
     hga_program p;
     hga_graph *g;
-    float given[2] = {1.5f, 2.5f}, taken[2] = {0}, out[2];
+    float input[2] = {1.5f, 2.5f}, taken[2] = {0}, out[2];
     hga_builder *b = started(2, 0, 0);
     assert_ok(hga_builder_add_block(b, 0, 0, 2, 0, 2, 0));
     g = finished(b);
@@ -150,7 +150,7 @@ static void the_users_tensors_are_not_copied(void **state)
     assert_ok(hga_program_weighted_sum(&p, 0, y, o));
     hga_io io = {.out = {.data = out, .rows = 2},
                  .type_scale = {(float[]){1}, 1},
-                 .user = {{.data = given, .rows = 2}, {.data = taken, .rows = 2}}};
+                 .user = {{.data = input, .rows = 2}, {.data = taken, .rows = 2}}};
     assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1},
                             &(hga_options){.precision = HGA_PRECISION_BF16}, &io));
     assert_true(taken[0] == 2 && taken[1] == 2 && out[0] == 4);
@@ -167,13 +167,13 @@ static void rows_that_are_still_used_are_not_given_away(void **state)
         problem p = {.name = "still used", .graph = finished(b), .shape = {.n_heads = 1, .dim = 2}};
         hga_id v = field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
         hga_id k = field(&p.program, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
-        hga_id given = field(&p.program, "given", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+        hga_id input = field(&p.program, "given", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
         hga_id q = field(&p.program, "q", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
         hga_id mark = field(&p.program, "mark", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
         hga_id s = field(&p.program, "state", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES);
         p.program.field[s].binding = HGA_INTERNAL;
         hga_id out = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
-        assert_ok(hga_program_mean(&p.program, 0, given, q, 0));
+        assert_ok(hga_program_mean(&p.program, 0, input, q, 0));
         assert_ok(hga_program_attend(&p.program, 0, q, k, v, s, 0));
         hga_id psi = field(&p.program, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
         hga_id keep = field(&p.program, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);

@@ -146,15 +146,16 @@ static void hyperplanes_lie_anywhere_in_memory(void **state)
 {
     (void)state;
     enum { HEIGHT = 4, DIM = 32, N = 256, PLANES = HEADS * ((1 << HEIGHT) - 1), FLOATS = 16 };
-    float *given = random_floats(31, 1, PLANES * DIM), *b = random_floats(32, 0.2, PLANES);
-    float *x = random_floats(33, 1, N * HEADS * DIM), *room = aligned_alloc(64, (PLANES * DIM + FLOATS) * sizeof *room);
+    float *input = random_floats(31, 1, PLANES * DIM), *b = random_floats(32, 0.2, PLANES);
+    float *x = random_floats(33, 1, N * HEADS * DIM),
+          *buffer = aligned_alloc(64, (PLANES * DIM + FLOATS) * sizeof *buffer);
     for (int off = 0; off < FLOATS; off++) {
-        memcpy(room + off, given, PLANES * DIM * sizeof *room);
-        hga_router r = {.height = HEIGHT, .dim = DIM, .n_heads = HEADS, .weights = room + off, .bias = b};
+        memcpy(buffer + off, input, PLANES * DIM * sizeof *buffer);
+        hga_router r = {.height = HEIGHT, .dim = DIM, .n_heads = HEADS, .weights = buffer + off, .bias = b};
         check_leaves(&r, x, N);
-        assert_memory_equal(room + off, given, PLANES * DIM * sizeof *room);
+        assert_memory_equal(buffer + off, input, PLANES * DIM * sizeof *buffer);
     }
-    free(given), free(b), free(x), free(room);
+    free(input), free(b), free(x), free(buffer);
 }
 
 static void put_on_plane(const float *w, float b, hga_id dim, float *x)

@@ -61,12 +61,12 @@ static int64_t node_at(const hga_id *branching_or_null, int64_t leaf, hga_id l)
     return first + leaf;
 }
 
-typedef struct given {
+typedef struct input {
     float path[N * HEADS], level[N * HEADS * (HEIGHT + 1)], node[N * HEADS * MOST_NODES];
     int which; /* 1: path, 2: level, 4: node */
-} given;
+} input;
 
-static double loss(const tree *t, const given *d)
+static double loss(const tree *t, const input *d)
 {
     double sum = 0, p[MOST_NODES];
     for (hga_id i = 0; i < N; i++)
@@ -82,7 +82,7 @@ static double loss(const tree *t, const given *d)
     return sum;
 }
 
-static void assert_slopes(const char *what, tree *t, const given *d, double *x, const float *got, int64_t n)
+static void assert_slopes(const char *what, tree *t, const input *d, double *x, const float *got, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         double was = x[i], h = 1e-4;
@@ -109,7 +109,7 @@ static void paths_have_the_slopes_of_their_probabilities(void **state)
     for (int i = 0; i < 14; i++) {
         int k_ary = i >= 7;
         tree t = {.branching = k_ary ? branching : NULL};
-        given d = {.which = i % 7 + 1};
+        input d = {.which = i % 7 + 1};
         t.rows = hga_route_rows(HEIGHT, t.branching), t.nodes = hga_route_nodes(HEIGHT, t.branching);
         assert_int_equal(t.nodes, k_ary ? 1 + 3 + 6 + 18 : 15);
         float *x = random_floats(1, 1, N * HEADS * DIM), *w = random_floats(2, 1, HEADS * t.rows * DIM),

@@ -44,7 +44,7 @@ static double head_score(const drawn *d, hga_id sample, hga_id i, hga_id b, hga_
 
 static double score_of(const drawn *d, hga_id chooser, hga_id sample, hga_id i, hga_id b, hga_id j, int64_t row)
 {
-    if (d->given) return d->given[row * longest_of(d) + j];
+    if (d->input) return d->input[row * longest_of(d) + j];
     hga_id heads = d->in.shape.n_heads / hga_select_choosers(&d->how, &d->in.shape);
     double sum = 0;
     for (hga_id h = 0; h < heads; h++) sum += head_score(d, sample, i, b, j, chooser * heads + h);
@@ -109,7 +109,7 @@ static int is_chosen(const drawn *d, const block_state *x, hga_id n, hga_id j, i
         int is_before = x[i].score > x[j].score || (x[i].score == x[j].score && i < j);
         if (is_before) before += x[i].p;
         if (!x[i].forced && is_before) better++;
-        if (!d->given && fabs(x[i].score - x[j].score) < 1e-5 * (1 + fabs(x[j].score))) *close = 1;
+        if (!d->input && fabs(x[i].score - x[j].score) < 1e-5 * (1 + fabs(x[j].score))) *close = 1;
     }
     if (d->how.k) return better < places;
     if (d->how.threshold == 1) return 1;
@@ -276,12 +276,12 @@ static void a_query_block_looks_ahead(void **state)
 static void ties_go_to_the_lower_block_and_the_table_is_filled(void **state)
 {
     (void)state;
-    float given[8 * 8] = {0};
-    hga_selection how = {.block = 2, .query_block = 2, .k = 3, .score = HGA_SELECT_GIVEN};
-    hga_select_input in = {.n_tokens = 15, .shape = {.n_heads = 4, .dim = 1}, .given = given};
+    float input[8 * 8] = {0};
+    hga_selection how = {.block = 2, .query_block = 2, .k = 3, .score = HGA_SELECT_SCORES};
+    hga_select_input in = {.n_tokens = 15, .shape = {.n_heads = 4, .dim = 1}, .scores = input};
     how.share = HGA_SELECT_ALL;
-    given[5 * 8 + 6] = 1;
-    given[2 * 8 + 0] = -INFINITY;
+    input[5 * 8 + 6] = 1;
+    input[2 * 8 + 0] = -INFINITY;
     hga_chosen c;
     assert_ok(hga_select_blocks(&how, &in, &c));
     int32_t table[8 * 4];
@@ -297,7 +297,7 @@ static void ties_go_to_the_lower_block_and_the_table_is_filled(void **state)
     assert_memory_equal(table, first, sizeof first);
     hga_chosen_clear(&c);
     how.k = 0, how.threshold = 0.3, how.causal = 0;
-    memset(given, 0, sizeof given);
+    memset(input, 0, sizeof input);
     assert_ok(hga_select_blocks(&how, &in, &c)); /* three of seven sevenths */
     hga_chosen_table(&c, table);
     const int32_t thirds[] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 4};
@@ -343,18 +343,18 @@ static void the_shortest_prefix_is_that_of_all_sorted(void **state)
     enum { N = 150, ROWS = 40 };
     static const double thresholds[] = {0.01, 0.25, 0.5, 0.9, 0.95, 0.999};
     (void)state;
-    float *given = memory((int64_t)(N + 1) * (N + 1), sizeof *given);
+    float *input = memory((int64_t)(N + 1) * (N + 1), sizeof *input);
     uint8_t want[N + 1];
     for (uint64_t seed = 0; seed < ROWS; seed++) {
         hga_chosen c;
         hga_selection how = hga_selection_defaults();
-        how.block = 1, how.k = 0, how.threshold = thresholds[seed % 6], how.score = HGA_SELECT_GIVEN, how.causal = 1;
+        how.block = 1, how.k = 0, how.threshold = thresholds[seed % 6], how.score = HGA_SELECT_SCORES, how.causal = 1;
         how.sinks = how.local = 0;
-        hga_select_input in = {.n_tokens = N + 1, .shape = {.n_heads = 1, .dim = 1}, .given = given};
-        for (hga_id i = 0; i <= N; i++) draw_scores(seed, N + 1, given + (int64_t)i * (N + 1));
+        hga_select_input in = {.n_tokens = N + 1, .shape = {.n_heads = 1, .dim = 1}, .scores = input};
+        for (hga_id i = 0; i <= N; i++) draw_scores(seed, N + 1, input + (int64_t)i * (N + 1));
         assert_ok(hga_select_blocks(&how, &in, &c));
         for (hga_id i = 0; i <= N; i++) {
-            choose_plainly(given + (int64_t)i * (N + 1), i, how.threshold, want);
+            choose_plainly(input + (int64_t)i * (N + 1), i, how.threshold, want);
             hga_pos at = c.first[i];
             want[i] = 1;
             for (hga_id j = 0; j <= i; j++)
@@ -363,7 +363,7 @@ static void the_shortest_prefix_is_that_of_all_sorted(void **state)
         }
         hga_chosen_clear(&c);
     }
-    free(given);
+    free(input);
 }
 
 /* Three rows of sixteen: what the scratch had of others before is not looked at. */
@@ -375,7 +375,7 @@ static void rows_that_are_not_there_have_no_scores(void **state)
     const sample_cut cut = {.n_tokens = TOKENS, .n_blocks = BLOCKS, .n_query_blocks = TOKENS, .n_coarse = 6};
     const sixteen x = {.sample = &cut, .first = TOKENS - ROWS, .each = ROWS, .n = ROWS};
     float score[BLOCKS * KERNEL_TILE], coarse[BLOCKS * KERNEL_TILE];
-    lanes chosen[BLOCKS], forced[BLOCKS], open[BLOCKS];
+    lane_mask chosen[BLOCKS], forced[BLOCKS], open[BLOCKS];
     picker p = {.score = score, .chosen = chosen, .forced = forced, .coarse = coarse, .open = open};
     selecting s = {.how = &how};
     hga_id bad_block;
@@ -426,7 +426,7 @@ static void what_cannot_be_chosen_from_is_named(void **state)
     assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
     how.query_block = 1, how.causal = 0;
     assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
-    how.causal = 1, how.score = HGA_SELECT_GIVEN;
+    how.causal = 1, how.score = HGA_SELECT_SCORES;
     assert_status(HGA_EUNSUPPORTED, hga_select_blocks(&how, &in, &c));
     how = hga_selection_defaults();
     in.key.fold = 8;

@@ -180,9 +180,9 @@ static void updated_plans_have_the_types_and_distances_of_the_new_graph(void **s
             problem_fill_tables(&p[k], 7 + (uint64_t)k, 1, 1, 0), p[k].io.node_pos.data = NULL;
             assert_ok(k ? hga_plan_update(plan, p[k].graph)
                         : hga_plan_create(p[k].graph, &p[k].program, &shape, &(hga_options){.threads = 1}, &plan));
-            bring_to(&p[k].io, &(brought){.sink = sink});
+            bring_to(&p[k].io, &(operands){.sink = sink});
             assert_plan_is_current(plan, &p[k]);
-            bring_to(&p[k].io, &(brought){.slopes = slopes, .sink = sink});
+            bring_to(&p[k].io, &(operands){.slopes = slopes, .sink = sink});
             assert_plan_is_current(plan, &p[k]);
         }
         hga_plan_destroy(plan);

@@ -14,7 +14,7 @@ static int takes_sigmoids(const hga_program *p)
     return find_stage(p, HGA_SCORE) && !find_stage(p, HGA_ENERGY) && !find_stage(p, HGA_GATE);
 }
 
-static void put_sigmoids(problem *p, const brought *m)
+static void put_sigmoids(problem *p, const operands *m)
 {
     for (hga_id i = 0; i < p->program.n_stages; i++)
         if (p->program.stage[i].message == HGA_SCORE) p->program.stage[i].normaliser = HGA_NORMALISER_SIGMOID;
@@ -35,7 +35,7 @@ static void a_dense_sigmoid_is_its_formula(void **state)
     (void)state;
     hga_dense d = hga_dense_defaults();
     problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = DIM, .dim_v = DIM_V}, .options = {.threads = 1}};
-    brought m = {.normaliser_bias = -1.25f};
+    operands m = {.normaliser_bias = -1.25f};
     d.n_tokens = N, d.n_keys = M;
     assert_ok(hga_build_dense(&d, &p.graph, &p.program));
     problem_fill(&p, 3), put_sigmoids(&p, &m);
@@ -62,7 +62,7 @@ static void variants_of_sigmoids_are_the_oracles(void **state)
     for (int i = 0; i < n_variants(); i++)
         for (uint64_t seed = 0; seed < 6; seed++) {
             problem p;
-            brought m = {.normaliser_bias = 0.5f * (float)seed - 1};
+            operands m = {.normaliser_bias = 0.5f * (float)seed - 1};
             variant_build(i, 37, seed, &shapes[seed % 3], &p);
             problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
             if (takes_sigmoids(&p.program)) {
@@ -81,7 +81,7 @@ static void variants_of_sigmoids_are_the_oracles(void **state)
 
 static void slopes_of_sigmoids(problem *p, uint64_t seed)
 {
-    brought m = {.normaliser_bias = 0.75f - 0.5f * (float)(seed % 4)};
+    operands m = {.normaliser_bias = 0.75f - 0.5f * (float)(seed % 4)};
     if (!takes_sigmoids(&p->program)) return;
     put_sigmoids(p, &m);
     slope s = slope_create(p, seed);
@@ -102,10 +102,10 @@ static void gradients_of_many_tokens_are_the_plain_ones(void **state)
     (void)state;
     static const char *const words[] = {"dense", "window left=70 right=70", "bpt k=4", "bpt k=2 causal=1"};
     static const float slopes[] = {0.1f, 0.02f, 0};
-    char room[16];
+    char buffer[16];
     for (int i = 0; i < 16; i++) {
         problem p = {.shape = {.n_heads = 3, .dim = 24, .dim_v = 17}, .options = {.dropout = i / 4 == 2 ? 0.25f : 0}};
-        brought m = {.normaliser_bias = -1, .softcap = i / 4 == 1 ? 2.0f : 0, .slopes = i / 4 == 3 ? slopes : NULL};
+        operands m = {.normaliser_bias = -1, .softcap = i / 4 == 1 ? 2.0f : 0, .slopes = i / 4 == 3 ? slopes : NULL};
         snprintf(p.name, sizeof p.name, "%s, %d", words[i % 4], i / 4);
         assert_ok(hga_build(words[i % 4], 300, &p.graph, &p.program));
         problem_fill(&p, (uint64_t)i);
@@ -113,8 +113,8 @@ static void gradients_of_many_tokens_are_the_plain_ones(void **state)
         put_sigmoids(&p, &m);
         slope plain = slope_create(&p, 3), fast = slope_create(&p, 3);
         slope_run(&plain, (hga_options){.threads = 2, .generic = 1, .dropout = p.options.dropout});
-        for (int j = 0; isa_name(j, room, sizeof room); j++) {
-            slope_run(&fast, (hga_options){.threads = 1 + j % 3, .isa = room, .dropout = p.options.dropout});
+        for (int j = 0; isa_name(j, buffer, sizeof buffer); j++) {
+            slope_run(&fast, (hga_options){.threads = 1 + j % 3, .isa = buffer, .dropout = p.options.dropout});
             assert_same_slopes(&plain, &fast, 2e-5);
         }
         slope_clear(&plain), slope_clear(&fast), problem_clear(&p);
@@ -133,16 +133,16 @@ static void small_gradients_of_weights_near_one_are_right(void **state)
 {
     (void)state;
     static const char *const words[] = {"dense", "window left=3 right=0"};
-    char room[16];
+    char buffer[16];
     for (int i = 0; i < 2; i++) {
         problem p = {.name = "near one", .shape = {.n_heads = 2, .dim = 8}};
-        brought m = {.normaliser_bias = 15};
+        operands m = {.normaliser_bias = 15};
         assert_ok(hga_build(words[i], 90, &p.graph, &p.program));
         problem_fill(&p, 5), put_sigmoids(&p, &m);
         slope plain = slope_create(&p, 3), fast = slope_create(&p, 3);
         slope_run(&plain, (hga_options){.threads = 1, .generic = 1});
-        for (int j = 0; isa_name(j, room, sizeof room); j++) {
-            slope_run(&fast, (hga_options){.threads = 1, .isa = room});
+        for (int j = 0; isa_name(j, buffer, sizeof buffer); j++) {
+            slope_run(&fast, (hga_options){.threads = 1, .isa = buffer});
             for (int k = SLOW_QUERY; k <= SLOW_KEY; k++)
                 assert_true(relative_difference(plain.of[k], fast.of[k], plain.n[k]) < 2e-5);
         }
@@ -155,18 +155,18 @@ static void a_row_without_edges_asks_for_nothing(void **state)
 {
     enum { N = 40, DIM = 8, EMPTY = 21 };
     (void)state;
-    char room[16];
+    char buffer[16];
     const hga_block block[] = {{.n_dst = EMPTY, .n_src = N}, {.dst = EMPTY + 1, .n_dst = N - EMPTY - 1, .n_src = N}};
     problem p = {.name = "a row without edges", .shape = {.n_heads = 2, .dim = DIM}};
     p.graph = blocks_over(N, block, 2);
     assert_ok(hga_program_attention(&p.program, 0));
-    problem_fill(&p, 1), put_sigmoids(&p, &(brought){.normaliser_bias = -1});
+    problem_fill(&p, 1), put_sigmoids(&p, &(operands){.normaliser_bias = -1});
     slope s = slope_create(&p, 3);
     for (int c = 0; c < 2 * DIM; c++) s.d_out[EMPTY * 2 * DIM + c] = NAN;
-    for (int i = 0; isa_name(i, room, sizeof room); i++) {
-        float *out = problem_out(&p, &(hga_options){.threads = 1, .isa = room}, NULL);
+    for (int i = 0; isa_name(i, buffer, sizeof buffer); i++) {
+        float *out = problem_out(&p, &(hga_options){.threads = 1, .isa = buffer}, NULL);
         for (int c = 0; c < 2 * DIM; c++) assert_true(out[EMPTY * 2 * DIM + c] == 0);
-        slope_run(&s, (hga_options){.threads = 1, .isa = room});
+        slope_run(&s, (hga_options){.threads = 1, .isa = buffer});
         for (int k = SLOW_QUERY; k <= SLOW_VALUE; k++)
             for (int64_t j = 0; j < s.n[k]; j++) assert_true(isfinite(s.of[k][j]));
         free(out);
@@ -186,7 +186,7 @@ static void an_update_is_fused_where_a_new_plan_is(void **state)
         graph[i] = blocks_over(N, &(hga_block){.n_dst = N, .n_src = N, .weight = i == 1 ? 0.5f : 1}, 1);
     problem p = {.name = "an update", .shape = {.n_heads = 2, .dim = 8}, .graph = graph[2]};
     assert_ok(hga_program_attention(&p.program, 0));
-    problem_fill(&p, 1), put_sigmoids(&p, &(brought){.normaliser_bias = -1});
+    problem_fill(&p, 1), put_sigmoids(&p, &(operands){.normaliser_bias = -1});
     assert_ok(hga_plan_create(graph[0], &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_plan_update(plan, graph[1]));
     double *want;
@@ -213,7 +213,7 @@ static void weights_are_what_outputs_are_made_of(void **state)
     static const char *const names[] = {"neighbours", "bpt", "window"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         problem p;
-        brought m = {.normaliser_bias = -0.5f};
+        operands m = {.normaliser_bias = -0.5f};
         variant_build(variant_named(names[i]), 41, 7, &shapes[0], &p);
         put_sigmoids(&p, &m);
         float *v = p.io.value.data;
@@ -283,7 +283,7 @@ static void what_has_no_meaning_is_refused_by_name(void **state)
 {
     (void)state;
     problem p;
-    brought m = {.normaliser_bias = NAN};
+    operands m = {.normaliser_bias = NAN};
     variant_build(variant_named("hsa"), 20, 1, &shapes[0], &p);
     put_sigmoids(&p, NULL);
     refused(&p, HGA_EPROGRAM, "reads log-sum-exps, which normaliser sigmoid has not");

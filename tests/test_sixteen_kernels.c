@@ -74,7 +74,7 @@ static void pair_group(const kernel_table *t, const halves *y, hga_id r0, hga_id
 {
     const float *row[KERNEL_TILE];
     for (hga_id r = 0; r < g->n_rows; r++) row[r] = y->x.q[r0 + r];
-    t->turn_pairs(g->n_rows, row, dim, pairs);
+    t->transpose_pairs(g->n_rows, row, dim, pairs);
     g->q_pairs = pairs, g->q = NULL;
 }
 
@@ -168,11 +168,11 @@ static void pairs_are_turned(void **unused)
     for (int round = 0; round < 100; round++) {
         hga_id dim = draw_dim(), rows = below(KERNEL_TILE + 1), missing = below(KERNEL_TILE);
         const float *row[KERNEL_TILE];
-        if (!t->turn_pairs) break;
+        if (!t->transpose_pairs) break;
         fill(&y->x, dim);
         for (hga_id r = 0; r < rows; r++) row[r] = r == missing ? NULL : y->x.k[r];
         turned[(dim + 1) / 2 * KERNEL_TILE] = 7;
-        t->turn_pairs(rows, row, dim, turned);
+        t->transpose_pairs(rows, row, dim, turned);
         round_numbers(t, y, dim, dim);
         for (hga_id j = 0; j < dim + dim % 2; j++)
             for (hga_id r = 0; r < KERNEL_TILE; r++)
@@ -192,19 +192,19 @@ static void rows_are_paired(void **unused)
     FOR_EACH_ISA(t)
     for (int round = 0; round < 100; round++) {
         hga_id dim = draw_dim(), rows = 1 + below(KERNEL_CHUNK), missing = below(KERNEL_CHUNK),
-               room = (dim + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
+               capacity = (dim + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
         if (!t->pair_rows) break;
         fill(&y->x, dim);
         round_numbers(t, y, dim, dim);
         y->vp[missing] = NULL;
         hga_id n_pairs = (rows + 1) / 2;
-        pairs[n_pairs * room] = 7;
-        t->pair_rows(rows, y->vp, dim, pairs, room);
+        pairs[n_pairs * capacity] = 7;
+        t->pair_rows(rows, y->vp, dim, pairs, capacity);
         for (hga_id i = 0; i < 2 * n_pairs; i++)
-            for (hga_id j = 0; j < room; j++)
-                assert_true((pairs[i / 2 * room + j] >> i % 2 * 16 & 0xffff) ==
+            for (hga_id j = 0; j < capacity; j++)
+                assert_true((pairs[i / 2 * capacity + j] >> i % 2 * 16 & 0xffff) ==
                             (i < rows && y->vp[i] && j < dim ? y->vp[i][j] : 0));
-        assert_true(pairs[n_pairs * room] == 7);
+        assert_true(pairs[n_pairs * capacity] == 7);
     }
     free(y);
 }
@@ -233,10 +233,10 @@ static void plain_head(hga_id n, hga_id dim, hga_id dim_v, const float *q, const
 static void heads_of_16_bits_are_softmax(void **unused)
 {
     (void)unused;
-    enum { MOST_HEADS = 20, ROOM = 144 };
-    static uint16_t key[KERNEL_CHUNK][5 * ROOM], value[KERNEL_CHUNK][5 * ROOM];
-    static uint16_t q16[MOST_HEADS * ROOM];
-    static float q[MOST_HEADS * ROOM], acc[MOST_HEADS * ROOM], row[5 * ROOM];
+    enum { MOST_HEADS = 20, CAPACITY = 144 };
+    static uint16_t key[KERNEL_CHUNK][5 * CAPACITY], value[KERNEL_CHUNK][5 * CAPACITY];
+    static uint16_t q16[MOST_HEADS * CAPACITY];
+    static float q[MOST_HEADS * CAPACITY], acc[MOST_HEADS * CAPACITY], row[5 * CAPACITY];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
         hga_id kv = 1 + below(5), share = 1 + below(4), heads = kv * share, n = 1 + below(KERNEL_CHUNK),
@@ -246,18 +246,18 @@ static void heads_of_16_bits_are_softmax(void **unused)
         memset(acc, 0, sizeof acc);
         for (hga_id e = 0; e < n; e++) {
             k[e] = key[e] + e % 3, v[e] = value[e] + e % 2, bias[e] = below(6) ? draw(2) : -INFINITY;
-            for (int j = 0; j < 5 * ROOM; j++) row[j] = draw(1);
-            t->narrow(5 * ROOM, row, key[e]);
-            for (int j = 0; j < 5 * ROOM; j++) row[j] = draw(1);
-            t->narrow(5 * ROOM, row, value[e]);
+            for (int j = 0; j < 5 * CAPACITY; j++) row[j] = draw(1);
+            t->narrow(5 * CAPACITY, row, key[e]);
+            for (int j = 0; j < 5 * CAPACITY; j++) row[j] = draw(1);
+            t->narrow(5 * CAPACITY, row, value[e]);
         }
         for (hga_id h = 0; h < heads; h++) {
             greatest[h] = -INFINITY, sum[h] = 0;
         }
-        for (int j = 0; j < MOST_HEADS * ROOM; j++) q[j] = draw(1);
+        for (int j = 0; j < MOST_HEADS * CAPACITY; j++) q[j] = draw(1);
         float scale = 1 / sqrtf((float)dim);
-        t->narrow(MOST_HEADS * ROOM, q, q16), widen(t, MOST_HEADS * ROOM, q16, q),
-            t->scale(MOST_HEADS * ROOM, scale, q, q);
+        t->narrow(MOST_HEADS * CAPACITY, q, q16), widen(t, MOST_HEADS * CAPACITY, q16, q),
+            t->scale(MOST_HEADS * CAPACITY, scale, q, q);
         kernel_heads c = {.n = half,
                           .heads = heads,
                           .dim = dim,
@@ -270,15 +270,15 @@ static void heads_of_16_bits_are_softmax(void **unused)
                           .v16 = v,
                           .k_head = dim,
                           .v_head = dim_v};
-        c.bias = bias, c.greatest = greatest, c.sum = sum, c.acc = acc, c.acc_head = ROOM;
+        c.bias = bias, c.greatest = greatest, c.sum = sum, c.acc = acc, c.acc_head = CAPACITY;
         if (below(2)) c.known = half + below(n - half + 1); /* asked for meanwhile, and read by the next call */
         t->attend_heads_bf16(&c);
         c.n = n - half, c.k16 += half, c.v16 += half, c.bias += half, c.known = c.known ? c.n : 0;
         t->attend_heads_bf16(&c);
         for (hga_id h = 0; h < heads; h++) {
-            double out[ROOM], lse;
+            double out[CAPACITY], lse;
             plain_head(n, dim, dim_v, q + h * dim, k, h / share * dim, v, h / share * dim_v, bias, out, &lse);
-            compare_state(t->isa, acc + h * ROOM, greatest[h], sum[h], out, lse, dim_v);
+            compare_state(t->isa, acc + h * CAPACITY, greatest[h], sum[h], out, lse, dim_v);
         }
     }
 }

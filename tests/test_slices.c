@@ -17,23 +17,23 @@ static const hga_shape narrow = {.n_heads = 2, .dim = 12, .dim_v = 9};
 /* ---- tensors of which some rows are given ---- */
 
 /* A problem's tensors as a caller has them who has nothing but some rows: the others hold NaN. */
-typedef struct given {
+typedef struct input {
     problem *p;
     hga_io io;
     float *rows[3];
     int64_t n[3], floats[3];
-} given;
+} input;
 
 static hga_tensor *tensor_of(hga_io *io, int i) { return i == 0 ? &io->query : i == 1 ? &io->key : &io->value; }
 
-static void open_given(problem *p, given *g)
+static void open_given(problem *p, input *g)
 {
     const int64_t n[] = {p->n_query, p->n_key, p->n_value};
     hga_id kv_heads = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
     hga_id dim_v = p->shape.dim_v ? p->shape.dim_v : p->shape.dim;
     const int64_t floats[] = {(int64_t)p->shape.n_heads * p->shape.dim, (int64_t)kv_heads * p->shape.dim,
                               (int64_t)kv_heads * dim_v};
-    *g = (given){.p = p, .io = p->io};
+    *g = (input){.p = p, .io = p->io};
     for (int i = 0; i < 3; i++) {
         g->n[i] = n[i], g->floats[i] = floats[i];
         g->rows[i] = memory(n[i] * floats[i] + 1, sizeof(float));
@@ -42,7 +42,7 @@ static void open_given(problem *p, given *g)
     g->io.out.data = memory(out_count(p), sizeof(float));
 }
 
-static void close_given(given *g)
+static void close_given(input *g)
 {
     for (int i = 0; i < 3; i++) free(g->rows[i]);
     free(g->io.out.data);
@@ -52,7 +52,7 @@ static const hga_binding bindings[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
 
 /* What the slice that the call asks for reads of the tensors, and nothing else; of that nothing from token `end` on, if
    it says one. Returns how many rows of the program's own fields it makes. */
-static int64_t give(given *g, const hga_plan *plan, hga_workspace *own, hga_id end)
+static int64_t give(input *g, const hga_plan *plan, hga_workspace *own, hga_id end)
 {
     int64_t makes = 0;
     assert_ok(slice_bind(plan, &g->io, own));
@@ -72,13 +72,13 @@ static int64_t give(given *g, const hga_plan *plan, hga_workspace *own, hga_id e
         for (int64_t r = 0; r < job->rows; r++) {
             if (!bits_have(&own->slice.run[j], r)) continue;
             hga_id v = phase_node(plan, &plan->phase[job->phase], (hga_id)r), out = plan->program.stage[job->stage].out;
-            makes += !slice_is_given(plan, out, v);
+            makes += !slice_is_input(plan, out, v);
         }
     }
     return makes;
 }
 
-static void check_rows(const problem *p, const char *how, const given *g, const float *want, hga_id first, hga_id n)
+static void check_rows(const problem *p, const char *how, const input *g, const float *want, hga_id first, hga_id n)
 {
     int64_t columns = out_count(p) / p->n_out;
     const float *got = g->io.out.data;
@@ -109,7 +109,7 @@ static void check_chunks(problem *p, hga_options o, uint64_t seed, hga_id most)
     filling f = {.byte = 0xff};
     hga_plan *plan;
     hga_workspace *own;
-    given g;
+    input g;
     float *want = problem_out(p, &o, NULL);
     open_plan(p, o, &f, &plan, &own);
     open_given(p, &g);
@@ -226,7 +226,7 @@ static void rows_that_were_put_are_read_and_not_computed(void **state)
             filling f = {.byte = 0xff};
             hga_plan *plan;
             hga_workspace *whole, *own;
-            given g;
+            input g;
             uint64_t seed = (uint64_t)(7 * i + s);
             if (passed_over(i + s)) continue;
             variant_build(variant_named(causal[i]), 170, seed, &narrow, &p);
@@ -341,7 +341,7 @@ static void what_is_wrong_with_rows_is_named(void **state)
                  {key, base, 1, 7, row, "7 is nothing to do with rows"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_status(HGA_EINVAL, hga_workspace_rows(plan, own, wrong[i].field, wrong[i].first, wrong[i].n,
-                                                     (hga_rows_way)wrong[i].way, wrong[i].data));
+                                                     (hga_rows_action)wrong[i].way, wrong[i].data));
         assert_detail(wrong[i].says);
     }
     hga_options o = {.threads = 1, .rows = HGA_ROWS_THAT_STAY};

@@ -27,13 +27,13 @@ includes_it() { grep -q '^#include <mpi.h>$' "$source/dist/mpi.c"; }
 fact and_by_that_one includes_it
 
 # What decides the order of sums is one set of numbers for all machines, in one place.
-grep -oE '\b[A-Z_]+ = ' "$source/msgpass/meaning/sums.h" | sed 's/ = //' | sort -u >numbers
+grep -oE '\b[A-Z_]+ = ' "$source/msgpass/semantics/sums.h" | sed 's/ = //' | sort -u >numbers
 there_are_numbers() { [ "$(wc -l <numbers)" -gt 20 ]; }
 fact the_order_of_sums_has_numbers there_are_numbers
-grep "^$source/msgpass/" c_files | grep -v '/meaning/sums\.h$' >rooms
+grep "^$source/msgpass/" c_files | grep -v '/semantics/sums\.h$' >rooms
 lines_with rooms "(enum|const|define) .*\\b($(paste -sd'|' numbers)) *(=|[0-9])" >found
 fact they_are_in_one_file empty found
-lines_with <(echo "$source/msgpass/meaning/sums.h") '^ *# *(include|if )' >found
+lines_with <(echo "$source/msgpass/semantics/sums.h") '^ *# *(include|if )' >found
 fact which_knows_of_no_machine empty found
 
 # The backslash of a macro may stand in column 121.

@@ -256,7 +256,7 @@ static void peaks_count_their_operations(void **unused)
         float sink = NAN;
         double one = t->peak_fma(12, &sink), many = t->peak_fma(1200, &sink);
         assert_true(one > 0 && many == 100 * one && isfinite(sink));
-        assert_true((t->peak_pairs != NULL) == (t->turn_pairs != NULL));
+        assert_true((t->peak_pairs != NULL) == (t->transpose_pairs != NULL));
         if (!t->peak_pairs) continue;
         sink = NAN;
         assert_true(t->peak_pairs(1200, &sink) == 2 * many && isfinite(sink));

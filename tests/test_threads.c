@@ -188,7 +188,7 @@ static size_t address_space(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-enum { MANY = 64, ROOM = 100 << 20 };
+enum { MANY = 64, CAPACITY = 100 << 20 };
 
 /* With room for few stacks: out of memory, and then as before. */
 static int execute_with_little_room(void *context)
@@ -199,7 +199,7 @@ static int execute_with_little_room(void *context)
     struct rlimit all, little;
     if (hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = MANY}, &plan)) return 2;
     if (hga_workspace_create(plan, &own) || getrlimit(RLIMIT_AS, &all)) return 3;
-    little = (struct rlimit){address_space() + ROOM, all.rlim_max};
+    little = (struct rlimit){address_space() + CAPACITY, all.rlim_max};
     if (setrlimit(RLIMIT_AS, &little)) return 4;
     if (hga_plan_execute(plan, own, &p->io) != HGA_ENOMEM) return 5;
     if (!strstr(hga_error_detail(), "threads cannot start")) return 6;
@@ -300,7 +300,7 @@ static int go_back_with_little_room(void *context)
 #pragma omp single
     st = hga_plan_execute(plan, own, &io);
     if (st) return 4;
-    little = (struct rlimit){address_space() + ROOM, all.rlim_max};
+    little = (struct rlimit){address_space() + CAPACITY, all.rlim_max};
     if (setrlimit(RLIMIT_AS, &little)) return 5;
     if (hga_plan_gradient(plan, own, &io, &s->grad) != HGA_ENOMEM) return 6;
     if (!strstr(hga_error_detail(), "threads cannot start")) return 7;
@@ -362,7 +362,7 @@ static void threads_share_the_edges_of_a_skewed_graph(void **state)
 
 /* ---- what first calls with slopes and biases of edges leave with a plan ---- */
 
-static problem biased_window(const char *words, const brought *slopes)
+static problem biased_window(const char *words, const operands *slopes)
 {
     problem p = {.shape = {.n_heads = 2, .dim = 5}, .options = {.threads = 1}};
     snprintf(p.name, sizeof p.name, "%s", words);
@@ -391,7 +391,7 @@ static void call_at_once(const problem *p, const hga_plan *plan, hga_workspace *
 
 static void call_twice(problem *p, const hga_plan *plan, hga_workspace *const *own)
 {
-    const brought slopes = {.slopes = p->io.slopes.data};
+    const operands slopes = {.slopes = p->io.slopes.data};
     float *both = problem_out(p, &p->options, NULL);
     bring_to(&p->io, NULL);
     float *biases = problem_out(p, &p->options, NULL);
@@ -404,7 +404,7 @@ static void call_twice(problem *p, const hga_plan *plan, hga_workspace *const *o
 static void first_calls_at_once_make_lists_of_the_graph_at_hand(void **state)
 {
     static const float numbers[] = {0.5f, 0.125f};
-    const brought slopes = {.slopes = numbers};
+    const operands slopes = {.slopes = numbers};
     hga_plan *plan;
     hga_workspace *own[CALLERS];
     (void)state;

@@ -5,13 +5,13 @@
 /* The values of a tile, side by side; how far apart. */
 static ptrdiff_t lay_side_by_side(const kernel_tile *t, const float **v)
 {
-    enum { APART = MOST_DIM + 3 };
-    static float side[KERNEL_CHUNK][APART];
+    enum { STRIDE = MOST_DIM + 3 };
+    static float side[KERNEL_CHUNK][STRIDE];
     for (hga_id c = 0; c < t->n; c++) {
         memcpy(side[c], t->v[c], (size_t)t->dim_v * sizeof(float));
         v[c] = side[c];
     }
-    return APART;
+    return STRIDE;
 }
 
 /* Any rows, columns or none, masks and pair biases, in one group or two, fresh or not, ending or not; and a group

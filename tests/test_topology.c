@@ -26,7 +26,7 @@ static void assert_placed(const char *synthetic, hga_id n, const hga_id *domain,
 {
     topology *t = machine(synthetic);
     hga_id got_domain[64], got_pu[64];
-    topology_place(t, n, got_domain, got_pu);
+    topology_locate(t, n, got_domain, got_pu);
     assert_memory_equal(got_domain, domain, (size_t)n * sizeof *domain);
     assert_memory_equal(got_pu, pu, (size_t)n * sizeof *pu);
     topology_close(t);
@@ -136,7 +136,7 @@ static void a_binding_is_put_back(void **state)
     hga_id domain, pu;
     binding old;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-    topology_place(t, 1, &domain, &pu);
+    topology_locate(t, 1, &domain, &pu);
     assert_ok(topology_bind(t, pu, &old));
     assert_int_equal(sched_getaffinity(0, sizeof bound, &bound), 0);
     assert_int_equal(CPU_COUNT(&bound), 1);

@@ -59,13 +59,13 @@ static results results_of(problem *p, hga_options o)
 {
     static const int inputs[] = {SLOW_QUERY, SLOW_KEY, SLOW_VALUE};
     slope s = slope_create(p, 1);
-    hga_tensor *given[] = {&s.grad.d_query, &s.grad.d_key, &s.grad.d_value};
+    hga_tensor *input[] = {&s.grad.d_query, &s.grad.d_key, &s.grad.d_value};
     hga_tensor out = p->io.out, lse = p->io.lse;
     results r = {.out = at_a_line(out_count(p)), .lse = lse.data ? at_a_line(lse_count(p)) : NULL};
     p->io.out.data = r.out, p->io.lse.data = r.lse;
     for (int i = 0; i < 3; i++) {
         r.of[i] = at_a_line(s.n[inputs[i]]);
-        if (given[i]->data) given[i]->data = r.of[i];
+        if (input[i]->data) input[i]->data = r.of[i];
     }
     slope_run(&s, o);
     p->io.out = out, p->io.lse = lse;

@@ -208,12 +208,12 @@ static void trees_go_back_up_and_down(void **state)
     assert_ok(hga_plan_create(g, &p, &shape, &options, &plan));
     assert_string_equal(plain_because(plan), "functions of the caller's own");
     assert_ok(hga_workspace_create(plan, &workspace));
-    float *value = random_floats(1, 0.7f, N * HEADS * DIM), *given = random_floats(2, 1, N * HEADS * DIM),
+    float *value = random_floats(1, 0.7f, N * HEADS * DIM), *input = random_floats(2, 1, N * HEADS * DIM),
           *out = memory(N * HEADS * DIM, sizeof *out), *got = memory(N * HEADS * DIM, sizeof *got);
     hga_io io = {.value = {.data = value, .rows = N},
                  .out = {.data = out, .rows = N},
                  .tape = memory(hga_plan_tape_bytes(plan), 1)};
-    hga_grad_io grad = {.d_out = {.data = given, .rows = N}, .d_value = {.data = got, .rows = N}};
+    hga_grad_io grad = {.d_out = {.data = input, .rows = N}, .d_value = {.data = got, .rows = N}};
     assert_ok(hga_plan_execute(plan, workspace, &io));
     assert_ok(hga_plan_gradient(plan, workspace, &io, &grad));
     for (int64_t i = 0; i < N * HEADS * DIM; i++) {
@@ -222,7 +222,7 @@ static void trees_go_back_up_and_down(void **state)
             fail_msg("entry %lld: %g, not %g", (long long)i, (double)got[i], want);
     }
     hga_workspace_destroy(workspace), hga_plan_destroy(plan), hga_graph_destroy(g);
-    free(value), free(given), free(out), free(got), free(io.tape);
+    free(value), free(input), free(out), free(got), free(io.tape);
 }
 
 /* ---- without adjoints ---- */

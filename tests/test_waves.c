@@ -29,16 +29,16 @@ typedef struct log_of_visits {
     edge **edges; /* by stage */
     int64_t *n_edges;
     visit *visit;
-    int64_t n, room;
+    int64_t n, capacity;
 } log_of_visits;
 
 static void note(log_of_visits *l, hga_id f, hga_id v, hga_id by, int64_t panel, int writes)
 {
     if (f < 0) return;
     if (f < HGA_FIELD_SLOTS && l->plan->storage[f].host) f = l->plan->storage[f].host;
-    if (l->n == l->room) {
-        l->room = 2 * l->room + 1000;
-        l->visit = realloc(l->visit, (size_t)l->room * sizeof *l->visit);
+    if (l->n == l->capacity) {
+        l->capacity = 2 * l->capacity + 1000;
+        l->visit = realloc(l->visit, (size_t)l->capacity * sizeof *l->visit);
         assert_non_null(l->visit);
     }
     l->visit[l->n++] = (visit){(int64_t)f * (1 << 24) + v, panel, by, writes};
@@ -88,7 +88,7 @@ static int is_of_piece(const stage_plan *s, hga_id i, hga_id u)
 {
     const long_row *row = long_row_of(s, i);
     const hga_id *order = s->relation.src_order;
-    hga_pos first = (i - row->first_piece) * row->cut;
+    hga_pos first = (i - row->first_split) * row->cut;
     if (row->alone.first < 0) return 1;
     for (hga_pos c = first; c < first + row->cut && c < row->n_edges; c++)
         if ((order ? order[row->alone.first + c] : row->alone.first + c) == u) return 1;
@@ -129,27 +129,27 @@ static void note_phase_row(log_of_visits *l, hga_id number, hga_id i, int64_t pa
     const phase *ph = &l->plan->phase[number];
     const stage_plan *s = &l->plan->stage[ph->stage];
     hga_id position = ph->first + i;
-    if (ph->job == JOB_PIECES) {
+    if (ph->job == JOB_SPLITS) {
         for (hga_id wide = 0; wide < s->n_long; wide++)
-            if (i >= s->long_row[wide].first_piece && i - s->long_row[wide].first_piece < s->long_row[wide].n_pieces)
+            if (i >= s->long_row[wide].first_split && i - s->long_row[wide].first_split < s->long_row[wide].n_splits)
                 position = s->long_row[wide].position;
         note(l, N_STORAGES + ph->stage, i, number, panel, 1);
     }
     if (ph->job == JOB_MERGE) {
         position = s->long_row[i].position;
-        for (hga_id p = 0; p < s->long_row[i].n_pieces; p++)
-            note(l, N_STORAGES + ph->stage, s->long_row[i].first_piece + p, number, panel, 0);
+        for (hga_id p = 0; p < s->long_row[i].n_splits; p++)
+            note(l, N_STORAGES + ph->stage, s->long_row[i].first_split + p, number, panel, 0);
     }
-    int by_order = ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE;
+    int by_order = ph->by_position || ph->job == JOB_SPLITS || ph->job == JOB_MERGE;
     hga_id v = by_order && s->relation.dst_order ? s->relation.dst_order[position] : position;
     if (ph->job == JOB_ROUND) note(l, STORAGE_ROUNDED + ph->stage, v, number, panel, 1);
     if (ph->job > JOB_MERGE)
         note(l, ph->stage, v, number, panel, 0);
     else if (ph->job == JOB_MERGE)
         note(l, l->plan->program.stage[ph->stage].out, v, number, panel, 1);
-    else if (ph->job == JOB_PIECES || !is_wide(s, position))
+    else if (ph->job == JOB_SPLITS || !is_wide(s, position))
         for (hga_id stage = ph->stage; stage < stages_end(ph); stage++)
-            note_row(l, stage, v, number, panel, ph->job == JOB_PIECES ? i : -1);
+            note_row(l, stage, v, number, panel, ph->job == JOB_SPLITS ? i : -1);
 }
 
 static int by_row(const void *x, const void *y)
@@ -186,8 +186,8 @@ static turn *find_turns(const hga_plan *plan, const int64_t *item_ptr)
         for (hga_id t = 0; t < plan->threads; t++)
             for (int64_t i = o->ptr[w * plan->threads + t]; i < o->ptr[w * plan->threads + t + 1]; i++) {
                 const wave_item *item = &o->item[i];
-                int64_t panels = (int64_t)item->panel * head_parts(&plan->phase[item->phase]);
-                turn *s = &turns[item_ptr[item->phase] + panels + item->head_part];
+                int64_t panels = (int64_t)item->panel * head_ranges(&plan->phase[item->phase]);
+                turn *s = &turns[item_ptr[item->phase] + panels + item->head_range];
                 assert_int_equal(s->wave, -1);
                 *s = (turn){w, t, i};
             }
@@ -288,8 +288,8 @@ static void check_order(const problem *p, hga_options options)
         const phase *ph = &plan->phase[i];
         item_ptr[i + 1] = item_ptr[i] + count_items(ph);
         for (hga_id r = 0; r < ph->n; r++)
-            for (hga_id part = 0; part < head_parts(ph); part++)
-                note_phase_row(&l, i, r, item_ptr[i] + (int64_t)(r / ph->panel) * head_parts(ph) + part);
+            for (hga_id part = 0; part < head_ranges(ph); part++)
+                note_phase_row(&l, i, r, item_ptr[i] + (int64_t)(r / ph->panel) * head_ranges(ph) + part);
     }
     turn *turns = find_turns(plan, item_ptr);
     sort_visits(&l);

@@ -94,14 +94,14 @@ static void is_of_its_way(const row *r, const hga_shape *shape)
 static void has_plain_gradients(const row *r, const hga_shape *shape)
 {
     enum { TYPES = 1, POSITIONS = 2, BIASES = 4, DROPS = 8, ALL = 16 };
-    for (unsigned brings = 0; brings < ALL; brings++) {
-        if (every_other_passed_over(__builtin_popcount(brings))) continue;
+    for (unsigned call_has = 0; call_has < ALL; call_has++) {
+        if (every_other_passed_over(__builtin_popcount(call_has))) continue;
         hga_shape with = *shape;
         hga_options options = with_threads(r, 2);
-        if (brings & POSITIONS) with.pos_dim = 3;
-        if (brings & DROPS) options.dropout = 0.3f;
+        if (call_has & POSITIONS) with.pos_dim = 3;
+        if (call_has & DROPS) options.dropout = 0.3f;
         problem p = problem_of(r, &with);
-        problem_fill_tables(&p, 2, brings & TYPES, brings & TYPES, brings & BIASES ? p.shape.n_heads : 0);
+        problem_fill_tables(&p, 2, call_has & TYPES, call_has & TYPES, call_has & BIASES ? p.shape.n_heads : 0);
         slope plain = plainly(&p, options), s = slope_create(&p, 1);
         slope_run(&s, options);
         assert_same_slopes(&plain, &s, 2e-4);
@@ -113,17 +113,17 @@ static void has_plain_gradients(const row *r, const hga_shape *shape)
 static void has_them_of_16_bits(const row *r, const hga_shape *shape)
 {
     problem p = problem_of(r, shape);
-    hga_tensor *given[] = {&p.io.query, &p.io.key, &p.io.value};
+    hga_tensor *input[] = {&p.io.query, &p.io.key, &p.io.value};
     const int64_t n[] = {query_count(&p), key_count(&p), value_count(&p)};
     uint16_t *narrow[3] = {NULL, NULL, NULL};
     for (int i = 0; i < 3; i++) {
-        float *x = given[i]->data;
+        float *x = input[i]->data;
         narrow[i] = memory(n[i], sizeof *narrow[i]);
         for (int64_t j = 0; x && j < n[i]; j++) narrow[i][j] = narrow_bf16(x[j]), x[j] = widen_bf16(narrow[i][j]);
     }
     slope plain = plainly(&p, r->options), s = slope_create(&p, 1);
     for (int i = 0; i < 3; i++)
-        if (given[i]->data) given[i]->data = narrow[i], given[i]->dtype = HGA_BF16;
+        if (input[i]->data) input[i]->data = narrow[i], input[i]->dtype = HGA_BF16;
     slope_run(&s, with_threads(r, 2));
     assert_same_slopes(&plain, &s, 4e-5);
     for (int i = 0; i < 3; i++) free(narrow[i]);
@@ -184,28 +184,29 @@ static void writes_rows_that_lie_anywhere(const row *r, const hga_shape *shape)
     enum { GAP = 3 };
     problem p = problem_of(r, shape);
     slope plain = plainly(&p, r->options), s = slope_create(&p, 1);
-    float *room[3];
+    float *buffer[3];
     int64_t columns[3], of[3];
     for (int i = 0; i < 3; i++) {
         hga_tensor *t = wanted(&s, i);
         of[i] = i == 0 ? shape->n_heads : kv_heads(shape),
         columns[i] = i == 2 && shape->dim_v ? shape->dim_v : shape->dim;
         int64_t stride = of[i] * (columns[i] + GAP) + GAP;
-        room[i] = memory((t->rows + 1) * stride, sizeof(float));
-        for (int64_t j = 0; j < (t->rows + 1) * stride; j++) room[i][j] = 7;
+        buffer[i] = memory((t->rows + 1) * stride, sizeof(float));
+        for (int64_t j = 0; j < (t->rows + 1) * stride; j++) buffer[i][j] = 7;
         if (t->data)
-            *t = (hga_tensor){.data = room[i], .rows = t->rows, .row_stride = stride, .head_stride = columns[i] + GAP};
+            *t =
+                (hga_tensor){.data = buffer[i], .rows = t->rows, .row_stride = stride, .head_stride = columns[i] + GAP};
     }
     slope_run(&s, with_threads(r, 2));
     for (int i = 0; i < 3; i++) {
         const hga_tensor *t = wanted(&s, i);
         for (int64_t v = 0, at = 0; t->data && v < t->rows; v++)
             for (int64_t h = 0; h < of[i]; h++, at += columns[i]) {
-                const float *x = room[i] + v * t->row_stride + h * t->head_stride;
+                const float *x = buffer[i] + v * t->row_stride + h * t->head_stride;
                 memcpy(s.of[tensors[i]] + at, x, (size_t)columns[i] * sizeof *x);
                 for (int c = 0; c < GAP; c++) assert_true(x[columns[i] + c] == 7);
             }
-        free(room[i]);
+        free(buffer[i]);
     }
     assert_same_slopes(&plain, &s, 4e-5);
     slope_clear(&plain), slope_clear(&s), problem_clear(&p);

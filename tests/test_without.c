@@ -101,7 +101,7 @@ static void the_machine_is_one_domain_of_its_cpus(void **state)
     assert_ok(topology_open(NULL, &t));
     assert_int_equal(1, topology_domains(t));
     assert_true(topology_domain_at(t, 0).n_pus >= 1 && topology_cores(t) >= 1);
-    topology_place(t, 5, domain, pu);
+    topology_locate(t, 5, domain, pu);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(0, domain[i]);
         assert_int_equal(topology_domain_at(t, 0).pu[i % topology_domain_at(t, 0).n_pus], pu[i]);

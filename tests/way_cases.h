@@ -13,9 +13,9 @@ typedef struct row {
     hga_id n;
     hga_shape shape, grouped; /* grouped: several query heads for one key/value head */
     hga_options options;
-    const brought *modifiers; /* NULL: none */
-    int additive;             /* scores are sums, with a vector for each head */
-    double alpha;             /* entmax's; 0: softmax */
+    const operands *modifiers; /* NULL: none */
+    int additive;              /* scores are sums, with a vector for each head */
+    double alpha;              /* entmax's; 0: softmax */
 } row;
 
 /* A row's edges come from anywhere, some with weights, some twice; some rows have none. */
@@ -99,10 +99,10 @@ static problem attends_twice(hga_id n, const hga_shape *shape)
 /* A cap and slopes, contents being as large as the cap; and sinks, where the output has a log-sum-exp. */
 static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
 static const float sinks[] = {0.5f, -1, 2, -INFINITY};
-static const brought modifiers = {.softcap = 0.5f, .sink = sinks, .slopes = slopes}, sloping = {.slopes = slopes},
-                     sinking = {.sink = sinks}, capped = {.softcap = 0.5f, .slopes = slopes};
+static const operands modifiers = {.softcap = 0.5f, .sink = sinks, .slopes = slopes}, sloping = {.slopes = slopes},
+                      sinking = {.sink = sinks}, capped = {.softcap = 0.5f, .slopes = slopes};
 static const float vectors[4 * 32] = {0.5f, -1, 0.25f, 1, 0.75f, -0.5f};
-static const brought adding = {.additive = vectors};
+static const operands adding = {.additive = vectors};
 
 #define SHORT \
     .shape = {.n_heads = 4, .dim = 8, .dim_v = 4}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 1, .dim_v = 12}
@@ -132,11 +132,11 @@ static const row rows[] = {
      700,
      SHAPES,
      {.gradient_subtree = 64}},
-    {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {.gradient_strips = 3}},
+    {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {.gradient_row_ranges = 3}},
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {0}},
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}},
     {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {0}},
-    {"a head at a time", NULL, NULL, choosing, 800, SHAPES, {.gradient_strips = 3}},
+    {"a head at a time", NULL, NULL, choosing, 800, SHAPES, {.gradient_row_ranges = 3}},
     {"a head at a time", NULL, NULL, choosing_blocks, 700, SHAPES, {0}},
     {"a head at a time", NULL, NULL, choosing, 800, SHAPES, {.dropout = 0.2f}, .modifiers = &modifiers},
     {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {0}, .modifiers = &modifiers},
@@ -166,7 +166,7 @@ static const row rows[] = {
      NULL,
      500,
      SHAPES,
-     {.gradient_strips = 3},
+     {.gradient_row_ranges = 3},
      .modifiers = &capped,
      .alpha = 1.5},
     {"a head at a time", "dense", NULL, NULL, 130, SHAPES, {.dropout = 0.2f}, .alpha = 1.25},

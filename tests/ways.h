@@ -36,7 +36,7 @@ static inline void ways_start(ways *w, const hga_graph *g, const hga_program *p)
     while (p->field[w->out].binding != HGA_IO_OUT) w->out++;
     for (hga_id f = 1; f <= p->n_fields; f++)
         for (hga_id v = 0; v < w->nodes.n; v++)
-            for (hga_id j = 0; is_given(g, &p->field[f], v) && j < w->nodes.n_keys; j++)
+            for (hga_id j = 0; is_input(g, &p->field[f], v) && j < w->nodes.n_keys; j++)
                 w->times[f][v][j] = ways_descends_from(&w->nodes, w->nodes.key_first + j, v);
 }
 

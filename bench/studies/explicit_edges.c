@@ -9,13 +9,13 @@
 #include <sys/resource.h>
 #include <time.h>
 
-typedef struct given_edges {
+typedef struct input_edges {
     hga_id nodes;
     int64_t n;
     hga_id *src, *dst;
     int32_t *type; /* NULL: none */
     float *weight; /* NULL: none */
-} given_edges;
+} input_edges;
 
 static uint64_t state = 1;
 
@@ -34,18 +34,18 @@ static void stop(const char *what)
     exit(1);
 }
 
-static void *room(int64_t n, size_t size)
+static void *capacity(int64_t n, size_t size)
 {
     void *p = malloc((size_t)n * size);
     if (!p) stop("no memory");
     return p;
 }
 
-static given_edges draw_edges(hga_id nodes, int64_t n, int typed, int weighted)
+static input_edges draw_edges(hga_id nodes, int64_t n, int typed, int weighted)
 {
-    given_edges e = {nodes, n, room(n, sizeof *e.src), room(n, sizeof *e.dst), NULL, NULL};
-    if (typed) e.type = room(n, sizeof *e.type);
-    if (weighted) e.weight = room(n, sizeof *e.weight);
+    input_edges e = {nodes, n, capacity(n, sizeof *e.src), capacity(n, sizeof *e.dst), NULL, NULL};
+    if (typed) e.type = capacity(n, sizeof *e.type);
+    if (weighted) e.weight = capacity(n, sizeof *e.weight);
     for (int64_t i = 0; i < n; i++) {
         e.src[i] = (hga_id)(draw() % (uint64_t)nodes), e.dst[i] = (hga_id)(draw() % (uint64_t)nodes);
         if (typed) e.type[i] = (int32_t)(draw() % 8);
@@ -74,7 +74,7 @@ static void hold(hga_status st)
 }
 
 /* The relation's edges, in the array or one call each; a weight is summed up where there are weights. */
-static hga_builder *collect(const given_edges *e, int one_by_one)
+static hga_builder *collect(const input_edges *e, int one_by_one)
 {
     hga_builder *b;
     hga_id near;
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     hga_id nodes = (hga_id)atoi(argv[1]);
     int64_t n = atoll(argv[2]);
     if (which == 3 || nodes < 1 || n < 1) stop("NODES EDGES untyped|typed|weighted [calls]");
-    given_edges e = draw_edges(nodes, n, which > 0, which > 1);
+    input_edges e = draw_edges(nodes, n, which > 0, which > 1);
     double before = peak_megabytes(), begin = seconds();
     hga_builder *b = collect(&e, one_by_one);
     double collected = seconds();

@@ -53,7 +53,7 @@ typedef struct usage {
 } usage;
 
 /* In a process of its own, whose peak memory the system tells; the answer comes back through a pipe. */
-static int run_apart(const char *words, hga_id n, int runs, usage *u)
+static int run_process(const char *words, hga_id n, int runs, usage *u)
 {
     int end[2], status;
     if (pipe(end) != 0) return perror("pipe"), 1;
@@ -75,7 +75,7 @@ static int run_apart(const char *words, hga_id n, int runs, usage *u)
 static int grow_in_memory(const char *words, hga_id n)
 {
     usage u;
-    if (run_apart(words, n, 1, &u)) return 1;
+    if (run_process(words, n, 1, &u)) return 1;
     double limit = 2 * u.tensor_bytes + 1e9;
     printf("%-31s %9d tokens  tensors %6.2f GB  peak %6.2f GB  limit %6.2f GB  %s\n", words, n, u.tensor_bytes / 1e9,
            u.peak_bytes / 1e9, limit / 1e9, u.peak_bytes <= limit ? "within" : "over");
@@ -88,7 +88,7 @@ static int grow_linearly(hga_id longest)
     printf("%9s %10s %12s %12s %14s\n", "tokens", "ms", "ns/token", "bytes/token", "tensors/token");
     for (int64_t n = 4096; n <= longest; n *= 4) {
         usage u;
-        if (run_apart("htransformer block=16", (hga_id)n, n < 1 << 22 ? 5 : 2, &u)) return 1;
+        if (run_process("htransformer block=16", (hga_id)n, n < 1 << 22 ? 5 : 2, &u)) return 1;
         double tokens = (double)n;
         printf("%9.0f %10.2f %12.1f %12.0f %14.0f\n", tokens, u.seconds * 1e3, u.seconds * 1e9 / tokens,
                u.peak_bytes / tokens, u.tensor_bytes / tokens);

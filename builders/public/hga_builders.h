@@ -223,7 +223,7 @@ typedef struct hga_tree {
     hga_allocator allocator;
     int64_t *name_at; /* [n], where a node's name begins in name_text, -1 without; NULL: see hga_tree_name */
     char *name_text;
-    int64_t name_bytes, name_room;
+    int64_t name_bytes, name_capacity;
 } hga_tree;
 /* Free the arrays of a tree that any hga_tree_ function made; a zeroed tree is accepted. */
 HGA_API void hga_tree_clear(hga_tree *tree);

@@ -18,7 +18,7 @@ typedef struct parsing {
         const option_row *row;
         void *input;
         char name[32];
-        char letter, given;
+        char letter, is_set;
     } row[MOST_ROWS];
     struct {
         const option_list *list;
@@ -41,7 +41,7 @@ static void fail_if(int too_many)
 static int key_of(const parsing *p, int i) { return p->row[i].letter ? p->row[i].letter : KEY_ROW + i; }
 
 /* Notes one option among those of the command line, and as argp needs it under its heading. */
-static void lay_row(const option_row *row, void *input, parsing *p, int place)
+static void lay_row(const option_row *row, void *input, parsing *p, int index)
 {
     int i = p->n_rows++;
     fail_if(p->n_rows > MOST_ROWS);
@@ -49,20 +49,20 @@ static void lay_row(const option_row *row, void *input, parsing *p, int place)
     p->row[i].row = row, p->row[i].input = input, p->row[i].letter = row->name[n] ? row->name[n + 1] : 0;
     snprintf(p->row[i].name, sizeof p->row[i].name, "%.*s", (int)n, row->name);
     int key = row->flags & OPTION_ALIAS ? 0 : key_of(p, i); /* an alias has the key of the row above it */
-    p->option[place][p->n_options[place]++] =
+    p->option[index][p->n_options[index]++] =
         (struct argp_option){n ? p->row[i].name : NULL, key, row->takes, row->flags, row->says, row->group};
 }
 
 /* Notes the options of a list and of its parts; a part with a heading of its own becomes a child of argp's. */
-static void lay_list(const option_list *list, void *input, parsing *p, int place)
+static void lay_list(const option_list *list, void *input, parsing *p, int index)
 {
     fail_if(p->n_lists == MOST_LISTS);
     p->list[p->n_lists].list = list, p->list[p->n_lists++].input = input;
     if (list->start) list->start(input);
-    for (const option_row *row = list->rows; row && row->name; row++) lay_row(row, input, p, place);
+    for (const option_row *row = list->rows; row && row->name; row++) lay_row(row, input, p, index);
     for (const option_part *part = list->parts; part && part->list; part++) {
         if (!part->heading) {
-            lay_list(part->list, (char *)input + part->at, p, place);
+            lay_list(part->list, (char *)input + part->at, p, index);
             continue;
         }
         int mine = p->n_places++;
@@ -108,7 +108,7 @@ static int take_option(parsing *p, int key, const char *value)
 {
     char what[40];
     int i = find_row(p, key);
-    p->row[i].given = 1;
+    p->row[i].is_set = 1;
     if (*p->row[i].name)
         snprintf(what, sizeof what, "--%s", p->row[i].name);
     else
@@ -156,14 +156,14 @@ static char *tell_more(int key, const char *text, void *input)
 static int hide_more(parsing *p)
 {
     int n = 0, hides = 0;
-    for (int place = 0; place < p->n_places; place++) {
+    for (int index = 0; index < p->n_places; index++) {
         int shown = 0;
-        for (struct argp_option *o = p->option[place]; o->name || o->key; o++) {
+        for (struct argp_option *o = p->option[index]; o->name || o->key; o++) {
             if (!(o->flags & OPTION_ALIAS)) hides = o->flags & ARGUMENTS_MORE, n += hides != 0;
             if (hides) o->flags |= OPTION_HIDDEN;
             shown += !(o->flags & OPTION_HIDDEN);
         }
-        if (!shown) p->argp[place].options = NULL; /* of a list without any glibc loses memory */
+        if (!shown) p->argp[index].options = NULL; /* of a list without any glibc loses memory */
     }
     return n;
 }
@@ -267,11 +267,11 @@ int arguments_parse(const option_list *list, int argc, char **argv, void *input)
     return parse(p, argc, argv);
 }
 
-const char *arguments_given(const char *names)
+const char *arguments_present(const char *names)
 {
     const parsing *p = &laid_out;
     for (int i = 0; i < p->n_rows; i++)
-        if (p->row[i].given && choice_of(names, p->row[i].name) >= 0) return p->row[i].name;
+        if (p->row[i].is_set && choice_of(names, p->row[i].name) >= 0) return p->row[i].name;
     return NULL;
 }
 
@@ -282,11 +282,11 @@ static int has_row(const option_list *list, const option_row *row)
     return 0;
 }
 
-const char *arguments_given_besides(const char *name, const option_list *list)
+const char *arguments_present_besides(const char *name, const option_list *list)
 {
     const parsing *p = &laid_out;
     for (int i = 0; i < p->n_rows; i++)
-        if (p->row[i].given && strcmp(p->row[i].name, name) && !has_row(list, p->row[i].row)) return p->row[i].name;
+        if (p->row[i].is_set && strcmp(p->row[i].name, name) && !has_row(list, p->row[i].row)) return p->row[i].name;
     return NULL;
 }
 
@@ -337,34 +337,35 @@ int read_float(const char *what, const char *text, double *out)
     return status;
 }
 
-int list_next(const char **list, char *word, size_t room)
+int list_next(const char **list, char *word, size_t capacity)
 {
     size_t n = *list ? strcspn(*list, ",") : 0;
     if (!*list) return 0;
-    snprintf(word, room, "%.*s", (int)n, *list);
+    snprintf(word, capacity, "%.*s", (int)n, *list);
     *list = (*list)[n] ? *list + n + 1 : NULL;
     return 1;
 }
 
-int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out)
+int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int capacity, int *n, hga_id *out)
 {
     char word[32];
     *n = 0;
     for (const char *list = text; list_next(&list, word, sizeof word); ++*n) {
-        if (strlen(word) + 1 == sizeof word || *n == room)
-            return complain(CLI_USAGE, "%s: '%s' is not a list of at most %d whole numbers", what, text, room);
+        if (strlen(word) + 1 == sizeof word || *n == capacity)
+            return complain(CLI_USAGE, "%s: '%s' is not a list of at most %d whole numbers", what, text, capacity);
         MUST(read_id(what, word, lo, hi, &out[*n]));
     }
     return CLI_GOOD;
 }
 
-int read_list_behind(const char *word, const char *what, const char *text, int64_t lo, int room, int *n, hga_id *out)
+int read_list_behind(const char *word, const char *what, const char *text, int64_t lo, int capacity, int *n,
+                     hga_id *out)
 {
     size_t length = word ? strlen(word) : 0;
     const char *list = length && strncmp(text, word, length) == 0 && text[length] == ':' ? text + length + 1 : text;
     if (word && !isdigit((unsigned char)*list))
         return complain(CLI_USAGE, "%s: '%s' is not %s:LIST, such as %s:8,8", what, text, word, word);
-    return read_list(what, list, lo, INT32_MAX, room, n, out);
+    return read_list(what, list, lo, INT32_MAX, capacity, n, out);
 }
 
 int choice_of(const char *choices, const char *text)

@@ -87,9 +87,9 @@ struct option_list {
 int arguments_parse(const option_list *list, int argc, char **argv, void *input);
 
 /* The first option that was given of these names, which have blanks between them; NULL without one. */
-const char *arguments_given(const char *names);
+const char *arguments_present(const char *names);
 /* The name of an option that was given and is neither `name` nor in the list, NULL without one: for a list's check. */
-const char *arguments_given_besides(const char *name, const option_list *list);
+const char *arguments_present_besides(const char *name, const option_list *list);
 
 /* For a list whose command takes one word: *to becomes it, once. */
 int take_once(char *word, const char **to);
@@ -103,13 +103,14 @@ int read_number(const char *what, const char *text, double *out);
 int read_float(const char *what, const char *text, double *out);
 
 /* The next of words with commas between them, cut where it is too long; the list goes on behind it. 0: none is left. */
-int list_next(const char **list, char *word, size_t room);
+int list_next(const char **list, char *word, size_t capacity);
 
 /* Whole numbers with commas between them, at most `room`. */
-int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out);
+int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int capacity, int *n, hga_id *out);
 
 /* The same from `lo`, with or without "word:" before it (word NULL: without); another word is told what to be. */
-int read_list_behind(const char *word, const char *what, const char *text, int64_t lo, int room, int *n, hga_id *out);
+int read_list_behind(const char *word, const char *what, const char *text, int64_t lo, int capacity, int *n,
+                     hga_id *out);
 
 /* "a b c" has `text`: its index, or -1; or a complaint. */
 int choice_of(const char *choices, const char *text);

@@ -19,10 +19,10 @@ static void print_line(const char *text)
 static char *kept;
 static size_t kept_bytes;
 
-void complain_keep(char *room, size_t bytes)
+void complain_keep(char *buffer, size_t bytes)
 {
-    kept = room, kept_bytes = bytes;
-    if (bytes) *room = 0;
+    kept = buffer, kept_bytes = bytes;
+    if (bytes) *buffer = 0;
 }
 
 int complain(int status, const char *format, ...)

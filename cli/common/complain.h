@@ -18,7 +18,7 @@ int complain(int status, const char *format, ...) HGA_PRINTF(2, 3);
 
 /* Complaints go to `room` from now on, the first one alone; NULL: they are printed, as at first. For processes that
    share a command: one of them speaks. */
-void complain_keep(char *room, size_t bytes);
+void complain_keep(char *buffer, size_t bytes);
 
 /* The same for a failure of the library, "hga: ABOUT: DETAIL". `blame` says whose fault a rejected value is: CLI_USAGE
    for one that was typed, CLI_DATA for one that was read from a file. HGA_OK returns CLI_GOOD silently. */

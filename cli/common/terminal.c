@@ -62,13 +62,13 @@ void terminal_text(FILE *file, const char *text) { put(file, text, 0); }
 
 void terminal_lines(FILE *file, const char *text) { put(file, text, 1); }
 
-const char *terminal_show(const char *text, char *shown, size_t room)
+const char *terminal_show(const char *text, char *shown, size_t capacity)
 {
     char one[8];
     size_t used = 0;
     while (*text) {
         size_t n = next_shown(&text, one);
-        if (used + n >= room) break;
+        if (used + n >= capacity) break;
         memcpy(shown + used, one, n);
         used += n;
     }

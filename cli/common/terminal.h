@@ -11,7 +11,7 @@ size_t utf8_bytes(const char *text);
    moves the cursor or rings the bell. */
 void terminal_text(FILE *file, const char *text);
 /* The same into `shown`, cut at whole characters where there is no room. Returns `shown`. */
-const char *terminal_show(const char *text, char *shown, size_t room);
+const char *terminal_show(const char *text, char *shown, size_t capacity);
 
 /* Several lines: newlines stay. */
 void terminal_lines(FILE *file, const char *text);

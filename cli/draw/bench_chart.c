@@ -116,7 +116,7 @@ enum { WIDTH = 798, BAR = 26, NAMES = 262, FIGURES = 150 };
 static void draw_share(FILE *svg, const void *context)
 {
     const series *s = context;
-    double room = WIDTH - NAMES - FIGURES;
+    double capacity = WIDTH - NAMES - FIGURES;
     char name[LINE_NAME], figure[64];
     for (int i = 0; i < s->n; i++) {
         const json_t *row = s->last[i];
@@ -124,14 +124,14 @@ static void draw_share(FILE *svg, const void *context)
         const look bar = {.fill = paint_of(row)};
         name_of(row, name);
         svg_text(svg, NAMES - 10, y + 14, (text_style){12, TEXT_END, 0, chart_ink(1)}, name);
-        svg_rect(svg, NAMES, y, fmax(shown * room, 1), BAR - 7, &bar);
+        svg_rect(svg, NAMES, y, fmax(shown * capacity, 1), BAR - 7, &bar);
         if (json_is_number(json_object_get(row, "share_of_peak")))
             snprintf(figure, sizeof figure, "%.1f %%, %.0f tokens", 100 * share, row_number(row, "tokens"));
         else
             snprintf(figure, sizeof figure, "!, %.0f tokens", row_number(row, "tokens"));
-        svg_text(svg, NAMES + shown * room + 8, y + 14, chart_text(TEXT_START), figure);
+        svg_text(svg, NAMES + shown * capacity + 8, y + 14, chart_text(TEXT_START), figure);
     }
-    const double peak[2][2] = {{NAMES + room + 0.5, 0}, {NAMES + room + 0.5, BAR * s->n}};
+    const double peak[2][2] = {{NAMES + capacity + 0.5, 0}, {NAMES + capacity + 0.5, BAR * s->n}};
     svg_lines(svg, peak, 2, &chart_frame_line);
 }
 

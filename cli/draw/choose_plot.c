@@ -9,7 +9,7 @@
 #include "chart.h"
 #include "palette.h"
 
-enum { WIDTH = 560, HEIGHT = 420, LEFT = 80, TOP = 70, GAP = 100, FOOT = 60, ZERO_ROOM = 40 };
+enum { WIDTH = 560, HEIGHT = 420, LEFT = 80, TOP = 70, GAP = 100, FOOT = 60, ZERO_CAPACITY = 40 };
 static const double label_size = 11;
 
 /* ---- room for labels ---- */
@@ -20,10 +20,10 @@ typedef struct box {
     double x, y, width, height;
 } box;
 
-typedef struct room {
+typedef struct area {
     box inside, taken[MAX_LABELS];
     int n_taken;
-} room;
+} area;
 
 /* Pixels that a label of so many characters needs, roughly. */
 static double width_of(const char *text, double size)
@@ -38,7 +38,7 @@ static int overlap(const box *a, const box *b)
     return a->x < b->x + b->width && b->x < a->x + a->width && a->y < b->y + b->height && b->y < a->y + a->height;
 }
 
-static int fits(const room *r, const box *b)
+static int fits(const area *r, const box *b)
 {
     const box *in = &r->inside;
     if (b->x < in->x || b->x + b->width > in->x + in->width || b->y < in->y || b->y + b->height > in->y + in->height)
@@ -49,13 +49,13 @@ static int fits(const room *r, const box *b)
 }
 
 /* Nothing is put over this box. */
-static void take_box(room *r, box b)
+static void take_box(area *r, box b)
 {
     if (r->n_taken < MAX_LABELS) r->taken[r->n_taken++] = b;
 }
 
 /* Find room for a label of a point: right of it, left, over it, farther up and down; 0 when there is none. */
-static int find_room(room *r, double x, double y, double width, box *out)
+static int find_area(area *r, double x, double y, double width, box *out)
 {
     const double side[3] = {x + 9, x - 9 - width, x - width / 2};
     if (r->n_taken == MAX_LABELS) return 0;
@@ -72,7 +72,7 @@ static int find_room(room *r, double x, double y, double width, box *out)
 
 typedef struct panel {
     chart chart;
-    room room;
+    area area;
     int cost;
 } panel;
 
@@ -90,7 +90,7 @@ static double x_of(const panel *p, const plot_point *q) { return chart_x(&p->cha
 /* an error of 0 has no logarithm: it lies below the axis */
 static double y_of(const panel *p, const plot_point *q)
 {
-    return q->error > 0 ? chart_y(&p->chart, q->error) : p->chart.top + HEIGHT - ZERO_ROOM / 4.0;
+    return q->error > 0 ? chart_y(&p->chart, q->error) : p->chart.top + HEIGHT - ZERO_CAPACITY / 4.0;
 }
 
 static int drawn(const plot_point *q) { return isfinite(q->error); }
@@ -131,10 +131,10 @@ static void draw_point(const panel *p, const plot_point *q)
 /* ---- labels ---- */
 
 /* no label over a point */
-static void take_place(panel *p, const plot_point *q)
+static void take_plot(panel *p, const plot_point *q)
 {
     double r = radius(p, q) + 1;
-    if (drawn(q)) take_box(&p->room, (box){x_of(p, q) - r, y_of(p, q) - r, 2 * r, 2 * r});
+    if (drawn(q)) take_box(&p->area, (box){x_of(p, q) - r, y_of(p, q) - r, 2 * r, 2 * r});
 }
 
 /* The name of a candidate on the front, where there is room near its dot; else none. */
@@ -147,8 +147,8 @@ static void draw_label(panel *p, const plot_point *q)
     if (!q->front[p->cost]) return;
     double x = x_of(p, q), y = y_of(p, q);
     snprintf(text, sizeof text, "%s%s%s", q->variant, *q->parameters ? " " : "", q->parameters);
-    if (!find_room(&p->room, x, y, width_of(text, label_size), &b)) return;
-    take_box(&p->room, b);
+    if (!find_area(&p->area, x, y, width_of(text, label_size), &b)) return;
+    take_box(&p->area, b);
     svg_rect(svg, b.x, b.y, b.width, b.height, &chart_page); /* over the stairs */
     text_anchor anchor = b.x > x ? TEXT_START : b.x + b.width < x ? TEXT_END : TEXT_MIDDLE;
     double at = b.x > x ? b.x : b.x + b.width < x ? b.x + b.width : x;
@@ -203,11 +203,11 @@ static void panel_make(choose_plot *all, int cost, double top)
     const double left = LEFT + cost * (WIDTH + GAP);
     const char *title = cost == COST_TIME ? "milliseconds of an execution" : "GFLOP of an execution";
     panel *p = &all->panel[cost];
-    *p = (panel){.cost = cost, .room.inside = {left, top, WIDTH, HEIGHT}};
-    p->chart = (chart){.left = left, .top = top, .width = WIDTH, .height = HEIGHT, .foot = ZERO_ROOM};
+    *p = (panel){.cost = cost, .area.inside = {left, top, WIDTH, HEIGHT}};
+    p->chart = (chart){.left = left, .top = top, .width = WIDTH, .height = HEIGHT, .foot = ZERO_CAPACITY};
     p->chart.x = fit_axis(all, cost, title, WIDTH);
-    p->chart.y = fit_axis(all, -1, "error: relative L2", HEIGHT - ZERO_ROOM);
-    chart_add_tick(&p->chart.y, ZERO_ROOM / 4.0 - ZERO_ROOM, "0");
+    p->chart.y = fit_axis(all, -1, "error: relative L2", HEIGHT - ZERO_CAPACITY);
+    chart_add_tick(&p->chart.y, ZERO_CAPACITY / 4.0 - ZERO_CAPACITY, "0");
 }
 
 /* Error against one of the costs: the front, the labels, and the dots over both. */
@@ -218,7 +218,7 @@ static void draw_panel(FILE *svg, const choose_plot *all, int cost)
     qsort(all->point, (size_t)all->n, sizeof *all->point, cost == COST_TIME ? by_time : by_flops);
     chart_frame(&p.chart);
     draw_front(&p, all->point, all->n);
-    for (int i = 0; i < all->n; i++) take_place(&p, &all->point[i]);
+    for (int i = 0; i < all->n; i++) take_plot(&p, &all->point[i]);
     for (int i = 0; i < all->n; i++) draw_label(&p, &all->point[i]);
     for (int i = 0; i < all->n; i++) draw_point(&p, &all->point[i]); /* no label hides one */
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 798, LEFT = 64, RIGHT = 300, TOP = 14, TITLE = 38, HEIGHT = 374, BOTTOM = 52, APART = 15 };
+enum { WIDTH = 798, LEFT = 64, RIGHT = 300, TOP = 14, TITLE = 38, HEIGHT = 374, BOTTOM = 52, LABEL_GAP = 15 };
 
 void line_add(chart_line *l, line_point p)
 {
@@ -113,10 +113,10 @@ static int by_end(const void *a, const void *b)
 }
 
 /* Ascending places, moved down and then up until they are APART and none is beyond `end`. */
-static void move_apart(double *y, int n, double end)
+static void spread(double *y, int n, double end)
 {
-    for (int i = 1; i < n; i++) y[i] = fmax(y[i], y[i - 1] + APART);
-    for (int i = n - 1; i >= 0 && y[i] > end; i--, end -= APART) y[i] = end;
+    for (int i = 1; i < n; i++) y[i] = fmax(y[i], y[i - 1] + LABEL_GAP);
+    for (int i = n - 1; i >= 0 && y[i] > end; i--, end -= LABEL_GAP) y[i] = end;
 }
 
 /* The names of lines right of the chart, in order of where their lines end and moved apart, with leaders. */
@@ -131,7 +131,7 @@ static void draw_labels(const chart *on, const line_chart *t)
     }
     qsort(labels, (size_t)t->n, sizeof *labels, by_end);
     for (int i = 0; i < t->n; i++) y[i] = labels[i].end;
-    move_apart(y, t->n, on->top + HEIGHT + 4);
+    spread(y, t->n, on->top + HEIGHT + 4);
     for (int i = 0; i < t->n; i++) {
         const look leader = {.line = labels[i].of->ink, .width = 1.3};
         const double to = labels[i].end;

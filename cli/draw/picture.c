@@ -74,11 +74,11 @@ void picture_clear(picture *p)
 
 static int picture_add(picture *p, picture_rect r)
 {
-    if (p->n_rects == p->room) {
-        int64_t room = p->room ? 2 * p->room : 1024;
-        picture_rect *more = realloc(p->rects, (size_t)room * sizeof *more);
-        if (!more) return complain(CLI_OUTSIDE, "out of memory: %lld rectangles", (long long)room);
-        p->rects = more, p->room = room;
+    if (p->n_rects == p->capacity) {
+        int64_t capacity = p->capacity ? 2 * p->capacity : 1024;
+        picture_rect *more = realloc(p->rects, (size_t)capacity * sizeof *more);
+        if (!more) return complain(CLI_OUTSIDE, "out of memory: %lld rectangles", (long long)capacity);
+        p->rects = more, p->capacity = capacity;
     }
     p->rects[p->n_rects++] = r;
     return CLI_GOOD;

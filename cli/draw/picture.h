@@ -25,7 +25,7 @@ typedef struct picture {
     hga_id rows, columns;
     int exact;
     picture_rect *rects; /* those that look alike one after the other, coarse levels first */
-    int64_t n_rects, room;
+    int64_t n_rects, capacity;
     /* of a pattern */
     double *level_pairs; /* [n_levels]: pairs covered at that level, each once */
     hga_coverage coverage;

@@ -92,7 +92,7 @@ static void start(void *options)
     *(picture_options *)options = (picture_options){.width = DEFAULT_WIDTH, .tensors.head = -1};
 }
 
-const char *picture_given(const picture_options *o)
+const char *picture_requested(const picture_options *o)
 {
     const picture_tensors *t = &o->tensors;
     return o->typed_width    ? "--width"

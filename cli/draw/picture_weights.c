@@ -157,7 +157,7 @@ static int finish_cells(weighing *w, hga_id heads)
 }
 
 /* The memory for values, outputs and cells, and the column of each key. */
-static int take_room(weighing *w)
+static int take_area(weighing *w)
 {
     const picture *p = w->picture;
     int status = CLI_GOOD;
@@ -194,7 +194,7 @@ int picture_weights(const hga_program *p, const hga_graph *g, const picture_tens
     w.n_values = bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS);
     w.n_out = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
     if (!tensors->quiet) tensor_file_say(&w.query);
-    TRY(take_room(&w));
+    TRY(take_area(&w));
     TRY(run_heads(&w, tensors->head, bar));
     TRY(finish_cells(&w, tensors->head < 0 ? w.query.heads : 1));
 done:

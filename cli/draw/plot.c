@@ -19,19 +19,19 @@ layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const 
 {
     int named = words->key && WORD_CELL * n_keys <= width - WORDS - LEGEND - RIGHT;
     layout l = {.width = width, .left = named ? WORDS : LEFT, .top = TOP};
-    int room = width - l.left - LEGEND - RIGHT;
+    int capacity = width - l.left - LEGEND - RIGHT;
     double shape = (double)n_queries / n_keys;
     shape = shape < 0.2 ? 0.2 : shape > 2 ? 2 : shape;
-    l.plot_width = room, l.plot_height = room * shape;
-    l.max_columns = room / cell;
+    l.plot_width = capacity, l.plot_height = capacity * shape;
+    l.max_columns = capacity / cell;
     l.max_rows = (hga_id)(l.plot_height / cell);
     return l;
 }
 
 /* Whole pixels while that wastes little room; below, edges go to the nearest pixel. */
-static double cell_size(double room, hga_id cells)
+static double cell_size(double capacity, hga_id cells)
 {
-    double size = room / cells;
+    double size = capacity / cells;
     return size >= 8 ? floor(size) : size;
 }
 
@@ -63,15 +63,15 @@ static int shows_words(const picture *p, const layout *l, const plot_words *w)
 }
 
 /* The first characters at most, and ".." where that is not all; a character counts one however wide it is. */
-static const char *shortened(const char *text, char room[static 80])
+static const char *shortened(const char *text, char buffer[static 80])
 {
     const char *c = text;
     for (int i = 0; i < WORD_CHARACTERS && *c; i++) {
         size_t n = utf8_bytes(c);
         c += n ? n : 1;
     }
-    if (*c) snprintf(room, 80, "%.*s..", (int)(c - text), text);
-    return *c ? room : text;
+    if (*c) snprintf(buffer, 80, "%.*s..", (int)(c - text), text);
+    return *c ? buffer : text;
 }
 
 /* The words of all query tokens beside the plot, and of all key tokens below it, upwards. */

@@ -12,10 +12,10 @@
 static int take_text(const drawing *d, char **text)
 {
     enum { BYTES_PER_LETTER = 4 };
-    char *room = NULL;
+    char *buffer = NULL;
     MUST(html_keep(svg_put, d, text));
-    int status = take(BYTES_PER_LETTER * (int64_t)strlen(*text), 1, &room);
-    free(room);
+    int status = take(BYTES_PER_LETTER * (int64_t)strlen(*text), 1, &buffer);
+    free(buffer);
     if (status) free(*text);
     return status;
 }

@@ -215,13 +215,13 @@ static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
 static int put_elements(outfile *out, element type, const float *data, int64_t count)
 {
     unsigned char bytes[8];
-    char room[HGA_NPY_TYPE_BYTES];
+    char buffer[HGA_NPY_TYPE_BYTES];
     double back;
     for (int64_t i = 0; i < count; i++) {
         hga_npy_put(&type, data[i], bytes);
         if (isfinite(data[i]) && (hga_npy_real(&type, bytes, &back) || !isfinite(back)))
             return complain(CLI_DATA, "%s: %g does not fit %s", out->whole.path, (double)data[i],
-                            hga_npy_type(&type, room));
+                            hga_npy_type(&type, buffer));
         if (fwrite(bytes, (size_t)type.size, 1, out->file) != 1)
             return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
     }

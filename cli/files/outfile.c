@@ -98,28 +98,28 @@ static int find(const char *path, struct stat *s)
 }
 
 /* The name that a file in an existing folder would get, behind all links; realpath tells it of files to come, too. */
-static int goes_to(const char *path, char room[static PATH_MAX])
+static int goes_to(const char *path, char buffer[static PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
-    snprintf(room, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    return access(room, F_OK) == 0 && (realpath(path, room) || errno == ENOENT);
+    snprintf(buffer, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    return access(buffer, F_OK) == 0 && (realpath(path, buffer) || errno == ENOENT);
 }
 
 /* Files that exist are compared by device and inode, others by their folder and name behind all links. */
 int outfile_same(const char *a, const char *b)
 {
     struct stat x, y;
-    char room_a[PATH_MAX], room_b[PATH_MAX];
+    char buffer_a[PATH_MAX], buffer_b[PATH_MAX];
     int found_x = find(a, &x), found_y = find(b, &y);
     if (found_x && found_y) {
         int device = S_ISCHR(x.st_mode) && !(is_stream(a) && is_stream(b));
         return !device && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
     }
     if (strcmp(a, b) == 0) return 1;
-    return !found_x && !found_y && goes_to(a, room_a) && goes_to(b, room_b) && strcmp(room_a, room_b) == 0;
+    return !found_x && !found_y && goes_to(a, buffer_a) && goes_to(b, buffer_b) && strcmp(buffer_a, buffer_b) == 0;
 }
 
-int outfiles_apart(const outfile_wish *all, int n)
+int outfiles_distinct(const outfile_wish *all, int n)
 {
     for (int i = 0; i < n; i++)
         for (int j = 0; all[i].path && j < i; j++)

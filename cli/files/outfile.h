@@ -35,6 +35,6 @@ typedef struct outfile_wish {
     const char *option, *path; /* path NULL: it was not */
 } outfile_wish;
 /* No two of them are one file, or the later one is complained about. */
-int outfiles_apart(const outfile_wish *all, int n);
+int outfiles_distinct(const outfile_wish *all, int n);
 
 #endif

@@ -128,9 +128,9 @@ done:
 
 void tensor_file_say(const tensor_file *q)
 {
-    char room[HGA_NPY_TYPE_BYTES];
+    char buffer[HGA_NPY_TYPE_BYTES];
     fprintf(stderr, "hga: %d row%s, %d head%s of %d, %s", q->rows, q->rows == 1 ? "" : "s", q->heads,
-            q->heads == 1 ? "" : "s", q->columns, hga_npy_type(&q->array.type, room));
+            q->heads == 1 ? "" : "s", q->columns, hga_npy_type(&q->array.type, buffer));
     if (q->samples > 1 || q->axes == 4) fprintf(stderr, "; batch of %d", q->samples);
     if (q->axes > 2 && q->heads > q->rows)
         fprintf(stderr, "; if it is the other way round, --layout %s", layout_heads_first(q->layout) ? "nhd" : "hnd");
@@ -153,16 +153,16 @@ static int write_in_order(outfile *out, const tensor_file *q, hga_id rows, int64
                           const npy_part *part, int64_t here, int header, const float *data)
 {
     int status = CLI_GOOD;
-    float *room = NULL;
+    float *buffer = NULL;
     int64_t dim[4];
     const int n = axes_like(q, rows, columns, dim);
     if (q->axes > 2 && layout_heads_first(q->layout)) {
-        TRY(layout_swap(data, q->samples, here, q->heads, columns ? columns : 1, &room));
-        data = room;
+        TRY(layout_swap(data, q->samples, here, q->heads, columns ? columns : 1, &buffer));
+        data = buffer;
     }
     TRY(part ? npy_write_part(out, type, data, n, dim, part, header) : npy_write_as(out, type, data, n, dim));
 done:
-    free(room);
+    free(buffer);
     return status;
 }
 

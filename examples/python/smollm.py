@@ -49,7 +49,7 @@ ATTENTION = ("sdpa;dense;window:left=255;window:left=255:global=4;routed:block=1
              "htransformer:block=64;bpt:k=16;fenwick;hsa:branching=4,8,16")  # fmt: skip
 BASE = "sdpa"  # what times are compared with
 MOST_LOGITS = 512  # rows of logits at a time
-ASKS, TELLS = "\nThe secret key is", "The secret key is {}. Remember that the secret key is {}.\n"
+PREFETCHES, TELLS = "\nThe secret key is", "The secret key is {}. Remember that the secret key is {}.\n"
 
 # ---- the model and the texts ----
 
@@ -91,7 +91,7 @@ def text_of(name):
 # ---- for examples/llama.c ----
 
 
-def pieces_of(tokenizer, n):
+def messages_of(tokenizer, n):
     """Of each token its bytes, as characters U+0000 to U+00FF. Tokenizers of bytes show the bytes that do not print as the characters from U+0100 on."""
     shown = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b]
     hidden = [b for b in range(256) if b not in shown]
@@ -211,8 +211,8 @@ def needle(tokenizer, text, n, depth, generator):
     """A window of n tokens that ends in a key of five digits, told at that depth; and how many tokens the digits are."""
     key = str(generator.randrange(10000, 100000))
     code = lambda words: tokenizer(words, add_special_tokens=False).input_ids  # noqa: E731
-    told, asked = code(TELLS.format(key, key)), code(f"{ASKS} {key}")
-    digits = len(asked) - len(code(f"{ASKS} "))
+    told, asked = code(TELLS.format(key, key)), code(f"{PREFETCHES} {key}")
+    digits = len(asked) - len(code(f"{PREFETCHES} "))
     lines, room = text.splitlines(keepends=True), n - len(told) - len(asked)
     first = generator.randrange(max(1, len(lines) - n // 8))
     before, hay = 0, []
@@ -434,7 +434,7 @@ def main():
         model.model.layers = model.model.layers[: o.layers]
         model.config.num_hidden_layers = len(model.model.layers)
     if o.save:
-        save(o.save, model, pieces_of(tokenizer, model.config.vocab_size))
+        save(o.save, model, messages_of(tokenizer, model.config.vocab_size))
         print(*tokenizer(o.prompt).input_ids)
         return
     found = Study(o.json, {k: str(v) for k, v in vars(o).items() if k not in ("json", "plot", "model", "save", "prompt")})

@@ -10,7 +10,7 @@ static int starts_with(const char *text, const char *words) { return strncmp(tex
 /* jansson tells of a failed allocation by its code, by no text at all, by calling a string no token, although one was
    complete, or by whatever it understands without the letters that it could not keep; malloc tells by errno, unless a
    number was read since. */
-static int is_want_of_memory(const json_error_t *error, const char *text, size_t n)
+static int is_out_of_memory(const json_error_t *error, const char *text, size_t n)
 {
     if (errno == ENOMEM || json_error_code(error) == json_error_out_of_memory || !error->text[0]) return 1;
     if (!starts_with(error->text, "string or '}' expected") && !starts_with(error->text, "invalid token")) return 0;
@@ -34,7 +34,7 @@ hga_status json_parse(const char *name, const char *text, size_t n, json_t **out
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     if (*out && errno != ENOMEM) return HGA_OK;
     memory_is_written(&error, sizeof error);
-    int starved = *out || is_want_of_memory(&error, text, n) || is_good_again(text, n);
+    int starved = *out || is_out_of_memory(&error, text, n) || is_good_again(text, n);
     json_decref(*out), *out = NULL;
     if (starved) return hga_fail(HGA_ENOMEM, "%s: no memory for its values", name);
     return hga_fail(HGA_EFORMAT, "%s: line %d, column %d: %s", name, error.line, error.column, error.text);

@@ -14,13 +14,13 @@ hga_status check_fetched(const char *name, const void *bytes, int64_t n)
 
 /* Appends all that is left of the file. */
 static hga_status take_bytes(const hga_allocator *a, FILE *file, const char *name, char **text, int64_t *n,
-                             int64_t *room)
+                             int64_t *capacity)
 {
     for (size_t got = 1; got > 0; *n += (int64_t)got) {
-        hga_status st = hga_grow(a, text, room, *n, *n + 65536, 1);
+        hga_status st = hga_grow(a, text, capacity, *n, *n + 65536, 1);
         if (st) return st;
         errno = 0;
-        got = fread(*text + *n, 1, (size_t)(*room - *n), file);
+        got = fread(*text + *n, 1, (size_t)(*capacity - *n), file);
         if (ferror(file)) return hga_fail(HGA_EIO, "cannot read %s: %s", name, strerror(errno ? errno : EIO));
     }
     return HGA_OK;
@@ -28,13 +28,13 @@ static hga_status take_bytes(const hga_allocator *a, FILE *file, const char *nam
 
 /* Reads a file, or stdin, to its end. */
 hga_status bytes_load(const hga_allocator *a, const char *path, const char *name, char **text, int64_t *n,
-                      int64_t *room)
+                      int64_t *capacity)
 {
     int is_stdin = strcmp(path, "-") == 0;
-    *text = NULL, *n = *room = 0;
+    *text = NULL, *n = *capacity = 0;
     FILE *file = is_stdin ? stdin : fopen(path, "rb");
     if (!file) return hga_fail(errno == ENOMEM ? HGA_ENOMEM : HGA_EIO, "cannot read %s: %s", name, strerror(errno));
-    hga_status st = take_bytes(a, file, name, text, n, room);
+    hga_status st = take_bytes(a, file, name, text, n, capacity);
     if (!is_stdin) fclose(file);
     return st ? st : check_fetched(name, *text, *n);
 }

@@ -10,7 +10,7 @@ hga_status check_fetched(const char *name, const void *bytes, int64_t n);
 /* All n bytes of a file, "-" for stdin, in *room bytes to be deleted whatever the status; `name` is what errors call
    it. */
 hga_status bytes_load(const hga_allocator *a, const char *path, const char *name, char **text, int64_t *n,
-                      int64_t *room);
+                      int64_t *capacity);
 /* The bytes of the mark that some programs put before UTF-8: 3, or 0 without one. */
 int64_t mark_bytes(const char *text, int64_t n);
 /* Is it UTF-8 without a zero byte? */

@@ -13,6 +13,6 @@ enum { LONGER_ROWS = 16, LONGER_PANEL = 256 };
    told. */
 const hga_graph *graph_longer(const hga_graph *g);
 /* Was the builder told an empty one: do rows keep their edges among more nodes, each at its place of its block? */
-int graph_keeps_places(const hga_graph *g);
+int graph_keeps_positions(const hga_graph *g);
 
 #endif

@@ -3,7 +3,7 @@
 #include "call.h"
 #include "call_check.h"
 #include "choose.h"
-#include "edge_tables.h"
+#include "call_lists.h"
 #include "program.h"
 
 /* A tensor that the program reads has rows for all of these tokens, in float32 and without a fold. */
@@ -22,7 +22,7 @@ static hga_status check_tensor(const hga_decoder *d, hga_id from, hga_id n_token
     return HGA_OK;
 }
 
-static hga_status check_meaning(const hga_io *io)
+static hga_status check_semantics(const hga_io *io)
 {
     const char *refused = io->tape ? "a tape" : io->rows ? "rows" : call_of_edges(io);
     return refused ? hga_fail(HGA_EUNSUPPORTED, "decoding: an append has no meaning for %s", refused) : HGA_OK;
@@ -33,12 +33,12 @@ hga_status hga_decoder_check_tables(const hga_decoder *d, const hga_io *io)
 {
     hga_status st = HGA_OK;
     if (!d || !io) return hga_fail(HGA_EINVAL, "no %s", !d ? "decoder" : "io");
-    HGA_TRY(check_meaning(io));
+    HGA_TRY(check_semantics(io));
     HGA_TRY(choose_check_io(d, io));
     HGA_TRY(hga_check_reserved("hga_io", io->reserved, sizeof io->reserved));
     HGA_TRY(call_check_tables(&d->plan->program, &d->plan->shape, d->plan->nodes.n, io));
     HGA_TRY(plan_check_call(d->plan, io));
-    st = plan_bring(d->plan, io);
+    st = plan_make_call_lists(d->plan, io);
 done:
     return st;
 }
@@ -46,7 +46,7 @@ done:
 /* What n_tokens from token `from` on bring: rows of queries, keys and values, and what may come with them. */
 hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io)
 {
-    hga_status st = check_meaning(io);
+    hga_status st = check_semantics(io);
     if (st) return st;
     if (io->lse.data && !d->plan->program.has_lse)
         return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
@@ -104,8 +104,8 @@ hga_status append_reserve(const hga_decoder *d, hga_cache *c, hga_id end)
     hga_status st = HGA_OK;
     page_entry *e;
     for (int64_t i = d->born.ptr[c->tokens]; !st && i < d->born.ptr[end]; i++) {
-        const kept_row *r = &d->born.row[i];
-        if (is_kept(d, r, end) || kind_stands(r->kind)) st = cache_own_page(c, r->kind, r->node, &e);
+        const cached_row *r = &d->born.row[i];
+        if (is_cached(d, r, end) || kind_stands(r->kind)) st = cache_own_page(c, r->kind, r->node, &e);
     }
     return st;
 }

@@ -133,8 +133,8 @@ void cache_advance(hga_cache *c, hga_id tokens)
 {
     const hga_decoder *d = c->pages->decoder;
     for (int64_t i = d->born.ptr[c->tokens]; i < d->born.ptr[tokens]; i++) {
-        const kept_row *r = &d->born.row[i];
-        if (is_kept(d, r, tokens)) table_find(&c->table, page_key(d, r->kind, r->node))->live |= page_bit(d, r->node);
+        const cached_row *r = &d->born.row[i];
+        if (is_cached(d, r, tokens)) table_find(&c->table, page_key(d, r->kind, r->node))->live |= page_bit(d, r->node);
     }
     hga_id least = tokens - d->options.rollback;
     if (least > c->least) {

@@ -23,7 +23,7 @@ struct hga_pages {
     pthread_mutex_t lock;
     page *free[N_PAGE_KINDS];
     void **slab; /* [n_slabs]: huge pages of the system's, with pages in a row */
-    int64_t n_slabs, slab_room;
+    int64_t n_slabs, slab_capacity;
     int64_t most, bytes, used;
     int n_caches;
     int poison; /* tests: pages that are given back are overwritten */

@@ -1,7 +1,7 @@
 /* choose.c: tokens that choose the blocks of earlier ones that they see (select/appended.h): rows that stand for
    complete blocks lie in pages of their own, and a choice takes the place of the graph's edges for one execution. */
 #include "choose.h"
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "bindings.h"
 #include "parts.h"
 #include "plan.h"
@@ -31,7 +31,7 @@ hga_status choose_check_plan(const hga_decoder *d)
     const hga_id *part;
     const int64_t n = plan->nodes.n;
     if (!tokens_choose(d)) return HGA_OK;
-    const char *refused = way_refusal(plan, 0, 0, WAY_COLUMNS);
+    const char *refused = solver_refusal(plan, 0, 0, SOLVER_COLUMNS);
     if (refused) return hga_fail(HGA_EUNSUPPORTED, "decoding: tokens that choose: %s", refused);
     if (graph_parts(plan->graph, &part) != 1 || plan->program.n_stages != 1 || !plan->stage[0].by_columns ||
         plan->nodes.n_queries != n || plan->stage[0].relation.n_edges != n * (n + 1) / 2)
@@ -43,7 +43,7 @@ hga_status choose_check_plan(const hga_decoder *d)
 hga_status choose_check_io(const hga_decoder *d, const hga_io *io)
 {
     if (!tokens_choose(d)) return HGA_OK;
-    const char *refused = way_refusal(d->plan, 0, call_features(&d->plan->program, io), WAY_COLUMNS);
+    const char *refused = solver_refusal(d->plan, 0, call_features(&d->plan->program, io), SOLVER_COLUMNS);
     return refused ? hga_fail(HGA_EUNSUPPORTED, "decoding: tokens that choose: %s", refused) : HGA_OK;
 }
 
@@ -63,14 +63,14 @@ hga_status choose_reserve(hga_decode_workspace *w, hga_id end, hga_id n)
     const int64_t block = d->how.coarse > d->how.block ? d->how.coarse : d->how.block;
     const int64_t keys = block < end ? block : end; /* of a block that is whole */
     const int64_t most = n + blocks > keys ? n + blocks : keys;
-    return most <= w->at_room ? HGA_OK : hga_grow(&w->allocator, &w->at, &w->at_room, 0, most, sizeof *w->at);
+    return most <= w->at_capacity ? HGA_OK : hga_grow(&w->allocator, &w->at, &w->at_capacity, 0, most, sizeof *w->at);
 }
 
 /* Where rows of tokens [first, first + n) are, of a tensor. */
 static void find_tokens(const hga_decode_workspace *w, hga_binding of, hga_id first, hga_id n, const float **at)
 {
     const hga_id f = program_bound(&w->decoder->plan->program, of);
-    for (hga_id i = 0; i < n; i++) at[i] = workspace_given_row(w->workspace, f, w->decoder->io_first + first + i);
+    for (hga_id i = 0; i < n; i++) at[i] = workspace_input_row(w->workspace, f, w->decoder->io_first + first + i);
 }
 
 static appended_tokens open_tokens(const hga_decode_workspace *w)
@@ -96,7 +96,7 @@ void choose_make_blocks(hga_decode_workspace *w, const hga_cache *c, hga_id end)
     const hga_decoder *d = w->decoder;
     const appended_tokens x = open_tokens(w);
     for (int64_t i = d->born.ptr[c->tokens]; tokens_choose(d) && i < d->born.ptr[end]; i++) {
-        const kept_row *r = &d->born.row[i];
+        const cached_row *r = &d->born.row[i];
         if (!kind_stands(r->kind)) continue;
         const hga_id n = tokens_of_block(d, r->kind);
         find_tokens(w, HGA_IO_KEY, r->node * n, n, w->at);
@@ -129,7 +129,7 @@ hga_status choose_blocks(hga_decode_workspace *w, const hga_append *a)
     if (!tokens_choose(d) || (!a->io.out.data && !a->io.lse.data)) return HGA_OK;
     appended_tokens x = open_tokens(w);
     hga_selection how = d->how;
-    const float scale = meaning_scale(&plan->program, &plan->shape, &a->io);
+    const float scale = semantics_scale(&plan->program, &plan->shape, &a->io);
     const float **const blocks = w->at + n;
     if (n > 1 && d->options.prefill > 1) how.query_block = d->options.prefill;
     if (a->io.scale.data || call_number(HGA_TABLE_SCALE, &plan->program, &a->io) != 0) x.scale = &scale;

@@ -71,8 +71,8 @@ static void measure_pages(hga_decoder *d)
     for (hga_id kind = 2; kind < 2 * (p->n_fields + 1); kind++) {
         hga_id f = field_of_kind(kind);
         const field_storage *h = &d->plan->storage[f];
-        int sixteen = kind_is_given(kind) && d->options.page_type == HGA_BF16;
-        int has_lse = !kind_is_given(kind) && p->field[f].width == HGA_WIDTH_STATE;
+        int sixteen = kind_is_input(kind) && d->options.page_type == HGA_BF16;
+        int has_lse = !kind_is_input(kind) && p->field[f].width == HGA_WIDTH_STATE;
         d->row_floats[kind] = (int64_t)h->heads * (h->columns + has_lse);
         d->row_bytes[kind] = d->row_floats[kind] * (int64_t)(sixteen ? sizeof(uint16_t) : sizeof(float));
         d->page_bytes[kind] = PAGE_HEAD + rows * d->row_bytes[kind];
@@ -109,7 +109,7 @@ hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, c
     d->n_tokens = hga_graph_nodes(capacity).n_queries, d->n_nodes = hga_graph_nodes(capacity).n;
     HGA_TRY(hga_plan_create(capacity, p, shape, &options, &d->plan));
     d->plan->lone_rows = !o->same_bits;
-    d->plan->by_need = &places_by_need, d->plan->workspace_floats = 0;
+    d->plan->on_demand = &slots_on_demand, d->plan->workspace_floats = 0;
     HGA_TRY(find_tensors(d));
     HGA_TRY(choose_check_plan(d));
     HGA_TRY(ready_find(d, capacity, p));
@@ -152,9 +152,9 @@ typedef struct holding {
 static hga_status add_up(const hga_decoder *d, hga_id tokens, page_table *t, holding *h)
 {
     for (int64_t i = 0; i < d->born.ptr[tokens]; i++) {
-        const kept_row *r = &d->born.row[i];
+        const cached_row *r = &d->born.row[i];
         uint64_t key = page_key(d, r->kind, r->node);
-        if (!is_kept(d, r, tokens)) continue;
+        if (!is_cached(d, r, tokens)) continue;
         h->rows++;
         if (table_find(t, key)) continue;
         hga_status st = table_reserve(NULL, t, 1);
@@ -184,8 +184,8 @@ int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens, hga_id
     if (!d || tokens < 0 || tokens > d->n_tokens || level < 0 || level >= d->plan->nodes.n_levels) return -1;
     const hga_id *first = &d->plan->nodes.level_ptr[level];
     for (int64_t i = 0; i < d->born.ptr[tokens]; i++) {
-        const kept_row *r = &d->born.row[i];
-        n += !kind_stands(r->kind) && is_kept(d, r, tokens) && r->node >= first[0] && r->node < first[1];
+        const cached_row *r = &d->born.row[i];
+        n += !kind_stands(r->kind) && is_cached(d, r, tokens) && r->node >= first[0] && r->node < first[1];
     }
     return n;
 }

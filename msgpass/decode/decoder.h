@@ -11,24 +11,24 @@
 #include <stdatomic.h>
 
 /* A row that is kept: of a node's field, from one token on up to the last that reads it. */
-typedef struct kept_row {
+typedef struct cached_row {
     hga_id node;
     int32_t other; /* by birth: the last reader; by death: the field's kind */
     int32_t kind;
-} kept_row;
+} cached_row;
 
 /* Rows of a field are of two kinds, the caller's and those that the program makes: 2 * field + 1 and 2 * field. */
 enum { N_PAGE_KINDS = 2 * HGA_FIELD_SLOTS };
 static inline hga_id field_of_kind(hga_id kind) { return kind / 2; }
-static inline int kind_is_given(hga_id kind) { return kind % 2; }
+static inline int kind_is_input(hga_id kind) { return kind % 2; }
 /* Field 0 is none: its kinds are rows that stand for blocks of tokens, which these choose by. Their nodes are blocks'
    numbers. */
 enum { KIND_BLOCK, KIND_COARSE, N_BLOCK_KINDS };
 static inline int kind_stands(hga_id kind) { return kind < N_BLOCK_KINDS; }
 
 typedef struct row_events {
-    kept_row *row; /* [ptr[n_tokens]] */
-    int64_t *ptr;  /* [n_tokens + 2], of which the last is room to count */
+    cached_row *row; /* [ptr[n_tokens]] */
+    int64_t *ptr;    /* [n_tokens + 2], of which the last is room to count */
     int64_t n;
 } row_events;
 
@@ -50,7 +50,7 @@ hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p);
 void ready_clear(hga_decoder *d);
 
 /* Is a row that is born in an append up to token `end` cached after it? */
-static inline int is_kept(const hga_decoder *d, const kept_row *r, hga_id end)
+static inline int is_cached(const hga_decoder *d, const cached_row *r, hga_id end)
 {
     return r->other >= end - d->options.rollback;
 }

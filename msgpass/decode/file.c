@@ -38,7 +38,7 @@ static uint32_t crc_of(uint32_t crc, const void *bytes, int64_t n)
     return ~crc;
 }
 
-static int holds(const hga_cache *c, const kept_row *r) { return r->other >= c->least; }
+static int holds(const hga_cache *c, const cached_row *r) { return r->other >= c->least; }
 
 static void count_rows(const hga_cache *c, cache_header *h)
 {
@@ -75,7 +75,7 @@ static void put_rows(const hga_cache *c, FILE *to, uint32_t *crc)
 {
     const hga_decoder *d = c->pages->decoder;
     for (int64_t i = 0; i < d->born.ptr[c->tokens]; i++) {
-        const kept_row *r = &d->born.row[i];
+        const cached_row *r = &d->born.row[i];
         if (!holds(c, r)) continue;
         const page_entry *e = table_find(&c->table, page_key(d, r->kind, r->node));
         put(to, page_row(d, e->page, r->node), (size_t)d->row_bytes[r->kind], crc);
@@ -156,7 +156,7 @@ static hga_status take_rows(hga_cache *c, const char *from)
     const hga_decoder *d = c->pages->decoder;
     page_entry *e;
     for (int64_t i = 0; i < d->born.ptr[c->tokens]; i++) {
-        const kept_row *r = &d->born.row[i];
+        const cached_row *r = &d->born.row[i];
         if (!holds(c, r)) continue;
         hga_status st = cache_own_page(c, r->kind, r->node, &e);
         if (st) return st;
@@ -173,17 +173,17 @@ hga_status hga_cache_read(hga_pages *p, const char *path, hga_cache **out)
     hga_cache *c = NULL;
     cache_header h;
     char *text = NULL;
-    int64_t n = 0, room = 0;
+    int64_t n = 0, capacity = 0;
     if (!p || !path || !out)
         return hga_fail(HGA_EINVAL, "no %s", !p ? "pages" : !path ? "path" : "place for the cache");
     *out = NULL;
     HGA_TRY(hga_cache_create(p, &c));
-    HGA_TRY(bytes_load(&p->decoder->allocator, path, path, &text, &n, &room));
+    HGA_TRY(bytes_load(&p->decoder->allocator, path, path, &text, &n, &capacity));
     HGA_TRY(check_file(path, c, text, n, &h));
     HGA_TRY(take_rows(c, text + sizeof h));
     *out = c, c = NULL;
 done:
-    hga_delete(&p->decoder->allocator, text, room, 1);
+    hga_delete(&p->decoder->allocator, text, capacity, 1);
     hga_cache_destroy(c);
     return st;
 }

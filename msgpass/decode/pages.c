@@ -41,13 +41,13 @@ void hga_pages_destroy(hga_pages *p)
     for (hga_id k = 0; k < N_PAGE_KINDS; k++)
         while (give_back(p, k)) continue;
     for (int64_t i = 0; i < p->n_slabs; i++) pages_give_huge(p->slab[i]);
-    hga_delete(&p->decoder->allocator, p->slab, p->slab_room, sizeof *p->slab);
+    hga_delete(&p->decoder->allocator, p->slab, p->slab_capacity, sizeof *p->slab);
     pthread_mutex_destroy(&p->lock);
     hga_delete(&p->decoder->allocator, p, 1, sizeof *p);
 }
 
 /* Under the limit, if free pages of other kinds make room. */
-static hga_status make_room(hga_pages *pool, int64_t bytes)
+static hga_status make_capacity(hga_pages *pool, int64_t bytes)
 {
     for (hga_id k = 0; k < N_PAGE_KINDS; k++)
         while (pool->most && pool->bytes + bytes > pool->most && give_back(pool, k)) continue;
@@ -62,7 +62,7 @@ static int take_slab(hga_pages *pool, hga_id kind)
     const int64_t all = pages_huge_bytes(), bytes = pool->decoder->page_bytes[kind];
     const int64_t step = (bytes + PAGE_HEAD - 1) / PAGE_HEAD * PAGE_HEAD; /* pages begin at lines, as blocks do */
     char *slab;
-    if (hga_grow(&pool->decoder->allocator, &pool->slab, &pool->slab_room, pool->n_slabs, pool->n_slabs + 1,
+    if (hga_grow(&pool->decoder->allocator, &pool->slab, &pool->slab_capacity, pool->n_slabs, pool->n_slabs + 1,
                  sizeof *pool->slab) ||
         !(slab = pages_take_huge()))
         return 0;
@@ -90,7 +90,7 @@ static hga_status take_new(hga_pages *pool, hga_id kind, page **out)
         *out = pool->free[kind], pool->free[kind] = (*out)->next;
         return HGA_OK;
     }
-    hga_status st = make_room(pool, bytes);
+    hga_status st = make_capacity(pool, bytes);
     if (!st) st = hga_new(&pool->decoder->allocator, 1, (size_t)bytes, out);
     if (!st) pool->bytes += bytes, (*out)->lies_in_slab = 0;
     return st;

@@ -51,13 +51,13 @@ done:
 
 /* ---- rows ---- */
 
-static hga_status want_row(prefill *x, hga_id kind, hga_id v)
+static hga_status request_row(prefill *x, hga_id kind, hga_id v)
 {
     hga_decode_workspace *w = x->w;
     hga_status st = HGA_OK;
-    if (kind_is_given(kind)) return HGA_OK;
-    HGA_TRY(hga_grow(&w->allocator, &w->wanted, &w->wanted_room, x->n_wanted, x->n_wanted + 1, sizeof *w->wanted));
-    w->wanted[x->n_wanted++] = (wanted_row){field_of_kind(kind), v};
+    if (kind_is_input(kind)) return HGA_OK;
+    HGA_TRY(hga_grow(&w->allocator, &w->needed, &w->needed_capacity, x->n_needed, x->n_needed + 1, sizeof *w->needed));
+    w->needed[x->n_needed++] = (needed_row){field_of_kind(kind), v};
 done:
     return st;
 }
@@ -79,15 +79,16 @@ static hga_status unpack_row(prefill *x, hga_id kind, hga_id v)
 /* ---- the two sides ---- */
 
 /* The rank's own rows of tensors lie where the plan reads them, and nothing else is there. */
-static hga_status bring_own(prefill *x)
+static hga_status fetch_own(prefill *x)
 {
     hga_status st = HGA_OK;
     hga_decode_workspace *w = x->w;
     const hga_id *cuts = x->call->cuts + x->me;
     w->resident = 0;
     HGA_TRY(hga_workspace_rows(x->d->plan, w->workspace, 0, 0, 0, HGA_ROWS_DROP, NULL));
-    if (x->me == x->home) HGA_TRY(stage_lend_new(w, x->call->cache, x->n));
-    HGA_TRY(stage_bring(w, &x->call->io, hga_decoder_rows(x->d, cuts[0], cuts[1] - cuts[0], w->node, (hga_id)w->room)));
+    if (x->me == x->home) HGA_TRY(stage_borrow_new(w, x->call->cache, x->n));
+    HGA_TRY(
+        stage_fetch(w, &x->call->io, hga_decoder_rows(x->d, cuts[0], cuts[1] - cuts[0], w->node, (hga_id)w->capacity)));
 done:
     return st;
 }
@@ -98,9 +99,9 @@ static hga_status send_home(prefill *x)
     hga_status st = HGA_OK;
     const hga_exchange *e = x->call->exchange;
     hga_packet *mine = &x->packet[x->me];
-    HGA_TRY(each_sent(x, x->me, want_row));
-    HGA_TRY(bring_own(x));
-    HGA_TRY(stage_compute(x->w, &x->call->io, 0, x->n_wanted, x->n, 0));
+    HGA_TRY(each_sent(x, x->me, request_row));
+    HGA_TRY(fetch_own(x));
+    HGA_TRY(stage_compute(x->w, &x->call->io, 0, x->n_needed, x->n, 0));
     x->at = mine->data;
     HGA_TRY(each_sent(x, x->me, pack_row));
     *mine = (hga_packet){x->home, mine->bytes, mine->data};
@@ -119,7 +120,7 @@ static hga_status receive(prefill *x)
     memmove(&x->packet[x->home], &x->packet[x->home + 1], (size_t)(n - x->home) * sizeof *x->packet);
     HGA_TRY(e->start(e->ctx, PREFILL_CHANNEL, NULL, 0, x->packet, n));
     HGA_TRY(e->wait(e->ctx, PREFILL_CHANNEL));
-    HGA_TRY(bring_own(x));
+    HGA_TRY(fetch_own(x));
     for (hga_id i = 0; i < n; i++) {
         x->at = x->packet[i].data;
         HGA_TRY(each_sent(x, x->packet[i].rank, unpack_row));
@@ -135,7 +136,7 @@ static hga_status go_on(prefill *x)
     hga_cache *c = x->call->cache;
     HGA_TRY(append_reserve(x->d, c, x->n));
     HGA_TRY(receive(x));
-    HGA_TRY(stage_compute(x->w, &x->call->io, 0, stage_want_kept(x->w, 0, x->n), x->n, 0));
+    HGA_TRY(stage_compute(x->w, &x->call->io, 0, stage_read_cached(x->w, 0, x->n), x->n, 0));
     choose_make_blocks(x->w, c, x->n);
     HGA_TRY(stage_keep_new(x->w, c, x->n));
     cache_advance(c, x->n);

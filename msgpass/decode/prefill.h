@@ -18,7 +18,7 @@ typedef struct prefill {
     int64_t n_bytes;
     hga_packet *packet; /* [n_ranks]: each rank's, to or at home */
     char *at;           /* the next row's */
-    int64_t n_wanted;
+    int64_t n_needed;
     hga_id reader; /* whose rows are looked at */
     int hangs_on_others;
     uint32_t made_at_home; /* fields */

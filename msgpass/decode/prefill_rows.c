@@ -28,7 +28,7 @@ static hga_id owner_of_token(const prefill *x, hga_id token)
 hga_id prefill_owner(const prefill *x, hga_id kind, hga_id v)
 {
     const hga_nodes *nodes = &x->d->plan->nodes;
-    if (kind_is_given(kind)) return owner_of_token(x, x->d->ready.of[field_of_kind(kind)][v]);
+    if (kind_is_input(kind)) return owner_of_token(x, x->d->ready.of[field_of_kind(kind)][v]);
     if (nodes->span_first[v] > nodes->span_last[v]) return NOBODYS;
     hga_id first = owner_of_token(x, nodes->span_first[v]);
     return first == owner_of_token(x, nodes->span_last[v]) ? first : NOBODYS;
@@ -42,12 +42,12 @@ static int is_made_by_ranks(const prefill *x, hga_id field)
 static int is_sent(const prefill *x, hga_id kind, hga_id v)
 {
     hga_id owner = prefill_owner(x, kind, v);
-    return owner != NOBODYS && owner != x->home && (kind_is_given(kind) || is_made_by_ranks(x, field_of_kind(kind)));
+    return owner != NOBODYS && owner != x->home && (kind_is_input(kind) || is_made_by_ranks(x, field_of_kind(kind)));
 }
 
 static hga_id kind_of(const prefill *x, hga_id field, hga_id v)
 {
-    return 2 * field + (slice_is_given(x->d->plan, field, v) ? 1 : 0);
+    return 2 * field + (slice_is_input(x->d->plan, field, v) ? 1 : 0);
 }
 
 /* ---- what a slice reads ---- */
@@ -75,7 +75,7 @@ static void read_row(prefill *x, const slice_job *job, hga_id i, row_reader each
     hga_id v = phase_node(plan, ph, i);
     reading sources = {x, each, job->of.sources}, own = {x, each, job->of.own};
     read_interval(&own, v, v);
-    if (ph->job <= JOB_PIECES && sources.storages) accesses_sources(plan, ph, i, 1, read_interval, &sources);
+    if (ph->job <= JOB_SPLITS && sources.storages) accesses_sources(plan, ph, i, 1, read_interval, &sources);
 }
 
 /* Finds the slice's rows and tells `each` what they read. */
@@ -105,22 +105,22 @@ static void find_lacking(prefill *x)
     const hga_decoder *d = x->d;
     for (hga_id f = 1; f <= d->plan->program.n_fields; f++)
         for (hga_id v = 0; x->slice.there[f].n && v < d->plan->nodes.n; v++)
-            if (!slice_is_given(d->plan, f, v) && is_sent(x, 2 * f, v)) bits_put(&x->slice.there[f], v);
+            if (!slice_is_input(d->plan, f, v) && is_sent(x, 2 * f, v)) bits_put(&x->slice.there[f], v);
     slice_begin(d->plan, &x->slice);
     for (int64_t i = 0; i < d->born.ptr[x->n]; i++) {
-        const kept_row *r = &d->born.row[i];
-        if (kind_stands(r->kind) || !is_kept(d, r, x->n)) continue;
+        const cached_row *r = &d->born.row[i];
+        if (kind_stands(r->kind) || !is_cached(d, r, x->n)) continue;
         if (is_sent(x, r->kind, r->node))
             bits_put(&x->lacks[r->kind], r->node);
-        else if (!kind_is_given(r->kind))
-            slice_want_row(&x->slice, field_of_kind(r->kind), r->node);
+        else if (!kind_is_input(r->kind))
+            slice_request_row(&x->slice, field_of_kind(r->kind), r->node);
     }
     read_slice(x, lack);
 }
 
 static void look_for_foreign(prefill *x, hga_id field, hga_id v)
 {
-    if (slice_is_given(x->d->plan, field, v) && prefill_owner(x, 2 * field + 1, v) != x->reader) x->hangs_on_others = 1;
+    if (slice_is_input(x->d->plan, field, v) && prefill_owner(x, 2 * field + 1, v) != x->reader) x->hangs_on_others = 1;
 }
 
 static void clear_there(prefill *x)
@@ -139,7 +139,7 @@ static int hang_on_others(prefill *x, hga_id f, hga_id rank)
     FOR_RUNS(rows, v, end, 0, rows->n)
     {
         for (int64_t u = v; u < end; u++)
-            if (prefill_owner(x, 2 * f, (hga_id)u) == rank) slice_want_row(&x->slice, f, (hga_id)u);
+            if (prefill_owner(x, 2 * f, (hga_id)u) == rank) slice_request_row(&x->slice, f, (hga_id)u);
     }
     read_slice(x, look_for_foreign);
     return x->hangs_on_others;
@@ -172,11 +172,11 @@ void prefill_find(prefill *x)
 int64_t prefill_carve(prefill *x, void *memory)
 {
     const hga_plan *plan = x->d->plan;
-    carver room = {.base = memory};
-    void *of_slice = carve(&room, slices_bytes(plan), 1);
+    carver arena = {.base = memory};
+    void *of_slice = carve(&arena, slices_bytes(plan), 1);
     if (memory) slice_open(plan, &x->slice, of_slice);
     for (hga_id k = 0; k < N_PAGE_KINDS; k++)
-        x->lacks[k] = x->d->row_bytes[k] ? bits_carve(&room, plan->nodes.n) : no_bits;
-    x->packet = carve(&room, x->call->exchange->n_ranks, sizeof *x->packet);
-    return room.used;
+        x->lacks[k] = x->d->row_bytes[k] ? bits_carve(&arena, plan->nodes.n) : no_bits;
+    x->packet = carve(&arena, x->call->exchange->n_ranks, sizeof *x->packet);
+    return arena.used;
 }

@@ -158,7 +158,7 @@ typedef struct plan_reads {
 static void storage_read(plan_reads *x, hga_id storage, hga_id v)
 {
     hga_id f = storage % HGA_FIELD_SLOTS;
-    if (f == x->r->out && slice_is_given(x->plan, f, v)) return;
+    if (f == x->r->out && slice_is_input(x->plan, f, v)) return;
     if (f >= 1 && f <= x->r->p->n_fields) grow_to(&x->r->last[f][v], x->token);
 }
 
@@ -273,7 +273,7 @@ static void put_passing(const hga_decoder *d, const readers *r, hga_id f, row_bi
 {
     for (hga_id v = 0; v < r->nodes.n; v++) {
         const int32_t born = first_token_of(r, f, v), last = r->last[f][v];
-        if (last >= 0 && last <= born && born < d->n_tokens - 1 && !slice_is_given(d->plan, f, v)) bits_put(to, v);
+        if (last >= 0 && last <= born && born < d->n_tokens - 1 && !slice_is_input(d->plan, f, v)) bits_put(to, v);
     }
 }
 
@@ -282,7 +282,7 @@ static void put_passing(const hga_decoder *d, const readers *r, hga_id f, row_bi
 static int has_all_at_hand(const hga_decoder *d, const readers *r, const slice_job *job, search *x)
 {
     const phase *ph = &d->plan->phase[job->phase];
-    if (ph->job > JOB_PIECES || !(job->fills >> r->out & 1) || !job->of.sources) return 0;
+    if (ph->job > JOB_SPLITS || !(job->fills >> r->out & 1) || !job->of.sources) return 0;
     if (job->of.sources >> r->out & 1 || job->of.sources >> STORAGE_ROUNDED) return 0;
     bits_clear(&x->rows);
     x->found = 0;
@@ -330,7 +330,7 @@ static hga_status check_output(const hga_decoder *d, const readers *r)
 
 typedef struct row_at {
     hga_id f, v;
-    int given;
+    int is_input;
     int32_t born, last;
 } row_at;
 
@@ -338,8 +338,8 @@ typedef struct row_at {
 static int next_block(const hga_decoder *d, row_at *at)
 {
     at->last = d->n_tokens - 1;
-    for (; at->given < N_BLOCK_KINDS; at->given++, at->v = 0) {
-        const int64_t n = tokens_of_block(d, at->given), born = (at->v + 1) * n - 1;
+    for (; at->is_input < N_BLOCK_KINDS; at->is_input++, at->v = 0) {
+        const int64_t n = tokens_of_block(d, at->is_input), born = (at->v + 1) * n - 1;
         if (n == 0 || born >= at->last) continue;
         at->born = (int32_t)born;
         return 1;
@@ -348,7 +348,7 @@ static int next_block(const hga_decoder *d, row_at *at)
 }
 
 /* The next row that outlives its token, from *at on. */
-static int next_kept(const hga_decoder *d, const readers *r, row_at *at)
+static int next_cached(const hga_decoder *d, const readers *r, row_at *at)
 {
     if (at->f == 0 && next_block(d, at)) return 1;
     if (at->f == 0) at->f = 1, at->v = 0;
@@ -357,7 +357,7 @@ static int next_kept(const hga_decoder *d, const readers *r, row_at *at)
         for (; at->v < r->nodes.n; at->v++) {
             hga_id v = at->v;
             if (!(r->filled.holds[at->f] >> program_region(&r->nodes, v) & 1)) continue;
-            at->given = v >= h->io_first && v - h->io_first < h->io_n;
+            at->is_input = v >= h->io_first && v - h->io_first < h->io_n;
             at->born = first_token_of(r, at->f, v), at->last = r->last[at->f][v];
             if (at->last > at->born) return 1;
         }
@@ -386,15 +386,15 @@ static hga_status list_events(hga_decoder *d, const readers *r)
 {
     hga_status st = HGA_OK;
     int64_t n = 0;
-    for (row_at at = {0}; next_kept(d, r, &at); at.v++) n++;
+    for (row_at at = {0}; next_cached(d, r, &at); at.v++) n++;
     HGA_TRY(open_events(d, &d->born, n));
     HGA_TRY(open_events(d, &d->dies, n));
-    for (row_at at = {0}; next_kept(d, r, &at); at.v++) d->born.ptr[at.born + 2]++, d->dies.ptr[at.last + 2]++;
+    for (row_at at = {0}; next_cached(d, r, &at); at.v++) d->born.ptr[at.born + 2]++, d->dies.ptr[at.last + 2]++;
     add_up(d->born.ptr, d->n_tokens), add_up(d->dies.ptr, d->n_tokens);
-    for (row_at at = {0}; next_kept(d, r, &at); at.v++) {
-        hga_id kind = 2 * at.f + at.given;
-        d->born.row[d->born.ptr[at.born + 1]++] = (kept_row){at.v, at.last, kind};
-        d->dies.row[d->dies.ptr[at.last + 1]++] = (kept_row){at.v, at.born, kind};
+    for (row_at at = {0}; next_cached(d, r, &at); at.v++) {
+        hga_id kind = 2 * at.f + at.is_input;
+        d->born.row[d->born.ptr[at.born + 1]++] = (cached_row){at.v, at.last, kind};
+        d->dies.row[d->dies.ptr[at.last + 1]++] = (cached_row){at.v, at.born, kind};
     }
 done:
     return st;
@@ -417,7 +417,7 @@ done:
 }
 
 /* A row of the output that depends on earlier tokens alone is computed with its own, when it is asked for. */
-static void ask_with_own_tokens(hga_decoder *d, hga_id out)
+static void request_with_own_tokens(hga_decoder *d, hga_id out)
 {
     for (hga_id v = d->io_first; v < d->io_first + d->io_n; v++) grow_to(&d->ready.of[out][v], d->ready.token[v]);
 }
@@ -429,7 +429,7 @@ hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p)
     program_values_start(p, &r.filled);
     for (hga_id s = 0; s < p->n_stages; s++) program_values_after(p, &p->stage[s], &r.filled);
     HGA_TRY(latest_find(p, g, &d->ready));
-    ask_with_own_tokens(d, r.out);
+    request_with_own_tokens(d, r.out);
     HGA_TRY(nobody_reads(&r));
     HGA_TRY(find_output_readers(&r));
     HGA_TRY(add_plan(&r, d->plan));

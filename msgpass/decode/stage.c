@@ -1,4 +1,4 @@
-/* stage.c: a cache's rows are laid where the plan reads them, in places of a workspace (places.h), beside those
+/* stage.c: a cache's rows are laid where the plan reads them, in places of a workspace (row_slots.h), beside those
    that an append brings; the plan computes the rows that are new, with the bits of the full pass, since it groups and
    cuts rows as it always does; what is kept goes to pages, and all other rows leave their places. A workspace whose
    rows are those of the cache already is used as it is. */
@@ -38,15 +38,15 @@ int64_t hga_decoder_workspace_bytes(const hga_decoder *d)
 
 static int64_t list_bytes(const hga_decode_workspace *w)
 {
-    return w->room * (int64_t)sizeof *w->node + w->sorted_room * (int64_t)sizeof *w->sorted +
-           w->asked_room * (int64_t)sizeof *w->asked + w->wanted_room * (int64_t)sizeof *w->wanted +
-           w->at_room * (int64_t)sizeof *w->at;
+    return w->capacity * (int64_t)sizeof *w->node + w->sorted_capacity * (int64_t)sizeof *w->sorted +
+           w->requested_capacity * (int64_t)sizeof *w->requested + w->needed_capacity * (int64_t)sizeof *w->needed +
+           w->at_capacity * (int64_t)sizeof *w->at;
 }
 
 /* Rows and lists come and go; the rest is as it was made. */
 void stage_count_bytes(hga_decode_workspace *w)
 {
-    atomic_store(&w->bytes, w->fixed_bytes + workspace_place_bytes(w->workspace) + list_bytes(w));
+    atomic_store(&w->bytes, w->fixed_bytes + workspace_slot_bytes(w->workspace) + list_bytes(w));
 }
 
 int64_t hga_decode_workspace_bytes(const hga_decode_workspace *w) { return w ? atomic_load(&w->bytes) : 0; }
@@ -61,7 +61,7 @@ hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspac
     w->decoder = d, w->allocator = d->allocator, w->row_floats = longest_row(d);
     HGA_TRY(hga_workspace_create(d->plan, &w->workspace));
     HGA_TRY(hga_new(&w->allocator, w->row_floats, sizeof(float), &w->row));
-    w->fixed_bytes = hga_decoder_workspace_bytes(d) - workspace_place_bytes(w->workspace);
+    w->fixed_bytes = hga_decoder_workspace_bytes(d) - workspace_slot_bytes(w->workspace);
     stage_count_bytes(w);
     *out = w, w = NULL;
 done:
@@ -75,11 +75,11 @@ void hga_decode_workspace_destroy(hga_decode_workspace *w)
     hga_allocator a = w->allocator;
     hga_workspace_destroy(w->workspace);
     hga_delete(&a, w->row, w->row_floats, sizeof(float));
-    hga_delete(&a, w->node, w->room, sizeof *w->node);
-    hga_delete(&a, w->sorted, w->sorted_room, sizeof *w->sorted);
-    hga_delete(&a, w->asked, w->asked_room, sizeof *w->asked);
-    hga_delete(&a, w->wanted, w->wanted_room, sizeof *w->wanted);
-    hga_delete(&a, w->at, w->at_room, sizeof *w->at);
+    hga_delete(&a, w->node, w->capacity, sizeof *w->node);
+    hga_delete(&a, w->sorted, w->sorted_capacity, sizeof *w->sorted);
+    hga_delete(&a, w->requested, w->requested_capacity, sizeof *w->requested);
+    hga_delete(&a, w->needed, w->needed_capacity, sizeof *w->needed);
+    hga_delete(&a, w->at, w->at_capacity, sizeof *w->at);
     hga_delete(&a, w, 1, sizeof *w);
 }
 
@@ -90,10 +90,10 @@ hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens)
     hga_status st = HGA_OK;
     hga_id n = hga_decoder_rows(d, from, n_tokens, NULL, 0);
     int64_t born = d->born.ptr[from + n_tokens] - d->born.ptr[from];
-    HGA_TRY(hga_grow(&w->allocator, &w->node, &w->room, 0, n, sizeof *w->node));
-    HGA_TRY(hga_grow(&w->allocator, &w->sorted, &w->sorted_room, 0, n, sizeof *w->sorted));
-    HGA_TRY(hga_grow(&w->allocator, &w->asked, &w->asked_room, 0, n, sizeof *w->asked));
-    HGA_TRY(hga_grow(&w->allocator, &w->wanted, &w->wanted_room, 0, born, sizeof *w->wanted));
+    HGA_TRY(hga_grow(&w->allocator, &w->node, &w->capacity, 0, n, sizeof *w->node));
+    HGA_TRY(hga_grow(&w->allocator, &w->sorted, &w->sorted_capacity, 0, n, sizeof *w->sorted));
+    HGA_TRY(hga_grow(&w->allocator, &w->requested, &w->requested_capacity, 0, n, sizeof *w->requested));
+    HGA_TRY(hga_grow(&w->allocator, &w->needed, &w->needed_capacity, 0, born, sizeof *w->needed));
     HGA_TRY(choose_reserve(w, from + n_tokens, n_tokens));
 done:
     return st;
@@ -106,12 +106,12 @@ hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const ch
 {
     const hga_decoder *d = w->decoder;
     hga_id f = field_of_kind(kind);
-    if (!kind_is_given(kind)) {
+    if (!kind_is_input(kind)) {
         memcpy(w->row, from, (size_t)d->row_bytes[kind]);
         return hga_workspace_rows(d->plan, w->workspace, f, node, 1, HGA_ROWS_PUT, w->row);
     }
     float *to;
-    hga_status st = workspace_take_place(w->workspace, f, node, &to);
+    hga_status st = workspace_take_slot(w->workspace, f, node, &to);
     if (st) return st;
     if (d->options.page_type == HGA_BF16)
         d->plan->kernels->widen(1, &(const uint16_t *){(const uint16_t *)(const void *)from},
@@ -126,9 +126,9 @@ hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *t
 {
     const hga_decoder *d = w->decoder;
     hga_id f = field_of_kind(kind);
-    if (!kind_is_given(kind))
+    if (!kind_is_input(kind))
         return hga_workspace_rows(d->plan, w->workspace, f, node, 1, HGA_ROWS_GET, (float *)(void *)to);
-    const float *from = workspace_given_row(w->workspace, f, node);
+    const float *from = workspace_input_row(w->workspace, f, node);
     if (d->options.page_type == HGA_BF16)
         d->plan->kernels->narrow((hga_id)d->row_floats[kind], from, (uint16_t *)(void *)to);
     else
@@ -137,27 +137,27 @@ hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *t
 }
 
 /* Do stages read rows of the kind in pages? */
-static int is_lent(const hga_decode_workspace *w, hga_id kind)
+static int is_borrowed(const hga_decode_workspace *w, hga_id kind)
 {
-    return !kind_stands(kind) && kind_is_given(kind) && w->decoder->options.page_type == HGA_F32 &&
-           workspace_lends(w->workspace, field_of_kind(kind));
+    return !kind_stands(kind) && kind_is_input(kind) && w->decoder->options.page_type == HGA_F32 &&
+           workspace_borrows(w->workspace, field_of_kind(kind));
 }
 
 static hga_status lay_row(hga_decode_workspace *w, const page_entry *e, hga_id kind, hga_id node)
 {
     char *row = page_row(w->decoder, e->page, node);
-    if (!is_lent(w, kind)) return stage_lay(w, kind, node, row);
-    return workspace_lend_row(w->workspace, field_of_kind(kind), node, (float *)(void *)row);
+    if (!is_borrowed(w, kind)) return stage_lay(w, kind, node, row);
+    return workspace_borrow_row(w->workspace, field_of_kind(kind), node, (float *)(void *)row);
 }
 
 /* Rows that stages will read in pages are lent to the workspace before they are written. */
-hga_status stage_lend_new(hga_decode_workspace *w, const hga_cache *c, hga_id end)
+hga_status stage_borrow_new(hga_decode_workspace *w, const hga_cache *c, hga_id end)
 {
     const hga_decoder *d = w->decoder;
     hga_status st = HGA_OK;
     for (int64_t i = d->born.ptr[c->tokens]; i < d->born.ptr[end]; i++) {
-        const kept_row *r = &d->born.row[i];
-        if (!is_kept(d, r, end) || !is_lent(w, r->kind)) continue;
+        const cached_row *r = &d->born.row[i];
+        if (!is_cached(d, r, end) || !is_borrowed(w, r->kind)) continue;
         HGA_TRY(lay_row(w, table_find(&c->table, page_key(d, r->kind, r->node)), r->kind, r->node));
     }
 done:
@@ -195,12 +195,12 @@ static void copy_heads(hga_id heads, hga_id columns, const float *from, ptrdiff_
 }
 
 /* A row of the caller's, to node v's place. */
-static hga_status bring_row(hga_decode_workspace *w, hga_id f, hga_id v, const float *from, ptrdiff_t head)
+static hga_status fetch_row(hga_decode_workspace *w, hga_id f, hga_id v, const float *from, ptrdiff_t head)
 {
     const hga_decoder *d = w->decoder;
     const field_storage *h = &d->plan->storage[f];
     float *to;
-    hga_status st = workspace_take_place(w->workspace, f, v, &to);
+    hga_status st = workspace_take_slot(w->workspace, f, v, &to);
     if (st) return st;
     copy_heads(h->heads, h->columns, from, head, to, h->columns);
     if (d->options.page_type == HGA_BF16) d->plan->kernels->round_bf16(h->heads * h->columns, to, to);
@@ -208,7 +208,7 @@ static hga_status bring_row(hga_decode_workspace *w, hga_id f, hga_id v, const f
 }
 
 /* The caller's n new rows of each tensor to the places of their nodes. */
-hga_status stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n)
+hga_status stage_fetch(hga_decode_workspace *w, const hga_io *io, hga_id n)
 {
     const hga_plan *plan = w->decoder->plan;
     hga_status st = HGA_OK;
@@ -217,7 +217,7 @@ hga_status stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n)
         hga_id f = program_bound(&plan->program, bindings[i]);
         if (!f) continue;
         row_layout x = tensor_layout(t, plan->storage[f].heads, plan->storage[f].columns);
-        for (hga_id k = 0; k < n; k++) HGA_TRY(bring_row(w, f, w->node[k], (const float *)t->data + k * x.row, x.head));
+        for (hga_id k = 0; k < n; k++) HGA_TRY(fetch_row(w, f, w->node[k], (const float *)t->data + k * x.row, x.head));
     }
 done:
     return st;
@@ -232,7 +232,7 @@ static void give_outputs(const hga_decode_workspace *w, const hga_append *a, hga
     const hga_tensor *t = &a->io.out, *lse = &a->io.lse;
     row_layout x = tensor_layout(t, heads, columns), y = tensor_layout(lse, heads, 1);
     for (hga_id k = 0; t->data && k < n; k++)
-        copy_heads(heads, columns, workspace_given_row(w->workspace, f, w->node[k]), columns,
+        copy_heads(heads, columns, workspace_input_row(w->workspace, f, w->node[k]), columns,
                    (float *)t->data + k * x.row, x.head);
     for (hga_id k = 0; lse->data && k < n; k++)
         for (hga_id h = 0; h < heads; h++)
@@ -246,48 +246,48 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The rows of the output, as intervals. */
-static int64_t list_asked(hga_decode_workspace *w, hga_id n)
+static int64_t list_requested(hga_decode_workspace *w, hga_id n)
 {
     int64_t m = 0;
     memcpy(w->sorted, w->node, (size_t)n * sizeof *w->sorted);
     if (w->decoder->io_node) qsort(w->sorted, (size_t)n, sizeof *w->sorted, by_number);
     for (hga_id k = 0; k < n; k++) {
         int64_t at = w->sorted[k] - w->decoder->io_first;
-        if (m && w->asked[m - 1].first + w->asked[m - 1].n == at)
-            w->asked[m - 1].n++;
+        if (m && w->requested[m - 1].first + w->requested[m - 1].n == at)
+            w->requested[m - 1].n++;
         else
-            w->asked[m++] = (hga_interval){at, 1};
+            w->requested[m++] = (hga_interval){at, 1};
     }
     return m;
 }
 
 /* Lists the computed rows that the cache will keep of tokens [from, end); returns how many. */
-int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end)
+int64_t stage_read_cached(hga_decode_workspace *w, hga_id from, hga_id end)
 {
     const hga_decoder *d = w->decoder;
     int64_t n = 0;
     for (int64_t i = d->born.ptr[from]; i < d->born.ptr[end]; i++) {
-        const kept_row *r = &d->born.row[i];
-        if (is_kept(d, r, end) && !kind_stands(r->kind) && !kind_is_given(r->kind))
-            w->wanted[n++] = (wanted_row){field_of_kind(r->kind), r->node};
+        const cached_row *r = &d->born.row[i];
+        if (is_cached(d, r, end) && !kind_stands(r->kind) && !kind_is_input(r->kind))
+            w->needed[n++] = (needed_row){field_of_kind(r->kind), r->node};
     }
     return n;
 }
 
 /* Executes the plan for n rows of the output and n_wanted other rows; what later tokens change is forgotten. */
-hga_status stage_compute(hga_decode_workspace *w, const hga_io *given, hga_id n, int64_t n_wanted, hga_id end,
+hga_status stage_compute(hga_decode_workspace *w, const hga_io *input, hga_id n, int64_t n_needed, hga_id end,
                          int one_token)
 {
     const hga_decoder *d = w->decoder;
-    hga_io io = *given;
-    int alone = !given->out.data && !given->lse.data;
+    hga_io io = *input;
+    int alone = !input->out.data && !input->lse.data;
     hga_rows rows = {.n_intervals = 1, .interval = &(hga_interval){0, 1}};
-    if (!alone) rows = (hga_rows){.n_intervals = list_asked(w, n), .interval = w->asked};
+    if (!alone) rows = (hga_rows){.n_intervals = list_requested(w, n), .interval = w->requested};
     io.lse = (hga_tensor){0}; /* it is with the rows */
     io.rows = &rows;
-    workspace_want(w->workspace, w->wanted, n_wanted, alone, one_token);
+    workspace_request(w->workspace, w->needed, n_needed, alone, one_token);
     hga_status st = hga_plan_execute(d->plan, w->workspace, &io);
-    workspace_want(w->workspace, NULL, 0, 0, 0);
+    workspace_request(w->workspace, NULL, 0, 0, 0);
     if (!st) workspace_forget_later(d->plan, w->workspace, d->ready.of, end);
     return st;
 }
@@ -298,8 +298,8 @@ hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id en
     const hga_decoder *d = w->decoder;
     hga_status st = HGA_OK;
     for (int64_t i = d->born.ptr[c->tokens]; i < d->born.ptr[end]; i++) {
-        const kept_row *r = &d->born.row[i];
-        if (!is_kept(d, r, end) || kind_stands(r->kind) || is_lent(w, r->kind)) continue;
+        const cached_row *r = &d->born.row[i];
+        if (!is_cached(d, r, end) || kind_stands(r->kind) || is_borrowed(w, r->kind)) continue;
         const page_entry *e = table_find(&c->table, page_key(d, r->kind, r->node));
         HGA_TRY(stage_keep(w, r->kind, r->node, page_row(d, e->page, r->node)));
     }
@@ -316,12 +316,12 @@ hga_status stage_append(hga_decode_workspace *w, const hga_append *a)
     HGA_TRY(lay_cache(w, a->cache));
     w->resident = 0;
     const int one_token = a->n_tokens == 1 && end < d->n_tokens;
-    hga_id n = hga_decoder_rows(d, from, a->n_tokens, w->node, (hga_id)w->room);
-    HGA_TRY(stage_lend_new(w, a->cache, end));
-    HGA_TRY(stage_bring(w, &a->io, n));
+    hga_id n = hga_decoder_rows(d, from, a->n_tokens, w->node, (hga_id)w->capacity);
+    HGA_TRY(stage_borrow_new(w, a->cache, end));
+    HGA_TRY(stage_fetch(w, &a->io, n));
     choose_make_blocks(w, a->cache, end);
     HGA_TRY(choose_blocks(w, a));
-    HGA_TRY(stage_compute(w, &a->io, n, stage_want_kept(w, from, end), end, one_token));
+    HGA_TRY(stage_compute(w, &a->io, n, stage_read_cached(w, from, end), end, one_token));
     give_outputs(w, a, n);
     HGA_TRY(stage_keep_new(w, a->cache, end));
 done:
@@ -332,7 +332,7 @@ done:
 static int cache_has(const void *cache, hga_id f, hga_id v)
 {
     const hga_cache *c = cache;
-    return cache_has_row(c, 2 * f + slice_is_given(c->pages->decoder->plan, f, v), v);
+    return cache_has_row(c, 2 * f + slice_is_input(c->pages->decoder->plan, f, v), v);
 }
 
 void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least)
@@ -341,6 +341,6 @@ void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least)
     workspace_settle(w->workspace, cache_has, c);
     for (int64_t i = dies->ptr[least]; i < dies->ptr[c->least]; i++)
         if (!kind_stands(dies->row[i].kind))
-            workspace_leave_place(w->workspace, field_of_kind(dies->row[i].kind), dies->row[i].node);
+            workspace_leave_slot(w->workspace, field_of_kind(dies->row[i].kind), dies->row[i].node);
     w->resident = c->state;
 }

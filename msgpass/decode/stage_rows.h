@@ -5,8 +5,8 @@
 
 #include "appended.h"
 #include "cache.h"
-#include "places.h"
-#include "wants.h"
+#include "row_slots.h"
+#include "needed_rows.h"
 
 struct hga_decode_workspace {
     const hga_decoder *decoder;
@@ -19,11 +19,11 @@ struct hga_decode_workspace {
     int64_t row_floats;
     /* of an append, [room]: its rows of tensors, in order and by number; rows to be made and kept */
     hga_id *node, *sorted;
-    hga_interval *asked;
-    wanted_row *wanted;
-    int64_t room, sorted_room, asked_room, wanted_room;
+    hga_interval *requested;
+    needed_row *needed;
+    int64_t capacity, sorted_capacity, requested_capacity, needed_capacity;
     const float **at; /* of tokens that choose: where keys, queries and rows of blocks are */
-    int64_t at_room;
+    int64_t at_capacity;
     hga_chosen chosen;
     row_choice choice;
 };
@@ -36,13 +36,13 @@ hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const ch
 hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *to);
 /* Let the caller's new rows up to token `end`, as far as they are cached, be written in the cache's pages, where these
    have them as stages read them. */
-hga_status stage_lend_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);
+hga_status stage_borrow_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);
 /* Copy the caller's rows of the n nodes in w->node into the workspace. */
-hga_status stage_bring(hga_decode_workspace *w, const hga_io *io, hga_id n);
+hga_status stage_fetch(hga_decode_workspace *w, const hga_io *io, hga_id n);
 /* Make w->wanted the rows born with tokens [from, end) that are computed and cached; returns how many. */
-int64_t stage_want_kept(hga_decode_workspace *w, hga_id from, hga_id end);
+int64_t stage_read_cached(hga_decode_workspace *w, hga_id from, hga_id end);
 /* Compute the first n_wanted of these, and where io wants them the rows of the output of the n nodes in w->node. */
-hga_status stage_compute(hga_decode_workspace *w, const hga_io *io, hga_id n, int64_t n_wanted, hga_id end,
+hga_status stage_compute(hga_decode_workspace *w, const hga_io *io, hga_id n, int64_t n_needed, hga_id end,
                          int one_token);
 /* Copy new rows up to token `end` to the cache's pages, where they are not live yet. */
 hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);

@@ -17,7 +17,7 @@ page_entry *table_find(const page_table *t, uint64_t key)
     return NULL;
 }
 
-static page_entry *place_for(page_table *t, uint64_t key)
+static page_entry *entry_for(page_table *t, uint64_t key)
 {
     int64_t s = home(t, key);
     while (t->entry[s].key) s = after(t, s);
@@ -34,7 +34,7 @@ hga_status table_reserve(const hga_allocator *a, page_table *t, int64_t n)
     hga_status st = hga_new_zero(a, larger.n_slots, sizeof *larger.entry, &larger.entry);
     if (st) return st;
     for (int64_t s = 0; s < t->n_slots; s++)
-        if (t->entry[s].key) *place_for(&larger, t->entry[s].key) = t->entry[s];
+        if (t->entry[s].key) *entry_for(&larger, t->entry[s].key) = t->entry[s];
     table_clear(a, t);
     *t = larger;
     return HGA_OK;
@@ -43,7 +43,7 @@ hga_status table_reserve(const hga_allocator *a, page_table *t, int64_t n)
 page_entry *table_add(page_table *t, uint64_t key)
 {
     t->n++;
-    return place_for(t, key);
+    return entry_for(t, key);
 }
 
 /* Entries behind it that could not be at home stay within reach. */

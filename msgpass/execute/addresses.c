@@ -42,7 +42,7 @@ void find_rows(const bound_field *field, some_nodes of, float **at)
 {
     const bound_field x = *field;
     const hga_id first = of.first, end = first + of.n;
-    if (of.list || x.lent || x.io_slot || x.io_fold) {
+    if (of.list || x.borrowed || x.io_slot || x.io_fold) {
         for (hga_id i = 0; i < of.n; i++) at[i] = bound_row(&x, node_of(&of, i));
         return;
     }
@@ -85,9 +85,9 @@ static inline void copy(hga_id n, const float *from, float *to)
 static inline __attribute__((always_inline)) void move_scalars(scalar_rows x, some_nodes of, float *scalars, int stores)
 {
     for (hga_id i = 0, end; i < of.n; i = end) {
-        const hga_id place = place_of(&x, &of, i);
-        for (end = i + 1; end < of.n && place_of(&x, &of, end) == place + (end - i);) end++;
-        float *at = x.rows + (ptrdiff_t)place * x.heads, *mine = scalars + (ptrdiff_t)i * x.heads;
+        const hga_id index = place_of(&x, &of, i);
+        for (end = i + 1; end < of.n && place_of(&x, &of, end) == index + (end - i);) end++;
+        float *at = x.rows + (ptrdiff_t)index * x.heads, *mine = scalars + (ptrdiff_t)i * x.heads;
         stores ? copy((end - i) * x.heads, mine, at) : copy((end - i) * x.heads, at, mine);
     }
 }
@@ -104,7 +104,7 @@ void store_lses(const bound_field *field, some_nodes of, const float *from)
 /* Do the field's rows lie as scalar_rows do? */
 static int are_scalar_rows(const bound_field *x)
 {
-    return !x->io_n && !x->lent && x->ws_head == 1 && x->ws_row == x->heads;
+    return !x->io_n && !x->borrowed && x->ws_head == 1 && x->ws_row == x->heads;
 }
 
 static scalar_rows rows_of(const bound_field *x) { return (scalar_rows){x->ws, x->ws_slot, x->ws_first, x->heads}; }

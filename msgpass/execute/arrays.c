@@ -8,14 +8,14 @@
 
 /* ---- of one call ---- */
 
-static void add_array(call_arrays *c, const given_array *a, int written)
+static void add_array(call_arrays *c, const io_array *a, int written)
 {
     if (a->data) c->array[c->n++] = (call_array){.at = *a, .written = written};
 }
 
 static void add_block(call_arrays *c, const char *what, const void *data, int64_t n, size_t size, int written)
 {
-    given_array a = array_of_block(what, "", data, n * (int64_t)size);
+    io_array a = array_of_block(what, "", data, n * (int64_t)size);
     add_array(c, &a, written);
 }
 
@@ -23,9 +23,9 @@ static void add_block(call_arrays *c, const char *what, const void *data, int64_
 static hga_status add_output(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
-    given_array a;
+    io_array a;
     hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->storage[f].heads;
-    const hga_interval *begin = workspace->asked.interval, *end = begin + workspace->asked.n - 1;
+    const hga_interval *begin = workspace->requested.interval, *end = begin + workspace->requested.n - 1;
     hga_id first = (hga_id)begin->first, n = (hga_id)(end->first + end->n) - first;
     HGA_TRY(array_of_tensor("the output", "", &io->out, first, n, heads, plan->storage[f].columns, &a));
     add_array(&workspace->arrays, &a, 1);
@@ -44,10 +44,10 @@ static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspac
     const char *name = plan->program.field[f].name;
     const field_storage *h = &plan->storage[f];
     const hga_tensor *t = program_tensor(&plan->program, io, f);
-    given_array a;
+    io_array a;
     if (!t || plan->program.field[f].binding == HGA_IO_OUT) return HGA_OK;
-    hga_status st = array_of_tensor("the tensor of field", name, t, 0, h->given_n, h->heads, h->columns, &a);
-    if (!st) add_array(&workspace->arrays, &a, program_writes_given(&plan->program, f) != 0);
+    hga_status st = array_of_tensor("the tensor of field", name, t, 0, h->input_n, h->heads, h->columns, &a);
+    if (!st) add_array(&workspace->arrays, &a, program_writes_input(&plan->program, f) != 0);
     return st;
 }
 
@@ -70,7 +70,7 @@ hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     for (int i = 0; i < c->n; i++)
         for (int k = 0; k <= i; k++)
             if (c->array[i].written || c->array[k].written)
-                HGA_TRY(arrays_apart(&c->array[k].at, c->array[k].written, &c->array[i].at, c->array[i].written));
+                HGA_TRY(arrays_disjoint(&c->array[k].at, c->array[k].written, &c->array[i].at, c->array[i].written));
 done:
     return st;
 }
@@ -82,5 +82,5 @@ hga_status arrays_of_samples(hga_workspace *const *workspaces, hga_id n, hga_id 
     call_array *all = NULL;
     for (hga_id i = 0; i < n; i++)
         for (int k = 0; k < workspaces[i]->arrays.n; k++) all = array_listed(&workspaces[i]->arrays.array[k], i, all);
-    return arrays_listed_apart(all, sample);
+    return listed_arrays_disjoint(all, sample);
 }

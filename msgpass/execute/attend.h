@@ -22,11 +22,11 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
 
 /* The state of a row that is carried from tile to tile (run_by_columns.c), of a head of the key at hand: [dim_v
    padded], log-sum-exp. */
-static inline float *carried_state(const worker *w, hga_id place, hga_id head)
+static inline float *carried_state(const worker *w, hga_id slot, hga_id head)
 {
     const hga_shape *s = &w->plan->shape;
-    const ptrdiff_t heads = s->n_heads / s->n_kv_heads, room = padded(s->dim_v) + KERNEL_PAD;
-    return w->columns.state + (place * heads + head % heads) * room;
+    const ptrdiff_t heads = s->n_heads / s->n_kv_heads, capacity = padded(s->dim_v) + KERNEL_PAD;
+    return w->columns.state + (slot * heads + head % heads) * capacity;
 }
 
 #endif

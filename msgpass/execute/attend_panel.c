@@ -1,14 +1,14 @@
 /* attend_panel.c: the rows of a panel attend: what is chosen goes through tiles, what is left of a row through the row
    kernel, into the same states. */
 #include "attend.h"
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "dropout.h"
 #include "layouts.h"
 #include "panel_rows.h"
 #include "phases.h"
 #include "run_tiles.h"
 #include "stages.h"
-#include "strips.h"
+#include "row_bands.h"
 
 /* Rows without edges, beside families. */
 static int is_done(const row_group *g, hga_id r) { return g->node[r] < 0 || g->in_families >> r & 1u; }
@@ -23,7 +23,7 @@ static void finish_group(worker *w, const row_group *g)
     }
     for (hga_id r = 0; r < g->n_rows; r++) {
         if (is_done(g, r)) continue;
-        row_job job = {.stage = g->stage, .v = g->node[r], .count = INT64_MAX, .piece = -1};
+        row_job job = {.stage = g->stage, .v = g->node[r], .count = INT64_MAX, .split = -1};
         if (g->tiled)
             take_states(w, g, r);
         else
@@ -47,14 +47,14 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
 void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families, void *context)
 {
     tile_chooser *t = &w->chooser;
-    const unsigned brings = w->workspace->brings;
+    const unsigned call_has = w->workspace->call_has;
     t->reader = &w->reader, t->batch->stage = stage, t->context = context;
     t->families.columns = &w->chunk;
     t->query_numbers = (int64_t)w->plan->shape.n_heads * w->plan->shape.dim;
-    t->run = run, t->run_families = goes(w, stage, WAY_FAMILIES) ? families : NULL;
-    t->strict = goes(w, stage, WAY_STRICT);
+    t->run = run, t->run_families = applies(w, stage, SOLVER_FAMILIES) ? families : NULL;
+    t->strict = applies(w, stage, SOLVER_STRICT);
     t->leaves_out = w->workspace->sliced || w->reader.ahead;
-    t->families_have_types = (brings & BRINGS_TYPES) != 0, t->positions = (brings & BRINGS_POSITIONS) != 0;
+    t->families_have_types = (call_has & CALL_HAS_TYPES) != 0, t->positions = (call_has & CALL_HAS_POSITIONS) != 0;
     t->types = t->families_have_types || drops_weights(w);
 }
 
@@ -77,15 +77,15 @@ static void attend_groups(worker *w, hga_id stage, row_panel *p)
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
 }
 
-int64_t kept_fits(worker *w, const wave_item *item, int64_t n)
+int64_t cached_fits(worker *w, const wave_item *item, int64_t n)
 {
-    const uint32_t *kept = layout_of(w, *item);
+    const uint32_t *cached = layout_of(w, *item);
     (void)n;
-    return kept && (!(*kept & HAS_FAMILIES) || goes(w, w->plan->phase[item->phase].stage, WAY_FAMILIES));
+    return cached && (!(*cached & HAS_FAMILIES) || applies(w, w->plan->phase[item->phase].stage, SOLVER_FAMILIES));
 }
 
 /* The tiles that the plan keeps for the panel are replayed, and then the rows of each group end. */
-void kept_take(worker *w, const wave_item *item, int64_t n)
+void cached_take(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phase[item->phase];
     panel_rows rows;
@@ -141,7 +141,7 @@ static void attend_some_heads(worker *w, hga_id stage, const row_panel *p)
 /* Its edges are found for it alone. All heads go at once, with the item that has the first. */
 static void attend_lone_row(worker *w, hga_id stage, hga_id position, hga_id v)
 {
-    const row_job job = {.stage = stage, .v = v, .count = INT64_MAX, .piece = -1};
+    const row_job job = {.stage = stage, .v = v, .count = INT64_MAX, .split = -1};
     const hga_id first = w->kv_first, end = w->kv_end;
     if (first > 0) return;
     worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
@@ -159,7 +159,7 @@ static int take_lone_rows(worker *w, hga_id stage, panel_rows *p)
     int others = !alone;
     for (hga_id at = 0; alone && at < p->n; at += KERNEL_TILE) {
         const hga_id n = p->n - at < KERNEL_TILE ? p->n - at : KERNEL_TILE;
-        const unsigned rows = wanted_rows(&(row_group){.n_rows = n, .node = p->node + at});
+        const unsigned rows = requested_mask(&(row_group){.n_rows = n, .node = p->node + at});
         others |= (rows & (rows - 1)) != 0;
         if (!rows || rows & (rows - 1)) continue;
         const hga_id r = at + (hga_id)__builtin_ctz(rows), v = p->node[r];
@@ -170,7 +170,7 @@ static int take_lone_rows(worker *w, hga_id stage, panel_rows *p)
 }
 
 /* A panel by tiles that are chosen now, for all heads or for those of the item. */
-void tiles_take(worker *w, const wave_item *item, int64_t n)
+void tiles_run(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phase[item->phase];
     const hga_id stage = ph->stage;

@@ -1,7 +1,7 @@
 /* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge. It equals its plain
    version in plain.c. */
 #include "attend.h"
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "carve.h"
 #include "dropout.h"
 #include "plan.h"
@@ -16,11 +16,11 @@ static void load_row_queries(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *q = read_field(w, s, s->query);
-    hga_id dim = w->plan->shape.dim, room = padded(dim);
+    hga_id dim = w->plan->shape.dim, padded_dim = padded(dim);
     const float *row = bound_row(q, job->v);
     ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
-        w->plan->kernels->scale(dim, w->workspace->scale_2, row + h * stride, w->row.query + h * room);
+        w->plan->kernels->scale(dim, w->workspace->scale_2, row + h * stride, w->row.query + h * padded_dim);
 }
 
 /* The row's queries, rounded to bfloat16. */
@@ -29,18 +29,18 @@ static void load_bf16_queries(worker *w, const row_job *job)
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *q = read_field(w, s, s->query);
     const kernel_table *k = w->plan->kernels;
-    hga_id dim = w->plan->shape.dim, room = padded(dim);
+    hga_id dim = w->plan->shape.dim, padded_dim = padded(dim);
     const float *row = bound_row(q, job->v);
     ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
         k->narrow(dim, row + h * stride, w->row.query16 + h * dim);
-        k->widen(1, &(const uint16_t *){w->row.query16 + h * dim}, dim, w->row.query + h * room, 0);
-        k->scale(dim, w->workspace->scale_2, w->row.query + h * room, w->row.query + h * room);
+        k->widen(1, &(const uint16_t *){w->row.query16 + h * dim}, dim, w->row.query + h * padded_dim, 0);
+        k->scale(dim, w->workspace->scale_2, w->row.query + h * padded_dim, w->row.query + h * padded_dim);
     }
 }
 
 /* Of one column the heads lie side by side. */
-static hga_id query_room(const worker *w)
+static hga_id query_width(const worker *w)
 {
     hga_id dim = w->plan->shape.dim;
     return scores_are_sums(w->plan) && dim == 1 ? 1 : padded(dim);
@@ -51,13 +51,13 @@ static void load_additive(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *q = read_field(w, s, s->query);
-    const float *row = bound_row(q, job->v), *given = w->io->additive.data;
-    hga_id dim = w->plan->shape.dim, room = query_room(w);
+    const float *row = bound_row(q, job->v), *input = w->io->additive.data;
+    hga_id dim = w->plan->shape.dim, padded_dim = query_width(w);
     ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
         for (hga_id j = 0; j < dim; j++) {
-            w->row.query[h * room + j] = row[h * stride + j];
-            w->row.additive[h * room + j] = (given ? given[h * dim + j] : 1) * w->workspace->scale_2;
+            w->row.query[h * padded_dim + j] = row[h * stride + j];
+            w->row.additive[h * padded_dim + j] = (input ? input[h * dim + j] : 1) * w->workspace->scale_2;
         }
 }
 
@@ -78,7 +78,7 @@ void attend_start(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const hga_shape *shape = &w->plan->shape;
-    hga_id room = padded(shape->dim_v);
+    hga_id padded_dim = padded(shape->dim_v);
     attend_nothing(w);
     if (!kind_starts_from_out(w->plan->stage[job->stage].kind)) return;
     const bound_field *out = field(w, s->out);
@@ -86,7 +86,7 @@ void attend_start(worker *w, const row_job *job)
     for (hga_id h = 0; h < shape->n_heads; h++) {
         if (lse[h] == -INFINITY) continue;
         w->row.greatest[h] = lse[h] * KERNEL_LOG2E, w->row.sum[h] = 1;
-        memcpy(w->row.acc + h * room, row + h * bound_head(out, job->v), (size_t)shape->dim_v * sizeof *row);
+        memcpy(w->row.acc + h * padded_dim, row + h * bound_head(out, job->v), (size_t)shape->dim_v * sizeof *row);
     }
 }
 
@@ -113,7 +113,7 @@ static void attend_bf16(worker *w)
         .k_head = shape->dim,
         .v_head = shape->dim_v,
         .bias = w->row.base,
-        .kept = drops_weights(w) ? w->row.kept : NULL,
+        .drop_mask = drops_weights(w) ? w->row.drop_mask : NULL,
         .greatest = w->row.greatest,
         .sum = w->row.sum,
         .acc = w->row.acc,
@@ -155,9 +155,9 @@ static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id kno
         .dim_v = shape->dim_v,
         .share = shape->n_heads / shape->n_kv_heads,
         .q = w->row.query,
-        .q_head = query_room(w),
+        .q_head = query_width(w),
         .a = scores_are_sums(w->plan) ? w->row.additive : NULL,
-        .leak = w->plan->program.negative_slope,
+        .negative_slope = w->plan->program.negative_slope,
         .k = w->at.k + first,
         .v = w->at.v + first,
         .known = known,
@@ -167,7 +167,7 @@ static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id kno
         .r = w->io->rel_key.data ? w->at.r + first : NULL,
         .cap = w->workspace->cap_2,
         .bias = w->row.base + first,
-        .kept = drops_weights(w) ? w->row.kept + (ptrdiff_t)first * shape->n_heads : NULL,
+        .drop_mask = drops_weights(w) ? w->row.drop_mask + (ptrdiff_t)first * shape->n_heads : NULL,
         .greatest = w->row.greatest,
         .sum = w->row.sum,
         .acc = w->row.acc,
@@ -299,9 +299,9 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
         .n = c->n,
         .dim = shape->dim,
         .dim_v = shape->dim_v,
-        .q = w->row.query + h * query_room(w),
-        .a = scores_are_sums(w->plan) ? w->row.additive + h * query_room(w) : NULL,
-        .leak = w->plan->program.negative_slope,
+        .q = w->row.query + h * query_width(w),
+        .a = scores_are_sums(w->plan) ? w->row.additive + h * query_width(w) : NULL,
+        .negative_slope = w->plan->program.negative_slope,
         .k = own_k ? w->at.k_head : w->at.k,
         .v = at->same_v ? w->at.v : w->at.v_head,
         .k_offset = offset,
@@ -317,7 +317,7 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
 {
     const hga_shape *shape = &w->plan->shape;
     kernel_chunk part = attend_part(w, job, at, h);
-    part.kept = drops_weights(w) ? w->row.kept + h : NULL, part.kept_step = shape->n_heads;
+    part.drop_mask = drops_weights(w) ? w->row.drop_mask + h : NULL, part.drop_mask_step = shape->n_heads;
     kernel_state state = {w->row.greatest[h], w->row.sum[h], w->row.acc + h * padded(shape->dim_v)};
     w->plan->kernels->attend(&part, &state);
     w->row.greatest[h] = state.greatest, w->row.sum[h] = state.sum;
@@ -329,7 +329,7 @@ chunk_heads attend_open(worker *w, const row_job *job)
     chunk_heads at = find_operands(w, job);
     if (w->io->rel_key.data)
         for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key.data + (ptrdiff_t)c->type[e] * w->plan->shape.dim;
-    if (job->stage == w->plan->bias_stage && w->workspace->brings & (BRINGS_EDGE_BIASES | BRINGS_OF_EDGES))
+    if (job->stage == w->plan->bias_stage && w->workspace->call_has & (CALL_HAS_EDGE_BIASES | CALL_HAS_OF_EDGES))
         reader_ranks(&w->reader, job->v, c, w->row.rank);
     score_bases(w, job->stage, job->v, c, w->row.base);
     return at;
@@ -343,14 +343,14 @@ static void attend_chunk(worker *w, const row_job *job)
     chunk_heads at = attend_open(w, job);
     int sums = has_edge_out(w, job->stage, job->v);
     drop_chunk(w, job->v);
-    if (goes(w, job->stage, WAY_HEADS)) {
+    if (applies(w, job->stage, SOLVER_HEADS)) {
         if (w->plan->bf16_rows)
             attend_bf16(w);
         else
             run_all_heads(w, job, &at, sums && w->edges.at_once ? attend_and_sum : attend_all_heads);
         return;
     }
-    int plain = !(w->workspace->brings & (BRINGS_TYPE_BIASES | BRINGS_EDGE_BIASES | BRINGS_SLOPES));
+    int plain = !(w->workspace->call_has & (CALL_HAS_TYPE_BIASES | CALL_HAS_EDGE_BIASES | CALL_HAS_SLOPES));
     if (plain) memcpy(w->row.bias, w->row.base, (size_t)c->n * sizeof *w->row.bias);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         if (!plain) score_biases(w, job, h);
@@ -362,19 +362,19 @@ static void attend_chunk(worker *w, const row_job *job)
 static void store_states(worker *w, const row_job *job)
 {
     const hga_shape *shape = &w->plan->shape;
-    hga_id room = padded(shape->dim_v);
+    hga_id padded_dim = padded(shape->dim_v);
     const bound_field *out = field(w, stage_of(w, job->stage)->out);
     w->plan->kernels->finish(shape->n_heads, w->row.greatest, w->row.sum, w->row.sum, w->row.greatest);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         float *to;
-        if (job->piece >= 0) {
-            to = state_of_piece(w->plan, w->workspace, job->stage, job->piece, h);
-            to[room] = w->row.greatest[h];
+        if (job->split >= 0) {
+            to = state_of_split(w->plan, w->workspace, job->stage, job->split, h);
+            to[padded_dim] = w->row.greatest[h];
         } else {
             to = bound_row(out, job->v) + h * bound_head(out, job->v);
             bound_lse(out, job->v)[h] = w->row.greatest[h];
         }
-        w->plan->kernels->scale(shape->dim_v, w->row.sum[h], w->row.acc + h * room, to);
+        w->plan->kernels->scale(shape->dim_v, w->row.sum[h], w->row.acc + h * padded_dim, to);
     }
     if (has_edge_out(w, job->stage, job->v) && w->edges.at_once) edge_sums_scale(w, job);
 }
@@ -382,24 +382,24 @@ static void store_states(worker *w, const row_job *job)
 /* A chunk at a time, the row's edges that are not in tiles; the state is folded after each cut_edges of them. */
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits)
 {
-    hga_pos cut = w->plan->options.cut_edges, left = job->count, in_piece = 0;
-    hga_id pieces = 0;
+    hga_pos cut = w->plan->options.cut_edges, left = job->count, in_split = 0;
+    hga_id splits = 0;
     edge_cursor c = cursor_start_beyond(&w->reader, job->v, done, done_bits);
     cursor_skip(&c, job->from);
     int loaded = 0;
     for (;;) {
-        hga_pos most = left < cut - in_piece ? left : cut - in_piece;
+        hga_pos most = left < cut - in_split ? left : cut - in_split;
         cursor_next(&c, most, &w->chunk);
         if (!w->chunk.n) break;
         if (!loaded++) attend_load(w, job);
-        if (pieces && !in_piece) pieces++;
+        if (splits && !in_split) splits++;
         attend_chunk(w, job);
-        in_piece += w->chunk.n, left -= w->chunk.n;
-        if (in_piece < cut || left == 0) continue;
-        fold_split(w, !pieces);
-        pieces += !pieces, in_piece = 0;
+        in_split += w->chunk.n, left -= w->chunk.n;
+        if (in_split < cut || left == 0) continue;
+        fold_split(w, !splits);
+        splits += !splits, in_split = 0;
     }
-    if (pieces && in_piece) fold_split(w, 0);
-    if (pieces) unfold_splits(w);
+    if (splits && in_split) fold_split(w, 0);
+    if (splits) unfold_splits(w);
     store_states(w, job);
 }

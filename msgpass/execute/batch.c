@@ -45,7 +45,7 @@ static void run_samples(const hga_plan *plan, hga_workspace *const *workspaces, 
     hga_id me = (hga_id)omp_get_thread_num(), team = (hga_id)omp_get_num_threads();
     hga_id whole = plan->waves.alone ? n : n / team * team;
     binding old;
-    queue_place at = {0};
+    queue_position at = {0};
     binding_take(plan, &old);
 #pragma omp single
     *queue = sample_queue_open(plan, workspaces, whole, team);

@@ -1,9 +1,9 @@
 /* bound.c: a plan's storage with this call's addresses; what the caller brings is checked here. */
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "bindings.h"
 #include "call_check.h"
 #include "carve.h"
-#include "edge_tables.h"
+#include "call_lists.h"
 #include "execution.h"
 #include "slice_run.h"
 #include "tape.h"
@@ -68,11 +68,11 @@ static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
     const hga_tensor *t = program_tensor(&plan->program, io, f);
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
-    if (!t->data && plan->storage[f].given_n > 0)
+    if (!t->data && plan->storage[f].input_n > 0)
         return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
     if (t->fold && plan_is_shared(plan))
         return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s is folded, on ranks", what);
-    hga_status st = check_has_rows(t, what, plan->storage[f].given_n);
+    hga_status st = check_has_rows(t, what, plan->storage[f].input_n);
     return st ? st : check_numbers(t, what);
 }
 
@@ -175,7 +175,7 @@ static hga_status check_edge_out(const hga_plan *plan, const hga_io *io)
     if (why) return hga_fail(HGA_EUNSUPPORTED, "edge_value: %s", why);
     if (io->edge_out.fold) return hga_fail(HGA_EUNSUPPORTED, "edge_out is folded");
     hga_status st =
-        check_has_rows(&io->edge_out, "edge_out", plan->storage[program_bound(&plan->program, HGA_IO_OUT)].given_n);
+        check_has_rows(&io->edge_out, "edge_out", plan->storage[program_bound(&plan->program, HGA_IO_OUT)].input_n);
     return st ? st : check_floats(&io->edge_out, "edge_out");
 }
 
@@ -195,7 +195,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     if (st) return st;
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (io->lse.data) {
-        st = check_has_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].given_n);
+        st = check_has_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].input_n);
         if (!st) st = check_floats(&io->lse, "lse");
         if (!st && io->lse.fold && plan_is_shared(plan)) st = hga_fail(HGA_EUNSUPPORTED, "the lse is folded, on ranks");
         if (st) return st;
@@ -208,10 +208,10 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 }
 
 /* Lists that this call asks for, made by the first that does. */
-static hga_status bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
+static hga_status set_tables(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
-    hga_status st = plan_bring(plan, io);
-    return st || !call_has_edges(io) ? st : workers_bring(plan, io, workspace);
+    hga_status st = plan_make_call_lists(plan, io);
+    return st || !call_has_edges(io) ? st : workers_make_call_scratch(plan, io, workspace);
 }
 
 /* The caller's tensors. */
@@ -234,18 +234,18 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
     if (!st) st = call_check_tables(&plan->program, &plan->shape, plan->nodes.n, io);
     if (!st) st = check_tables(plan, io);
-    if (!st) st = bring(plan, io, workspace);
-    workspace->staged = io, workspace->piece_sums.columns = io->edge_value.data ? io->edge_value.columns : 0;
+    if (!st) st = set_tables(plan, io, workspace);
+    workspace->staged = io, workspace->split_sums.columns = io->edge_value.data ? io->edge_value.columns : 0;
     if (!st) st = slice_bind(plan, io, workspace);
-    if (!st) ways_open(plan, call_features(&plan->program, io), workspace->sliced, workspace);
-    if (!st) st = plan->by_need ? plan->by_need->bind(plan, workspace) : bind_tensors(plan, io, workspace);
+    if (!st) solvers_open(plan, call_features(&plan->program, io), workspace->sliced, workspace);
+    if (!st) st = plan->on_demand ? plan->on_demand->bind(plan, workspace) : bind_tensors(plan, io, workspace);
     workspace->sink = st ? NULL : io->sink.data, workspace->slopes = st ? NULL : io->slopes.data;
     workspace->cap_2 = st ? 0 : call_number(HGA_TABLE_SOFTCAP, &plan->program, io) * KERNEL_LOG2E;
     workspace->sigmoid_bias_2 = 0;
     if (!st && weights_are_sigmoids(plan))
         workspace->sigmoid_bias_2 = call_number(HGA_TABLE_NORMALISER_BIAS, &plan->program, io) * KERNEL_LOG2E;
     for (hga_id f = 1; workspace->sink && f <= plan->program.n_fields; f++) workspace->field[f].streams = 0;
-    workspace->scale = meaning_scale(&plan->program, &plan->shape, io);
+    workspace->scale = semantics_scale(&plan->program, &plan->shape, io);
     workspace->scale_2 = workspace->scale * KERNEL_LOG2E;
     return st;
 }

@@ -6,11 +6,11 @@
 #include "hga_program.h"
 #include "plan.h"
 
-/* Of plans with by_need: somebody else's memory, in which a node's row is. */
-typedef struct lent_row {
+/* Of plans with on_demand: somebody else's memory, in which a node's row is. */
+typedef struct borrowed_row {
     float *row;
-    hga_id owner, next; /* -1, and the next that is free, as row_places.lent_back has it */
-} lent_row;
+    hga_id owner, next; /* -1, and the next that is free, as row_slots.borrowed_back has it */
+} borrowed_row;
 
 /* A field's storage with this call's addresses. */
 typedef struct bound_field {
@@ -20,7 +20,7 @@ typedef struct bound_field {
     /* [io_n]: the row of node io_first + i in the caller's tensor, which begins with row io_base; -1: it has none.
        NULL: row i */
     const hga_id *io_slot;
-    const lent_row *lent;                                          /* ~x, where ws_slot is some x below 0 */
+    const borrowed_row *borrowed;                                  /* ~x, where ws_slot is some x below 0 */
     ptrdiff_t io_row, io_head, io_step, ws_row, ws_head, bf16_row; /* io_step: see row_layout.step */
     hga_id io_fold, io_first, io_n, io_base, ws_first, lse_first, bf16_first, columns, heads;
     int streams; /* the caller's rows are more than caches hold, and whoever writes them does not soon read them */
@@ -44,7 +44,7 @@ static inline float *bound_io_row(const bound_field *f, hga_id i)
 static inline float *bound_ws_row(const bound_field *f, hga_id v)
 {
     hga_id i = v - f->ws_first, row = f->ws_slot ? f->ws_slot[i] : i;
-    return row < 0 ? f->lent[~row].row : f->ws + row * f->ws_row;
+    return row < 0 ? f->borrowed[~row].row : f->ws + row * f->ws_row;
 }
 static inline float *bound_row(const bound_field *f, hga_id v)
 {

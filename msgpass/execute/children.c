@@ -14,8 +14,8 @@ static void find_masses(const hga_nodes *nodes, some_families *out)
     const some_nodes *of = &out->children;
     out->mass = nodes->mass + of->first;
     if (!of->list) return;
-    for (hga_id i = 0; i < of->n; i++) out->room[i] = nodes->mass[of->list[i]];
-    out->mass = out->room;
+    for (hga_id i = 0; i < of->n; i++) out->buffer[i] = nodes->mass[of->list[i]];
+    out->mass = out->buffer;
 }
 
 hga_id take_families(const hga_nodes *nodes, hga_id most, hga_id n, const hga_id *node, some_families *out)

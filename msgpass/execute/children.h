@@ -9,7 +9,7 @@ typedef struct some_families {
     some_nodes parents, children;
     const hga_id *ptr; /* [families + 1]: from ptr[i] - ptr[0] on, children are the i-th parent's */
     const float *mass; /* of the children, maybe in .. */
-    float room[CHILDREN_AT_ONCE];
+    float buffer[CHILDREN_AT_ONCE];
 } some_families;
 
 /* Whole families of the first of n nodes, as long as these are side by side: of fewer children than a chunk each, and

@@ -21,7 +21,7 @@ static void close_narrow(tile_chooser *t, row_group *g)
 }
 
 /* Has the column one type, *of? */
-static int has_one_type(const int32_t *type, lanes rows, int32_t *of)
+static int has_one_type(const int32_t *type, lane_mask rows, int32_t *of)
 {
     const int32_t one = type[__builtin_ctz(rows)];
     int32_t differ = 0;
@@ -44,13 +44,13 @@ static void add_types(const tile_chooser *t, const run *r, hga_id i, hga_id n, t
 /* Columns [i, end) of a run, each of which some row has. */
 static void add_columns(tile_chooser *t, row_group *g, const run *r, hga_id i, hga_id end)
 {
-    const hga_segment *s = r->strip.segment;
-    const int joined = r->n_strips > 1;
+    const hga_segment *s = r->row_band.segment;
+    const int joined = r->n_row_bands > 1;
     for (hga_id n; i < end; i += n) {
         tile_chunk *c = open_chunk(t, 1);
         hga_id e = c->columns.n;
         n = (hga_id)least(end - i, KERNEL_CHUNK - e);
-        put_columns(t, &c->columns, s, e, n, r->src + i, joined ? 0 : r->strip.type + (int64_t)i * s->type_src,
+        put_columns(t, &c->columns, s, e, n, r->src + i, joined ? 0 : r->row_band.type + (int64_t)i * s->type_src,
                     joined ? 0 : s->type_src);
         if (t->types && !run_types_are_columns(r)) add_types(t, r, i, n, c, e);
         memcpy(c->rows[0] + e, r->rows + i, (size_t)n * sizeof *r->rows);
@@ -70,20 +70,21 @@ static void add_run_columns(tile_chooser *t, row_group *g, const run *r)
 /* ---- wide segments: all groups of the panel ---- */
 
 /* A part for each group that has the strip's columns [at, at + n). */
-static void find_parts(const tile_chooser *t, row_panel *p, const strip *whole, int64_t at, hga_id n, tile_chunk *out)
+static void find_parts(const tile_chooser *t, row_panel *p, const row_band *whole, int64_t at, hga_id n,
+                       tile_chunk *out)
 {
-    strip x;
+    row_band x;
     out->n_parts = 0;
     for (hga_id g = 0; g < p->n_groups; g++) {
-        if (!whole[g].segment || !strip_cut(&whole[g], at, n, &x)) continue;
-        lanes *rows = out->rows[out->n_parts];
+        if (!whole[g].segment || !row_band_cut(&whole[g], at, n, &x)) continue;
+        lane_mask *rows = out->rows[out->n_parts];
         hga_id first = (hga_id)(x.src - at);
         memset(rows, 0, sizeof out->rows[0]);
-        for (hga_id c = 0; c < x.n; c++) rows[first + c] = (lanes)rows_of_column(&x, c);
+        for (hga_id c = 0; c < x.n; c++) rows[first + c] = (lane_mask)rows_of_column(&x, c);
         if (out->types_vary) {
             int32_t *types = pair_types(t, out->n_parts, first);
             memset(types, -1, (size_t)x.n * KERNEL_TILE * sizeof *types);
-            for (hga_id c = 0; c < x.n; c++) strip_types(&x, c, types + (ptrdiff_t)c * KERNEL_TILE);
+            for (hga_id c = 0; c < x.n; c++) row_band_types(&x, c, types + (ptrdiff_t)c * KERNEL_TILE);
         }
         out->part[out->n_parts++] = (tile_part){.group = &p->group[g],
                                                 .first = first,
@@ -104,9 +105,9 @@ static hga_id chunk_columns(const hga_segment *s, hga_id at)
 static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
 {
     const hga_segment *s = &t->reader->segment[i];
-    strip whole[PANEL_GROUPS] = {{0}};
+    row_band whole[PANEL_GROUPS] = {{0}};
     for (hga_id g = 0; g < p->n_groups; g++)
-        if ((unsigned)t->tiled[i] >> g & 1u) strip_trim(s, &p->group[g], &whole[g]);
+        if ((unsigned)t->tiled[i] >> g & 1u) row_band_trim(s, &p->group[g], &whole[g]);
     for (hga_id at = 0, n; at < s->n_src && !t->enough; at += n) {
         n = chunk_columns(s, at);
         tile_chunk *c = open_chunk(t, p->n_groups);
@@ -124,10 +125,10 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
 /* Are there edges of the group that are not in tiles (yet)? */
 static int has_more(const tile_chooser *t, const row_group *g)
 {
-    strip x;
+    row_band x;
     if (t->reader->relation < 0 || has_explicit(t, g)) return 1;
     for (hga_pos i = 0; i < t->reader->n_segments; i++)
-        if (!((unsigned)t->tiled[i] >> g->number & 1u) && strip_trim(&t->reader->segment[i], g, &x)) return 1;
+        if (!((unsigned)t->tiled[i] >> g->number & 1u) && row_band_trim(&t->reader->segment[i], g, &x)) return 1;
     return 0;
 }
 
@@ -151,12 +152,12 @@ static int may_be_wide(const hga_segment *s)
 static void find_wide(tile_chooser *t, row_panel *p, hga_pos i)
 {
     const hga_segment *s = &t->reader->segment[i];
-    strip x;
+    row_band x;
     for (hga_id g = 0; g < p->n_groups && may_be_wide(s); g++) {
         unsigned bit = 1u << g;
-        if (!(t->narrow[i] & bit) || !strip_trim(s, &p->group[g], &x) || !strip_is_wide(&x)) continue;
+        if (!(t->narrow[i] & bit) || !row_band_trim(s, &p->group[g], &x) || !row_band_is_wide(&x)) continue;
         t->narrow[i] = (uint16_t)(t->narrow[i] & ~bit);
-        if (strip_pays(&x))
+        if (row_band_pays(&x))
             t->tiled[i] = (uint16_t)(t->tiled[i] | bit);
         else
             p->group[g].rest = 1;
@@ -187,10 +188,10 @@ typedef struct family_measures {
 } family_measures;
 
 /* Are the strip's columns few, and its rows' edges still? */
-static int add_strip(const strip *x, int64_t *end, family_measures *m)
+static int add_row_band(const row_band *x, int64_t *end, family_measures *m)
 {
     int few = x->n <= KERNEL_FAMILY;
-    m->meet |= (m->seen & strip_lanes(x)) != 0, m->seen |= strip_lanes(x);
+    m->meet |= (m->seen & row_band_mask(x)) != 0, m->seen |= row_band_mask(x);
     m->columns += most(x->src + x->n - most(x->src, *end), 0), m->all += x->n;
     *end = most(*end, x->src + x->n);
     for (hga_id c = 0; c < x->n && few; c++)
@@ -205,26 +206,26 @@ static int has_families(const tile_chooser *t, const row_group *g)
 {
     family_measures m = {.edges = 0};
     int64_t end = 0;
-    strip x;
+    row_band x;
     if (!t->run_families || g->laid || g->rest) return 0;
     for (hga_pos i = 0; i < t->n_own; i++) {
-        if (!strip_trim(own_segment(t, i), g, &x)) continue;
-        if (!add_strip(&x, &end, &m) || (t->families_have_types && x.segment->type_dst)) return 0;
+        if (!row_band_trim(own_segment(t, i), g, &x)) continue;
+        if (!add_row_band(&x, &end, &m) || (t->families_have_types && x.segment->type_dst)) return 0;
     }
     if (m.meet && (m.all > KERNEL_CHUNK || t->query_numbers < SHORT_ROWS_NUMBERS)) return 0;
     return m.edges > 0 && go_as_families((double)m.edges, (double)(g->n_rows * m.columns));
 }
 
 /* Its rows, of those that are wanted, and those of its columns that some of these has. */
-static void add_family_columns(tile_chooser *t, const strip *x, unsigned wanted)
+static void add_family_columns(tile_chooser *t, const row_band *x, unsigned requested)
 {
     edge_chunk *c = t->families.columns;
-    t->families.all |= strip_lanes(x) & wanted;
+    t->families.all |= row_band_mask(x) & requested;
     for (hga_id i = 0; i < x->n; i++) {
         const unsigned rows = rows_of_column(x, i);
-        if (!(rows & wanted)) continue;
+        if (!(rows & requested)) continue;
         put_columns(t, c, x->segment, c->n, 1, (int64_t)x->src + i, x->type + (int64_t)i * x->segment->type_src, 0);
-        t->families.type_step[c->n] = x->segment->type_dst, t->families.rows[c->n++] = (lanes)rows;
+        t->families.type_step[c->n] = x->segment->type_dst, t->families.rows[c->n++] = (lane_mask)rows;
     }
 }
 
@@ -240,14 +241,14 @@ static void run_laid_families(tile_chooser *t, row_group *g)
    not. */
 static void hand_over_families(tile_chooser *t, row_group *g)
 {
-    const unsigned wanted = wanted_rows(g);
-    strip x;
+    const unsigned requested = requested_mask(g);
+    row_band x;
     open_families(t);
     for (hga_pos i = 0; i < t->n_own; i++) {
-        if (!strip_trim(own_segment(t, i), g, &x)) continue;
-        g->in_families |= strip_lanes(&x);
+        if (!row_band_trim(own_segment(t, i), g, &x)) continue;
+        g->in_families |= row_band_mask(&x);
         if (t->families.columns->n + x.n > KERNEL_CHUNK) run_laid_families(t, g);
-        add_family_columns(t, &x, wanted);
+        add_family_columns(t, &x, requested);
     }
     run_laid_families(t, g);
 }
@@ -266,12 +267,12 @@ static void lay_narrow(tile_chooser *t, row_group *g)
         hand_over_families(t, g);
         return;
     }
-    hga_id place = -1;
+    hga_id index = -1;
     for (hga_pos at = 0; next_run(t, g, at, &r); at = r.last) {
         if (run_pays(t, g, &r)) {
             mark_run(t, g, &r);
             if (is_shared_run(t, g, &r))
-                share_run(t, g, &r, &place);
+                share_run(t, g, &r, &index);
             else
                 add_run_columns(t, g, &r);
         } else {

@@ -27,12 +27,12 @@ static void leave_all_out(tile_chunk *c)
 /* Columns that no row wants which is computed are not read, perhaps not there: in their place is one that is. */
 static void leave_columns_out(tile_chunk *c)
 {
-    unsigned wanted[PANEL_GROUPS];
+    unsigned requested[PANEL_GROUPS];
     uint64_t read = 0;
-    for (hga_id i = 0; i < c->n_parts; i++) wanted[i] = wanted_rows(c->part[i].group);
+    for (hga_id i = 0; i < c->n_parts; i++) requested[i] = requested_mask(c->part[i].group);
     for (hga_id e = 0; e < c->columns.n; e++)
         for (hga_id i = 0; i < c->n_parts; i++)
-            if (e >= c->part[i].first && e < c->part[i].last && c->rows[i][e] & wanted[i]) read |= UINT64_C(1) << e;
+            if (e >= c->part[i].first && e < c->part[i].last && c->rows[i][e] & requested[i]) read |= UINT64_C(1) << e;
     if (!read) {
         leave_all_out(c);
         return;
@@ -50,10 +50,10 @@ static void leave_columns_out(tile_chunk *c)
 static void leave_types_out(tile_batch *b, const tile_chunk *c)
 {
     for (hga_id i = 0; i < c->n_parts; i++) {
-        unsigned wanted = wanted_rows(c->part[i].group);
+        unsigned requested = requested_mask(c->part[i].group);
         for (hga_id e = c->part[i].first; e < c->part[i].last; e++)
             for (hga_id r = 0; r < KERNEL_TILE && c->types_vary >> e & 1; r++)
-                if (!(c->rows[i][e] & wanted & 1u << r))
+                if (!(c->rows[i][e] & requested & 1u << r))
                     b->pair_type[((ptrdiff_t)(c->typed + i) * KERNEL_CHUNK + e) * KERNEL_TILE + r] = -1;
     }
 }
@@ -72,14 +72,14 @@ void hand_over(tile_chooser *t)
 }
 
 /* Types have room for the parts of a panel. */
-static int has_room(const tile_chooser *t, hga_id parts)
+static int has_capacity(const tile_chooser *t, hga_id parts)
 {
     return t->batch->n < BATCH_CHUNKS && (!t->types || t->batch->n_typed + parts <= PANEL_GROUPS);
 }
 
 tile_chunk *open_chunk(tile_chooser *t, hga_id parts)
 {
-    if (!t->open && !has_room(t, parts)) hand_over(t);
+    if (!t->open && !has_capacity(t, parts)) hand_over(t);
     tile_chunk *c = &t->batch->chunk[t->batch->n];
     if (!t->open) c->columns.n = 0, c->odd = 0, c->types_vary = 0;
     t->open = 1;
@@ -124,8 +124,8 @@ static int is_of_rows_here(const tile_chunk *c)
 {
     unsigned seen = 0;
     for (hga_id i = 0; i < c->n_parts; i++) {
-        unsigned wanted = wanted_rows(c->part[i].group);
-        for (hga_id e = c->part[i].first; e < c->part[i].last; e++) seen |= c->rows[i][e] & wanted;
+        unsigned requested = requested_mask(c->part[i].group);
+        for (hga_id e = c->part[i].first; e < c->part[i].last; e++) seen |= c->rows[i][e] & requested;
     }
     return seen != 0;
 }

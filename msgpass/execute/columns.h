@@ -18,14 +18,14 @@ typedef struct column_rows {
        of a key][dim_v padded, the log-sum-exp and padding] */
     hga_id n_rows;
     hga_id *node, *position;
-    uint8_t *apart;
+    uint8_t *alone;
     float *state;
 } column_rows;
 
 /* The rows of a window, sixteen by sixteen. */
 typedef struct column_groups {
     row_group group[PANEL_GROUPS];
-    hga_id node[PANEL_GROUPS][KERNEL_TILE], place[PANEL_GROUPS][KERNEL_TILE];
+    hga_id node[PANEL_GROUPS][KERNEL_TILE], slot[PANEL_GROUPS][KERNEL_TILE];
 } column_groups;
 
 #endif

@@ -5,20 +5,20 @@
 #include "phases.h"
 #include "run_tiles.h"
 #include "stages.h"
-#include "strips.h"
+#include "row_bands.h"
 
 static kernel_draw draw_of(const worker *w) { return draw_of_call(w->plan, w->io); }
 
 int drops_weights(const worker *w) { return w->plan->options.dropout > 0; }
 
-float weight_of_kept(const worker *w) { return 1 / (1 - w->plan->options.dropout); }
+float weight_of_cached(const worker *w) { return 1 / (1 - w->plan->options.dropout); }
 
 /* ---- tiles ---- */
 
-uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head)
+uint16_t *drop_mask_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head)
 {
     ptrdiff_t chunk = c - w->chooser.batch->chunk;
-    return w->tile.kept + ((chunk * PANEL_GROUPS + part) * 8 + head % 8) * KERNEL_CHUNK;
+    return w->tile.drop_mask + ((chunk * PANEL_GROUPS + part) * 8 + head % 8) * KERNEL_CHUNK;
 }
 
 /* Draws for part i of the chunk which weights are kept, for the eight heads that share the draw. */
@@ -37,7 +37,7 @@ static void drop_part(const worker *w, const tile_chunk *c, hga_id i, hga_id hea
                                                .types_vary = c->types_vary != 0,
                                                .heads = 0xff,
                                                .stride = KERNEL_CHUNK},
-                                head / 8, kept_bits(w, c, i, head / 8 * 8) + part->first);
+                                head / 8, drop_mask_bits(w, c, i, head / 8 * 8) + part->first);
 }
 
 void drop_parts(const worker *w, const tile_chunk *c, hga_id head)
@@ -56,7 +56,7 @@ static void drop_pairs(const worker *w, hga_id n, const hga_id *destination, con
                                                       .destination = destination,
                                                       .source = source,
                                                       .type = type},
-                                 w->row.kept);
+                                 w->row.drop_mask);
 }
 
 void drop_chunk(const worker *w, hga_id v)
@@ -72,13 +72,13 @@ void drop_chunk(const worker *w, hga_id v)
 void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight)
 {
     const whole_row *row = &w->whole;
-    const hga_id *place = row->place;
+    const hga_id *index = row->slot;
     for (hga_id at = 0, many; at < n; at += many) {
         hga_id destination[KERNEL_CHUNK], source[KERNEL_CHUNK];
         int32_t type[KERNEL_CHUNK];
         many = n - at < KERNEL_CHUNK ? n - at : KERNEL_CHUNK;
         for (hga_id i = 0; i < many; i++)
-            destination[i] = v, source[i] = row->src[place[at + i]], type[i] = row->type[place[at + i]];
+            destination[i] = v, source[i] = row->src[index[at + i]], type[i] = row->type[index[at + i]];
         w->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of(w),
                                                           .n = many,
                                                           .first_head = head,
@@ -86,18 +86,18 @@ void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weigh
                                                           .destination = destination,
                                                           .source = source,
                                                           .type = type},
-                                     w->row.kept);
-        for (hga_id i = 0; i < many; i++) weight[at + i] *= w->row.kept[i];
+                                     w->row.drop_mask);
+        for (hga_id i = 0; i < many; i++) weight[at + i] *= w->row.drop_mask[i];
     }
 }
 
 /* What dropout leaves of the pairs of families in all heads; kept[r] is where row r's begin. */
-void drop_families(const worker *w, const row_group *g, const family_chunk *c, const float **kept)
+void drop_families(const worker *w, const row_group *g, const family_chunk *c, const float **drop_mask)
 {
     hga_id destination[DROPPED_PAIRS], source[DROPPED_PAIRS], pairs = 0;
     int32_t type[DROPPED_PAIRS];
     for (hga_id r = 0; r < g->n_rows; r++) {
-        kept[r] = w->row.kept + (ptrdiff_t)pairs * w->plan->shape.n_heads;
+        drop_mask[r] = w->row.drop_mask + (ptrdiff_t)pairs * w->plan->shape.n_heads;
         for (hga_id e = 0; e < c->columns->n; e++) {
             if (!(c->rows[e] >> r & 1u)) continue;
             destination[pairs] = g->node[r], source[pairs] = c->columns->src[e];

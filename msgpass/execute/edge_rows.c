@@ -1,7 +1,7 @@
 /* edge_rows.c: attended rows, and pieces of them, with what features of their edges come to (edge_sums.c). Where these
    are not summed on the way the scores are computed again behind it, and the log-sum-exp makes weights of them. */
 #include "attend.h"
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "dropout.h"
 #include "scores.h"
 #include "splits.h"
@@ -19,12 +19,13 @@ static void weigh_all_heads(worker *w, kernel_heads *heads, hga_id first, const 
 static void weigh_head(worker *w, const row_job *job, const chunk_heads *at, hga_id h)
 {
     const hga_id heads = w->plan->shape.n_heads, n = w->chunk.n;
-    const float *kept = drops_weights(w) ? w->row.kept + h : NULL;
+    const float *drop_mask = drops_weights(w) ? w->row.drop_mask + h : NULL;
     float *score = w->tile.pair_base, *to = w->edges.weight + h;
     score_biases(w, job, h);
     kernel_chunk part = attend_part(w, job, at, h);
     w->plan->kernels->scores(&part, score);
-    for (hga_id e = 0; e < n; e++) to[e * heads] = exp2f(score[e] - w->row.greatest[h]) * (kept ? kept[e * heads] : 1);
+    for (hga_id e = 0; e < n; e++)
+        to[e * heads] = exp2f(score[e] - w->row.greatest[h]) * (drop_mask ? drop_mask[e * heads] : 1);
 }
 
 /* The chunk's weights, [edge][head]. */
@@ -32,7 +33,7 @@ static void weigh_chunk(worker *w, const row_job *job)
 {
     chunk_heads at = attend_open(w, job);
     drop_chunk(w, job->v);
-    if (goes(w, job->stage, WAY_HEADS) && !w->plan->bf16_rows) {
+    if (applies(w, job->stage, SOLVER_HEADS) && !w->plan->bf16_rows) {
         run_all_heads(w, job, &at, weigh_all_heads);
         return;
     }
@@ -40,7 +41,7 @@ static void weigh_chunk(worker *w, const row_job *job)
 }
 
 /* Log-sum-exps, which are where the greatest scores were, in base 2, as kernels take them. */
-static void turn_lse(worker *w)
+static void transpose_lse(worker *w)
 {
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
         float lse = w->row.greatest[h];
@@ -54,7 +55,7 @@ static void sum_again(worker *w, const row_job *job)
     edge_cursor c = cursor_start(&w->reader, job->v);
     hga_pos left = job->count;
     cursor_skip(&c, job->from);
-    turn_lse(w);
+    transpose_lse(w);
     for (;; left -= w->chunk.n) {
         cursor_next(&c, left < KERNEL_CHUNK ? left : KERNEL_CHUNK, &w->chunk);
         if (!w->chunk.n) return;

@@ -1,6 +1,6 @@
 /* edge_sums.c: where features of edges are summed with the weights of a row, or of a piece of one; and their sum as the
    row attends, where edges are listed one by one, and few enough to be attended without a cut. */
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "plan.h"
 #include "splits.h"
 #include "stage_kernel.h"
@@ -32,7 +32,7 @@ typedef struct edge_sums {
 static edge_sums sums_of(const worker *w, const row_job *job)
 {
     const hga_id heads = w->plan->shape.n_heads, columns = w->io->edge_value.columns;
-    if (job->piece >= 0) return (edge_sums){piece_sum(w->plan, w->workspace, job->piece, 0), columns};
+    if (job->split >= 0) return (edge_sums){split_sum(w->plan, w->workspace, job->split, 0), columns};
     float *row = edge_out_row(w, job->v, 0);
     return (edge_sums){row, heads > 1 ? edge_out_row(w, job->v, 1) - row : 0};
 }
@@ -49,7 +49,7 @@ static hga_pos edges_of(const worker *w, const row_job *job)
 static int sums_at_once(const worker *w, const row_job *job)
 {
     const hga_relation *r = &w->plan->stage[job->stage].relation;
-    int listed = r->ptr && !r->n_blocks && goes(w, job->stage, WAY_HEADS) && !w->plan->bf16_rows;
+    int listed = r->ptr && !r->n_blocks && applies(w, job->stage, SOLVER_HEADS) && !w->plan->bf16_rows;
     return listed && edges_of(w, job) <= w->plan->options.cut_edges;
 }
 
@@ -96,14 +96,14 @@ void edge_sums_add(const worker *w, const row_job *job)
 
 /* ---- pieces ---- */
 
-float *piece_sum(const hga_plan *plan, const hga_workspace *workspace, hga_id piece, hga_id head)
+float *split_sum(const hga_plan *plan, const hga_workspace *workspace, hga_id split, hga_id head)
 {
-    return workspace->piece_sums.at + ((ptrdiff_t)piece * plan->shape.n_heads + head) * workspace->piece_sums.columns;
+    return workspace->split_sums.at + ((ptrdiff_t)split * plan->shape.n_heads + head) * workspace->split_sums.columns;
 }
 
-void edge_sums_finish(const worker *w, hga_id v, hga_id piece)
+void edge_sums_finish(const worker *w, hga_id v, hga_id split)
 {
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
-        memcpy(edge_out_row(w, v, h), piece_sum(w->plan, w->workspace, piece, h),
+        memcpy(edge_out_row(w, v, h), split_sum(w->plan, w->workspace, split, h),
                (size_t)w->io->edge_value.columns * sizeof(float));
 }

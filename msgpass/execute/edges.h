@@ -27,7 +27,7 @@ typedef struct rank_key { /* what canonical order compares; weights only tell tw
     float weight;
     hga_id pos_of, src_pos_of;
     hga_pos number; /* in the order read */
-    hga_pos place;  /* canonical, of the edge that was read as number i, in rank[i] */
+    hga_pos index;  /* canonical, of the edge that was read as number i, in rank[i] */
 } rank_key;
 
 /* What tells most segments apart; the rest of the order is the segment's. */
@@ -48,15 +48,15 @@ typedef struct row_reader {
     hga_id relation;
     hga_relation r;
     hga_nodes nodes;
-    hga_segment *segment; /* [segment_room] of the panel, by where their instances begin */
-    hga_segment *found;   /* [segment_room] the same in the order they were found in */
-    segment_key *key;     /* [segment_room] what they are sorted by: where each begins */
-    hga_id *list;         /* [list_room] segments of each row of the panel */
+    hga_segment *segment; /* [segment_capacity] of the panel, by where their instances begin */
+    hga_segment *found;   /* [segment_capacity] the same in the order they were found in */
+    segment_key *key;     /* [segment_capacity] what they are sorted by: where each begins */
+    hga_id *list;         /* [list_capacity] segments of each row of the panel */
     /* [rank_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; of calls
        that ask, where the relation has blocks */
     rank_key *rank;
     hga_id ranked;
-    hga_pos n_segments, segment_room, list_room, rank_room;
+    hga_pos n_segments, segment_capacity, list_capacity, rank_capacity;
     hga_id first, n; /* positions loaded */
     hga_id list_ptr[PANEL_ROWS + 1];
 } row_reader;
@@ -94,7 +94,7 @@ void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
 /* Step over n edges. */
 void cursor_skip(edge_cursor *c, hga_pos n);
 /* Room to rank rows of so many edges, and without. */
-hga_status reader_rank_room(row_reader *r, hga_pos edges, const hga_allocator *a);
+hga_status reader_rank_capacity(row_reader *r, hga_pos edges, const hga_allocator *a);
 void reader_unrank(row_reader *r, const hga_allocator *a);
 /* Canonical positions of a chunk's edges within the row (add that of the row's first edge). */
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank);

@@ -75,7 +75,7 @@ static void add_large_family(energy_fields *x, hga_id most, hga_id v)
 /* Families go together as long as they are side by side and have room; one that is too large goes alone. */
 void energies_of_families(worker *w, const bound_field *psi, const bound_field *state, hga_id n, const hga_id *node)
 {
-    const hga_id room = w->lanes / psi->heads, most = room < CHILDREN_AT_ONCE ? room : CHILDREN_AT_ONCE;
+    const hga_id capacity = w->lanes / psi->heads, most = capacity < CHILDREN_AT_ONCE ? capacity : CHILDREN_AT_ONCE;
     energy_fields x = {.w = w, .psi = psi, .state = state, .sum = w->plain};
     some_families f;
     for (hga_id at = 0, taken; at < n; at += taken) {

@@ -1,6 +1,6 @@
 /* entmax_rows.c: rows whose weights need a threshold of all their scores: these first, a chunk at a time; then, of each
    head, tau of those that can be above it, and of the few that are the values; among the scores may be the energy of
-   what is inside the row. They equal their plain versions, meaning/entmax.c and stage_meanings.c. */
+   what is inside the row. They equal their plain versions, semantics/entmax.c and all_stage_semantics.c. */
 #include "dropout.h"
 #include "plan.h"
 #include "scores.h"
@@ -29,7 +29,7 @@ static void score_chunk(worker *w, const row_job *job, hga_pos at)
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
         score_biases(w, job, h);
         kernel_chunk part = attend_part(w, job, &heads, h);
-        w->plan->kernels->scores(&part, w->whole.score + h * w->plan->plain_room + at);
+        w->plan->kernels->scores(&part, w->whole.score + h * w->plan->plain_edges_most + at);
     }
 }
 
@@ -63,7 +63,7 @@ static hga_id weigh_head(worker *w, float *score, hga_id n, float *to)
                                                      .unit = KERNEL_LOG2E,
                                                      .score = score,
                                                      .count = row->counts ? row->count : NULL,
-                                                     .place = row->place,
+                                                     .index = row->slot,
                                                      .weight = to,
                                                      .slope = row->slope});
 }
@@ -77,9 +77,9 @@ static void find_values(worker *w, const row_job *job, hga_id h)
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *value = read_field(w, s, s->value);
     hga_id kv = kv_head(&w->plan->shape, h), dim_v = w->plan->shape.dim_v;
-    const float **to = w->whole.value + h * w->plan->plain_room;
+    const float **to = w->whole.value + h * w->plan->plain_edges_most;
     for (hga_id i = 0; i < w->whole.have[h]; i++) {
-        hga_id u = w->whole.src[w->whole.place[i]];
+        hga_id u = w->whole.src[w->whole.slot[i]];
         to[i] = bound_row(value, u) + kv * bound_head(value, u);
         for (hga_id c = 0; c < dim_v; c += LINE_FLOATS_AHEAD) __builtin_prefetch(to[i] + c);
     }
@@ -89,15 +89,15 @@ static void find_values(worker *w, const row_job *job, hga_id h)
 void entmax_row(worker *w, const row_job *job)
 {
     const bound_field *out = field(w, stage_of(w, job->stage)->out);
-    int64_t room = w->plan->plain_room;
+    int64_t capacity = w->plan->plain_edges_most;
     hga_id n = score_row(w, job), heads = w->plan->shape.n_heads;
     for (hga_id h = 0; h < heads; h++) {
-        w->whole.have[h] = weigh_head(w, w->whole.score + h * room, n, w->whole.weight + h * room);
+        w->whole.have[h] = weigh_head(w, w->whole.score + h * capacity, n, w->whole.weight + h * capacity);
         find_values(w, job, h);
-        if (drops_weights(w)) drop_support(w, job->v, h, w->whole.have[h], w->whole.weight + h * room);
+        if (drops_weights(w)) drop_support(w, job->v, h, w->whole.have[h], w->whole.weight + h * capacity);
     }
     for (hga_id h = 0; h < heads; h++) {
-        w->plan->kernels->weigh(w->whole.have[h], w->whole.value + h * room, 0, w->whole.weight + h * room, 1,
+        w->plan->kernels->weigh(w->whole.have[h], w->whole.value + h * capacity, 0, w->whole.weight + h * capacity, 1,
                                 w->plan->shape.dim_v, bound_row(out, job->v) + h * bound_head(out, job->v));
         bound_lse(out, job->v)[h] = INFINITY; /* there is none */
     }
@@ -109,14 +109,14 @@ void entmax_row(worker *w, const row_job *job)
 static hga_id find_scores(worker *w, const float *score, hga_id n, double inside, double most, double step,
                           hga_id *edges)
 {
-    const row_room *x = &w->plain_room;
+    const plain_scratch *x = &w->plain_scratch;
     hga_id many = 0;
     for (hga_id i = 0; i <= n; i++) {
         const double s = i < n ? (double)score[i] : inside;
         if (i == n) *edges = many;
         if (s == -INFINITY || s < most - 1 / step) continue;
         x->score[many] = x->slope[many] = (s - most) * step, x->d_count[many] = 1;
-        if (i < n) w->whole.place[many] = i;
+        if (i < n) w->whole.slot[many] = i;
         many++;
     }
     return many;
@@ -127,19 +127,19 @@ static hga_id find_scores(worker *w, const float *score, hga_id n, double inside
 static hga_id weigh_inside(worker *w, const float *score, hga_id n, float *to, float *psi, float *lse)
 {
     const double alpha = program_alpha(&w->plan->program), step = step_of(alpha), own = (double)(*psi * KERNEL_LOG2E);
-    double most = own, *weight = w->plain_room.weight, sum[2] = {0, 0}, along = 0;
+    double most = own, *weight = w->plain_scratch.weight, sum[2] = {0, 0}, along = 0;
     hga_id edges = 0, have = 0;
     for (hga_id i = 0; i < n; i++)
         if (!((double)score[i] <= most)) most = (double)score[i];
     *lse = -INFINITY;
     if (most == -INFINITY) return 0;
     const hga_id many = find_scores(w, score, n, own, most, step, &edges);
-    const double tau = entmax_threshold(alpha, many, w->plain_room.slope, w->plain_room.d_count);
+    const double tau = entmax_threshold(alpha, many, w->plain_scratch.slope, w->plain_scratch.d_count);
     for (hga_id i = 0; i < many; i++) {
-        const double above = w->plain_room.score[i] - tau, p = entmax_power(above, 1 / (alpha - 1));
+        const double above = w->plain_scratch.score[i] - tau, p = entmax_power(above, 1 / (alpha - 1));
         if (above <= 0) continue;
         sum[i >= edges] += p, along += p * above;
-        if (i < edges) weight[have] = p, w->whole.place[have++] = w->whole.place[i];
+        if (i < edges) weight[have] = p, w->whole.slot[have++] = w->whole.slot[i];
     }
     const double all = sum[0] + sum[1],
                  g = most * (double)KERNEL_LN2 + (tau + 1 / alpha) / (alpha - 1) + along / all / alpha;
@@ -154,17 +154,17 @@ void inside_row(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *out = field(w, s->out), *gate = field(w, s->gate);
-    const int64_t room = w->plan->plain_room;
+    const int64_t capacity = w->plan->plain_edges_most;
     const hga_id heads = w->plan->shape.n_heads;
     float *psi = bound_row(gate, job->v);
     energies_of_families(w, gate, out, 1, &job->v);
     const hga_id n = score_row(w, job);
     for (hga_id h = 0; h < heads; h++) {
-        w->whole.have[h] = weigh_inside(w, w->whole.score + h * room, n, w->whole.weight + h * room,
+        w->whole.have[h] = weigh_inside(w, w->whole.score + h * capacity, n, w->whole.weight + h * capacity,
                                         psi + h * bound_head(gate, job->v), bound_lse(out, job->v) + h);
         find_values(w, job, h);
     }
     for (hga_id h = 0; h < heads; h++)
-        w->plan->kernels->weigh(w->whole.have[h], w->whole.value + h * room, 0, w->whole.weight + h * room, 1,
+        w->plan->kernels->weigh(w->whole.have[h], w->whole.value + h * capacity, 0, w->whole.weight + h * capacity, 1,
                                 w->plan->shape.dim_v, bound_row(out, job->v) + h * bound_head(out, job->v));
 }

@@ -71,9 +71,9 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         const bound_field *x = &workspace->field[f];
-        if (!plan->storage[f].kept_n) continue;
-        float *to = workspace->rows + plan->storage[f].kept_at;
-        for (hga_id i = 0; i < plan->storage[f].kept_n; i++)
+        if (!plan->storage[f].copy_n) continue;
+        float *to = workspace->rows + plan->storage[f].copy_at;
+        for (hga_id i = 0; i < plan->storage[f].copy_n; i++)
             for (hga_id h = 0; h < x->heads; h++, to += x->columns)
                 memcpy(to, bound_io_row(x, i) + h * x->io_head, (size_t)x->columns * sizeof *to);
     }
@@ -83,7 +83,7 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
 static void begin_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
     *(tape_header *)io->tape = (tape_header){.magic = 0};
-    for (int64_t i = 0; !workspace->asked.all && i < tape_lses(plan); i++) tape_lse(io->tape)[i] = -INFINITY;
+    for (int64_t i = 0; !workspace->requested.all && i < tape_lses(plan); i++) tape_lse(io->tape)[i] = -INFINITY;
 }
 
 void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
@@ -91,7 +91,7 @@ void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io
     *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC,
                                              .identity = plan->identity,
                                              .serial = plan->serial,
-                                             .asked = ranges_stamp(&workspace->asked)};
+                                             .requested = ranges_stamp(&workspace->requested)};
 }
 
 /* Fits the workspace to its plan, binds the call, and hands it to every worker. */
@@ -119,7 +119,7 @@ void execution_forget(hga_workspace *workspace)
 
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    if (plan->slices && workspace->sliced && !plan->by_need) slice_end(plan, &workspace->slice);
+    if (plan->slices && workspace->sliced && !plan->on_demand) slice_end(plan, &workspace->slice);
     keep_io_rows(plan, workspace);
     sixteen_forget(workspace);
     if (io->tape) tape_end(plan, workspace, io);

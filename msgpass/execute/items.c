@@ -1,5 +1,5 @@
 /* items.c: the walk over a plan's items: what a thread was given of a wave, by panels, pieces and rows. */
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "execution.h"
 #include "panel_rows.h"
 #include "slice_run.h"
@@ -28,18 +28,18 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
     const long_row *row = &s->long_row[i];
     hga_id v = node_at(s, row->position);
     if (!runs_row(w, ph, i) || !has_row(w, ph->stage, v)) return;
-    pieces_merge(w->plan, w->workspace, ph->stage, row->first_piece, row->first_piece + row->n_pieces);
-    plan_kernel(w->plan, ph->stage)->pieces->finish(w, ph->stage, v, row->first_piece);
+    splits_merge(w->plan, w->workspace, ph->stage, row->first_split, row->first_split + row->n_splits);
+    plan_kernel(w->plan, ph->stage)->splits->finish(w, ph->stage, v, row->first_split);
 }
 
 /* The sinks take their part of a row that is whole, see hga_call.h. */
 static void pay_sinks(worker *w, const bound_field *x, hga_id v, const float *sink)
 {
-    float *lse = bound_lse(x, v), *row = bound_row(x, v), *kept = w->scalars[0], *paid = w->scalars[1];
-    w->plan->kernels->shares(x->heads, lse, sink, kept, paid, lse);
+    float *lse = bound_lse(x, v), *row = bound_row(x, v), *cached = w->scalars[0], *paid = w->scalars[1];
+    w->plan->kernels->shares(x->heads, lse, sink, cached, paid, lse);
     for (hga_id h = 0; h < x->heads; h++) {
         float *of_head = row + h * bound_head(x, v);
-        if (kept[h] != 1) w->plan->kernels->scale(x->columns, kept[h], of_head, of_head);
+        if (cached[h] != 1) w->plan->kernels->scale(x->columns, cached[h], of_head, of_head);
     }
 }
 
@@ -73,8 +73,8 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
 /* The heads of an item. */
 static void open_heads(worker *w, wave_item item)
 {
-    int64_t parts = head_parts(&w->plan->phase[item.phase]), n = w->plan->shape.n_kv_heads;
-    worker_take_heads(w, (hga_id)(n * item.head_part / parts), (hga_id)(n * (item.head_part + 1) / parts));
+    int64_t parts = head_ranges(&w->plan->phase[item.phase]), n = w->plan->shape.n_kv_heads;
+    worker_take_heads(w, (hga_id)(n * item.head_range / parts), (hga_id)(n * (item.head_range + 1) / parts));
 }
 
 /* The first of n items, and those behind it that go with it; returns how many. */
@@ -82,10 +82,10 @@ static int64_t run_some(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phase[item->phase];
     if (ph->job < JOB_MERGE) open_stage(w, ph->stage);
-    if (ph->job < JOB_MERGE && kind_attends(w->plan->stage[ph->stage].kind)) return ways_take(w, item, n);
+    if (ph->job < JOB_MERGE && kind_attends(w->plan->stage[ph->stage].kind)) return solvers_run(w, item, n);
     switch (ph->job) {
     case JOB_ROWS: run_panels(w, ph, item->panel); break;
-    case JOB_PIECES: rows_take(w, item, 1); break;
+    case JOB_SPLITS: rows_run(w, item, 1); break;
     case JOB_MERGE: run_merge(w, ph, item->panel); break;
     default: run_nodes(w, ph, item->panel); break;
     }
@@ -118,7 +118,7 @@ static void list_some_items(const worker *w, int64_t i, int64_t end, some_items 
 {
     const row_bits *items = &w->workspace->slice.items;
     const wave_item *item = w->plan->waves.item;
-    const hga_id most = w->plan->phase[item[i].phase].job == JOB_PIECES ? KERNEL_TILE : 1;
+    const hga_id most = w->plan->phase[item[i].phase].job == JOB_SPLITS ? KERNEL_TILE : 1;
     for (x->n = 0; x->n < most && i < end; i = bits_next(items, i + 1, end))
         x->number[x->n] = i, x->item[x->n++] = item[i];
     x->number[x->n] = i;

@@ -7,7 +7,7 @@
 #ifndef LAY_H
 #define LAY_H
 
-#include "strips.h"
+#include "row_bands.h"
 
 /* ---- chunks.c ---- */
 
@@ -35,11 +35,11 @@ static inline int32_t *pair_types(const tile_chooser *t, hga_id i, hga_id e)
    rows have each. */
 typedef struct run {
     hga_pos first, last;
-    hga_id n_strips, n;
+    hga_id n_row_bands, n;
     int64_t src, edges;
-    unsigned any; /* rows that have some column */
-    strip strip;  /* the first one */
-    lanes rows[RUN_COLUMNS];
+    unsigned any;      /* rows that have some column */
+    row_band row_band; /* the first one */
+    lane_mask rows[RUN_COLUMNS];
 } run;
 
 /* The segments that go into runs and in which the group has rows. */
@@ -55,7 +55,7 @@ int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r);
 int run_pays(const tile_chooser *t, const row_group *g, const run *r);
 void mark_run(tile_chooser *t, const row_group *g, const run *r);
 /* Have all rows of each of the run's columns one type, which the strip's columns have? */
-static inline int run_types_are_columns(const run *r) { return r->n_strips == 1 && !r->strip.segment->type_dst; }
+static inline int run_types_are_columns(const run *r) { return r->n_row_bands == 1 && !r->row_band.segment->type_dst; }
 /* Types of all pairs of a run, from the strips that have them; -1 without an edge. */
 void load_run_types(tile_chooser *t, const row_group *g, const run *r);
 
@@ -64,7 +64,7 @@ void load_run_types(tile_chooser *t, const row_group *g, const run *r);
 /* Does the run go to chunks that groups share? Then it does, behind what the group has shared already: *place is -1
    before a group's first run. lay_shared lays them all. */
 int is_shared_run(const tile_chooser *t, const row_group *g, const run *r);
-void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *place);
+void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *index);
 void lay_shared(tile_chooser *t);
 
 /* ---- choose_tiles.c, strict_tiles.c ---- */

@@ -3,7 +3,7 @@
    it done once, for all heads, workspaces and executions; and the first execution whose scores tell types apart for
    those, which have tiles of their own, unless it has no use for them.
 
-   keep_layouts.c  chooses and writes              replay.c  reads and runs
+   cache_layouts.c  chooses and writes              replay.c  reads and runs
 
    There are words for the panels of phases that attend by position whose rows have all of their edges in tiles or
    families; not for those of equal families alone, which are found as fast (run_equal.c). The others are chosen anew,
@@ -60,9 +60,9 @@ static inline uint32_t long_pick(uint32_t pick)
     return (pick & 0xff) | ((2u << (pick >> 12)) - 1) << (16 + (pick >> 8 & 0xf));
 }
 
-/* keep_layouts.c: choose the tiles of a plan, when it gets its first workspace. */
+/* cache_layouts.c: choose the tiles of a plan, when it gets its first workspace. */
 hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
-/* keep_layouts.c: choose those of calls whose scores tell types apart, when the first such call comes. */
+/* cache_layouts.c: choose those of calls whose scores tell types apart, when the first such call comes. */
 hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace);
 /* replay.c: the words of an item's panel; NULL: this call has none. */
 const uint32_t *layout_of(const worker *w, wave_item item);

@@ -30,7 +30,7 @@ void pair_positions(worker *w, const tile_chunk *c, hga_id i)
 /* A part's types that are being listed. */
 typedef struct lister {
     hga_id n, n_picks;
-    int32_t *list, *place;
+    int32_t *list, *index;
     uint32_t *pick;
 } lister;
 
@@ -42,9 +42,9 @@ static uint8_t list_column(lister *x, const int32_t *type)
     for (hga_id r = 0; r < KERNEL_TILE; last = type[r++]) {
         if (type[r] < 0) continue;
         if (type[r] != last) {
-            int32_t *place = &x->place[type[r]];
-            if (*place < 0) *place = x->n, x->list[x->n++] = type[r];
-            x->pick[x->n_picks++] = (uint32_t)*place;
+            int32_t *index = &x->index[type[r]];
+            if (*index < 0) *index = x->n, x->list[x->n++] = type[r];
+            x->pick[x->n_picks++] = (uint32_t)*index;
         }
         x->pick[x->n_picks - 1] |= UINT32_C(1) << (16 + r);
     }
@@ -59,10 +59,10 @@ static void list_part(worker *w, const tile_chunk *c, hga_id i)
     const int32_t *type = w->chooser.batch->pair_type + at * KERNEL_TILE;
     uint8_t *many = w->tile.type_many + at;
     lister x = {
-        .list = type_list_at(w, c->typed + i), .place = w->tile.type_place, .pick = type_picks_at(w, c->typed + i)};
+        .list = type_list_at(w, c->typed + i), .index = w->tile.type_index, .pick = type_picks_at(w, c->typed + i)};
     for (hga_id e = part->first; e < part->last; e++)
         many[e - part->first] = c->types_vary >> e & 1 ? list_column(&x, type + (ptrdiff_t)e * KERNEL_TILE) : 0;
-    for (hga_id t = 0; t < x.n; t++) x.place[x.list[t]] = -1;
+    for (hga_id t = 0; t < x.n; t++) x.index[x.list[t]] = -1;
     w->tile.types[c->typed + i] = (part_types){.n = x.n, .list = x.list, .many = many, .pick = x.pick};
 }
 

@@ -42,7 +42,7 @@ void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hg
     }
 }
 
-int goes_by_position(const worker *w, const phase *ph)
+int runs_by_position(const worker *w, const phase *ph)
 {
     return ph->by_position || !w->plan->stage[ph->stage].relation.dst_order;
 }

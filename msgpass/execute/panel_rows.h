@@ -29,7 +29,7 @@ hga_id list_ahead(hga_id n, hga_id all, hga_id *node);
 /* Of a panel's rows the groups of sixteen from the first row to the last that this execution runs; 0: none. */
 int narrow_panel(const worker *w, const phase *ph, hga_id stage, hga_id *begin, hga_id *n);
 /* LEVELS_* stages go by node id: with a destination order their rows are loaded one by one. */
-int goes_by_position(const worker *w, const phase *ph);
+int runs_by_position(const worker *w, const phase *ph);
 /* The first row of a panel, and how many it has. */
 void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n);
 

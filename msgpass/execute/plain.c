@@ -1,4 +1,4 @@
-/* plain.c: the plain executor: a row and head at a time, in double, as meaning/ defines every stage; and functions of
+/* plain.c: the plain executor: a row and head at a time, in double, as semantics/ defines every stage; and functions of
    the caller's own. The fused functions must agree with it. */
 #include "plan.h"
 #include "regions.h"
@@ -33,12 +33,12 @@ static const floats *floats_of(const field_values *of) { return (const floats *)
 
 static const worker *worker_of(const field_values *of) { return floats_of(of)->w; }
 
-static const double *read_bound(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
+static const double *read_bound(const field_values *from, hga_id f, hga_id v, hga_id head, double *buffer)
 {
     const worker *w = worker_of(from);
     const float *row = bound_row_at(w, read_storage(w->plan, floats_of(from)->stage, f), v, head);
-    for (hga_id c = 0; c < w->plan->columns[f]; c++) room[c] = (double)row[c];
-    return room;
+    for (hga_id c = 0; c < w->plan->columns[f]; c++) buffer[c] = (double)row[c];
+    return buffer;
 }
 
 static double read_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
@@ -58,13 +58,13 @@ static void write_bound_lse(const field_values *to, hga_id f, hga_id v, hga_id h
     *lse_at(worker_of(to), f, v, head) = (float)lse;
 }
 
-static meaning meaning_of(const worker *w)
+static semantics semantics_of(const worker *w)
 {
     const hga_plan *plan = w->plan;
     hga_id biased = call_has_edges(w->io) ? plan->bias_stage : -1;
-    meaning m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, w->io);
-    m.position = plan->keeper->lists.position, m.dropout = plan->options.dropout;
-    m.biased = biased, m.first_edge = biased >= 0 ? plan->keeper->lists.first_edge : NULL;
+    semantics m = semantics_of_call(&plan->program, plan->nodes, &plan->shape, w->io);
+    m.position = plan->cache->lists.position, m.dropout = plan->options.dropout;
+    m.biased = biased, m.first_edge = biased >= 0 ? plan->cache->lists.first_edge : NULL;
     return m;
 }
 
@@ -95,8 +95,8 @@ static double score_of_edge(const stage_row *r, int64_t i)
     const hga_stage *s = r->stage;
     if (!s->query || !s->key || s->relation < 0) return 0;
     scored_edge x = edge_between(r->m, r->s, r->v, r->head, &r->edge[i], i,
-                                 r->values->read(r->values, s->query, r->v, r->head, r->room.own),
-                                 r->values->read(r->values, s->key, r->edge[i].src, r->head, r->room.source));
+                                 r->values->read(r->values, s->query, r->v, r->head, r->scratch.own),
+                                 r->values->read(r->values, s->key, r->edge[i].src, r->head, r->scratch.source));
     return edge_score(r->m, &x);
 }
 
@@ -124,13 +124,13 @@ static void user_row(const worker *w, const stage_row *r)
     const program_shown *shown = &w->plan->stage[r->s].shown;
     const hga_udf *udf = &r->stage->udf;
     int64_t cut = udf->merge && r->n > w->plan->options.cut_edges ? w->plan->options.cut_edges : r->n;
-    void *whole = w->plain, *piece = (char *)w->plain + w->plain_bytes;
+    void *whole = w->plain, *split = (char *)w->plain + w->plain_bytes;
     end_fields fields;
     hga_end v = look_at(w, r->stage, shown->row, r->v, r->head, &fields);
     feed(w, r, &v, 0, cut, whole);
     for (int64_t at = cut; at < r->n; at += cut) {
-        feed(w, r, &v, at, at + cut < r->n ? at + cut : r->n, piece);
-        udf->merge(whole, piece, udf->ctx);
+        feed(w, r, &v, at, at + cut < r->n ? at + cut : r->n, split);
+        udf->merge(whole, split, udf->ctx);
     }
     v = look_at(w, r->stage, shown->result, r->v, r->head, &fields);
     udf->finish(whole, &v, r->head, udf->ctx);
@@ -146,7 +146,7 @@ static void write_edge_out(const worker *w, const stage_row *r)
 
 static void run_plain_row(const worker *w, stage_row *r)
 {
-    stage_meanings[r->kind].row(r);
+    all_stage_semantics[r->kind].row(r);
     if (has_edge_out(w, r->s, r->v)) write_edge_out(w, r);
 }
 
@@ -155,9 +155,9 @@ static void run_plain_row(const worker *w, stage_row *r)
 void plain_row(worker *w, const row_job *job)
 {
     const hga_stage *s = &w->plan->program.stage[job->stage];
-    const meaning m = meaning_of(w);
+    const semantics m = semantics_of(w);
     const floats mine = {{read_bound, read_lse, write_bound, write_bound_lse}, w, s};
-    edges_open(&w->plain_edges, w->plan->graph, &w->plan->given, s->relation);
+    edges_open(&w->plain_edges, w->plan->graph, &w->plan->user_allocator, s->relation);
     edges_read(&w->plain_edges, job->v);
     stage_row r = {.m = &m,
                    .stage = s,
@@ -168,7 +168,7 @@ void plain_row(worker *w, const row_job *job)
                    .n = w->plain_edges.n,
                    .values = &mine.as,
                    .was = &mine.as,
-                   .room = w->plain_room};
+                   .scratch = w->plain_scratch};
     hga_id heads = w->plan->shape.n_heads,
            step = s->out && r.kind != KIND_USER ? heads / w->plan->storage[s->out].heads : 1;
     for (r.head = 0; r.head < heads; r.head += step)

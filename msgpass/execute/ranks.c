@@ -1,5 +1,5 @@
 /* ranks.c: canonical positions of a row's edges: their places among all of the row's, by source, type, weight and
-   positions, as meaning/row_edges.c has them. */
+   positions, as semantics/row_edges.c has them. */
 #include "edges.h"
 #include "sort.h"
 
@@ -15,19 +15,19 @@ static int before(const rank_key *a, const rank_key *b)
 
 SORT_DEFINE(sort_ranks, rank_key, before)
 
-hga_status reader_rank_room(row_reader *r, hga_pos edges, const hga_allocator *a)
+hga_status reader_rank_capacity(row_reader *r, hga_pos edges, const hga_allocator *a)
 {
-    if (edges <= r->rank_room) return HGA_OK;
+    if (edges <= r->rank_capacity) return HGA_OK;
     reader_unrank(r, a);
     hga_status st = hga_new(a, edges, sizeof *r->rank, &r->rank);
-    if (!st) r->rank_room = edges;
+    if (!st) r->rank_capacity = edges;
     return st;
 }
 
 void reader_unrank(row_reader *r, const hga_allocator *a)
 {
-    hga_delete(a, r->rank, r->rank_room, sizeof *r->rank);
-    r->rank = NULL, r->rank_room = 0;
+    hga_delete(a, r->rank, r->rank_capacity, sizeof *r->rank);
+    r->rank = NULL, r->rank_capacity = 0;
 }
 
 /* All edges of the row in canonical order, into the reader's room; then edge i as read finds its place at i. */
@@ -41,7 +41,7 @@ static void rank_row(row_reader *r, hga_id v)
             r->rank[n] = (rank_key){chunk.src[e],    chunk.type[e],       chunk.weight[e],
                                     chunk.pos_of[e], chunk.src_pos_of[e], .number = n};
     sort_ranks(r->rank, n);
-    for (hga_pos i = 0; i < n; i++) r->rank[r->rank[i].number].place = i;
+    for (hga_pos i = 0; i < n; i++) r->rank[r->rank[i].number].index = i;
     r->ranked = v;
 }
 
@@ -52,5 +52,5 @@ void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *ran
         return;
     }
     if (r->ranked != v) rank_row(r, v);
-    for (hga_id e = 0; e < chunk->n; e++) rank[e] = r->rank[chunk->number + e].place;
+    for (hga_id e = 0; e < chunk->n; e++) rank[e] = r->rank[chunk->number + e].index;
 }

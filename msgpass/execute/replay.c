@@ -8,7 +8,7 @@ const uint32_t *layout_of(const worker *w, wave_item item)
 {
     const layouts *x = w->workspace->layouts;
     if (!x) return NULL;
-    const layout_set *set = w->workspace->brings & BRINGS_TYPES ? &x->typed : &x->plain;
+    const layout_set *set = w->workspace->call_has & CALL_HAS_TYPES ? &x->typed : &x->plain;
     int64_t first = set->n_panels ? set->first[item.phase] : -1;
     return first < 0 || set->panel[first + item.panel] < 0 ? NULL : set->word + set->panel[first + item.panel];
 }
@@ -34,7 +34,7 @@ static uint64_t read_types(const uint32_t **at, edge_chunk *c)
 }
 
 /* A list of types was written out, or as the first one and the step to each next one. */
-static void read_list(const uint32_t **at, int32_t *room, part_types *x)
+static void read_list(const uint32_t **at, int32_t *capacity, part_types *x)
 {
     const uint32_t head = *(*at)++;
     x->n = (hga_id)(head & ~(uint32_t)STEPS), x->list = (const int32_t *)*at;
@@ -42,12 +42,12 @@ static void read_list(const uint32_t **at, int32_t *room, part_types *x)
         *at += x->n;
         return;
     }
-    for (hga_id t = 0; t < x->n; t++) room[t] = (int32_t)((*at)[0] + (uint32_t)t * (*at)[1]);
-    x->list = room, *at += 2;
+    for (hga_id t = 0; t < x->n; t++) capacity[t] = (int32_t)((*at)[0] + (uint32_t)t * (*at)[1]);
+    x->list = capacity, *at += 2;
 }
 
 /* Picks from short lists were written two to a word. */
-static void read_picks(const uint32_t **at, uint32_t *room, part_types *x)
+static void read_picks(const uint32_t **at, uint32_t *buffer, part_types *x)
 {
     const hga_id picks = (hga_id) * (*at)++;
     x->pick = *at;
@@ -55,8 +55,8 @@ static void read_picks(const uint32_t **at, uint32_t *room, part_types *x)
         *at += picks;
         return;
     }
-    for (hga_id i = 0; i < picks; i++) room[i] = long_pick((*at)[i / 2] >> (i % 2 ? 16 : 0) & 0xffff);
-    x->pick = room, *at += (picks + 1) / 2;
+    for (hga_id i = 0; i < picks; i++) buffer[i] = long_pick((*at)[i / 2] >> (i % 2 ? 16 : 0) & 0xffff);
+    x->pick = buffer, *at += (picks + 1) / 2;
 }
 
 /* They get into the worker's room, or stay where they are. */
@@ -68,17 +68,17 @@ static void read_part_types(const uint32_t **at, const tile_part *part, worker *
     x->many = (const uint8_t *)*at, *at += words_of_bytes(part->last - part->first);
 }
 
-static void read_rows(const uint32_t **at, hga_id n, lanes *rows)
+static void read_rows(const uint32_t **at, hga_id n, lane_mask *rows)
 {
     for (hga_id c = 0; c < n; c += 2) {
         const uint32_t two = *(*at)++;
-        rows[c] = (lanes)(two & 0xffff);
-        if (c + 1 < n) rows[c + 1] = (lanes)(two >> 16);
+        rows[c] = (lane_mask)(two & 0xffff);
+        if (c + 1 < n) rows[c + 1] = (lane_mask)(two >> 16);
     }
 }
 
 /* A group's part of a chunk: its columns, and which of the group's rows have which. */
-static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id n, lanes *rows)
+static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id n, lane_mask *rows)
 {
     const uint32_t head = *(*at)++;
     row_group *g = &p->group[head & 0xff];
@@ -87,7 +87,7 @@ static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id
                         .last = (hga_id)(head >> 16 & 0xff),
                         .full = (int)(head >> 24)};
     if (part_is_all(part, n)) {
-        for (hga_id c = 0; c < n; c++) rows[c] = (lanes)((1u << g->n_rows) - 1);
+        for (hga_id c = 0; c < n; c++) rows[c] = (lane_mask)((1u << g->n_rows) - 1);
         return;
     }
     read_rows(at, n, rows);

@@ -3,7 +3,7 @@
    what it adds up, and in which order, depends on its own columns alone. For rows that share columns with few of their
    neighbours, and with many of their panel, as where each token chooses blocks for itself (plan/by_columns.c). */
 #include "attend.h"
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "carve.h"
 #include "chosen_rows.h"
 #include "columns.h"
@@ -48,11 +48,11 @@ static hga_id part_with_column(const column_windows *windows, int64_t at, hga_id
 }
 
 /* A row has `columns` of a window. False where a pair has two edges. */
-static int meet_window(window_visits *x, hga_id place, hga_id window, uint64_t columns)
+static int meet_window(window_visits *x, hga_id slot, hga_id window, uint64_t columns)
 {
     window_visit *last = visits_last(x, window);
-    if (!last || last->place != place) {
-        visits_add(x, window, (window_visit){.columns = columns, .place = place});
+    if (!last || last->index != slot) {
+        visits_add(x, window, (window_visit){.columns = columns, .index = slot});
         return 1;
     }
     if (last->columns & columns) return 0;
@@ -61,14 +61,14 @@ static int meet_window(window_visits *x, hga_id place, hga_id window, uint64_t c
 }
 
 /* A row has the columns at source positions [at, end). False where a pair has two edges. */
-static int meet_columns(const column_windows *windows, column_rows *x, hga_id place, int64_t at, int64_t end)
+static int meet_columns(const column_windows *windows, column_rows *x, hga_id slot, int64_t at, int64_t end)
 {
     for (int64_t next; at < end; at = next) {
         const hga_id part = x->part = part_with_column(windows, at, x->part);
         const int64_t begin = windows->first[part], behind = end_of_part(windows, part),
                       to = behind < end ? behind : end;
         const hga_id window = windows->begin[part] + (hga_id)((at - begin) / KERNEL_CHUNK);
-        if (!meet_window(&x->visits, place, window, window_bits(at - begin, to - begin))) return 0;
+        if (!meet_window(&x->visits, slot, window, window_bits(at - begin, to - begin))) return 0;
         next = at - (at - begin) % KERNEL_CHUNK + KERNEL_CHUNK;
         if (to < next) next = to;
     }
@@ -76,7 +76,7 @@ static int meet_columns(const column_windows *windows, column_rows *x, hga_id pl
 }
 
 /* Notes the windows that a row's segments have columns of. False where a pair has two edges. */
-static int meet_segments(worker *w, hga_id place, hga_id position)
+static int meet_segments(worker *w, hga_id slot, hga_id position)
 {
     const row_reader *r = &w->reader;
     const column_windows *windows = &w->plan->windows;
@@ -85,34 +85,34 @@ static int meet_segments(worker *w, hga_id place, hga_id position)
         hga_id c0, c1, hole;
         hga_segment_columns(s, position, &c0, &c1, &hole);
         if (hole >= 0) {
-            if (!meet_columns(windows, &w->columns, place, (int64_t)s->src + c0, (int64_t)s->src + hole)) return 0;
+            if (!meet_columns(windows, &w->columns, slot, (int64_t)s->src + c0, (int64_t)s->src + hole)) return 0;
             c0 = hole + 1;
         }
-        if (!meet_columns(windows, &w->columns, place, (int64_t)s->src + c0, (int64_t)s->src + c1)) return 0;
+        if (!meet_columns(windows, &w->columns, slot, (int64_t)s->src + c0, (int64_t)s->src + c1)) return 0;
     }
     return 1;
 }
 
 /* The blocks that a token has chosen, up to itself. */
-static int meet_chosen(worker *w, const row_choice *c, hga_id chooser, hga_id place, hga_id token)
+static int meet_chosen(worker *w, const row_choice *c, hga_id chooser, hga_id slot, hga_id token)
 {
     const hga_pos row = (hga_pos)chooser * c->n_query_blocks + token / c->query_block - c->first;
     int once = 1;
     for (hga_pos i = c->at[row]; once && i < c->at[row + 1]; i++) {
         const int64_t first = (int64_t)c->block[i] * c->width, end = first + c->width;
-        once = meet_columns(&w->plan->windows, &w->columns, place, first, end <= token ? end : (int64_t)token + 1);
+        once = meet_columns(&w->plan->windows, &w->columns, slot, first, end <= token ? end : (int64_t)token + 1);
     }
     return once;
 }
 
 /* The blocks that a relation of choices stores for the row; none has a pair twice. */
-static int meet_stored(worker *w, const hga_relation *r, hga_pos *at, hga_id place, hga_id position)
+static int meet_stored(worker *w, const hga_relation *r, hga_pos *at, hga_id slot, hga_id position)
 {
     const chosen_row row = chosen_row_of(r, position, at);
     for (hga_pos i = 0; i < row.n; i++) {
         int64_t begin, end;
         chosen_columns(&row, i, &begin, &end);
-        meet_columns(&w->plan->windows, &w->columns, place, begin, end);
+        meet_columns(&w->plan->windows, &w->columns, slot, begin, end);
     }
     return 1;
 }
@@ -125,7 +125,7 @@ typedef struct column_item {
     hga_pos choice; /* of the relation, at which the last row was found */
     hga_id chooser, kv_first, kv_end, head_first, head_end;
     void (*run)(worker *w, struct column_item *x);
-    double pairs, places;
+    double pairs, tile_slots;
 } column_item;
 
 /* A row in which some pair has two edges goes by itself. */
@@ -134,12 +134,12 @@ static void meet_row(worker *w, column_item *item, hga_id node, hga_id position)
     column_rows *x = &w->columns;
     const row_choice *choice = w->workspace->choice;
     const hga_relation *r = item->relation;
-    const hga_id before = x->visits.n, place = x->n_rows++;
-    x->node[place] = node, x->position[place] = position;
-    x->apart[place] = !(choice         ? meet_chosen(w, choice, item->chooser, place, node)
-                        : r->n_choices ? meet_stored(w, r, &item->choice, place, position)
-                                       : meet_segments(w, place, position));
-    for (hga_id i = before; x->apart[place] && i < x->visits.n; i++) x->visits.visit[i].columns = 0;
+    const hga_id before = x->visits.n, slot = x->n_rows++;
+    x->node[slot] = node, x->position[slot] = position;
+    x->alone[slot] = !(choice         ? meet_chosen(w, choice, item->chooser, slot, node)
+                       : r->n_choices ? meet_stored(w, r, &item->choice, slot, position)
+                                      : meet_segments(w, slot, position));
+    for (hga_id i = before; x->alone[slot] && i < x->visits.n; i++) x->visits.visit[i].columns = 0;
 }
 
 static void forget(column_rows *x)
@@ -168,11 +168,11 @@ static hga_id lay_visits(const column_rows *x, hga_id stage, hga_id i, column_gr
         uint64_t columns[KERNEL_TILE];
         row_group *group = &g->group[number];
         *group = (row_group){.stage = stage, .number = number, .node = g->node[number], .complete = 1};
-        group->carried = g->place[number];
+        group->carried = g->slot[number];
         for (; i >= 0 && group->n_rows < KERNEL_TILE; i = x->visits.visit[i].next) {
             if (!x->visits.visit[i].columns) continue;
-            g->place[number][group->n_rows] = x->visits.visit[i].place;
-            g->node[number][group->n_rows] = x->node[x->visits.visit[i].place];
+            g->slot[number][group->n_rows] = x->visits.visit[i].index;
+            g->node[number][group->n_rows] = x->node[x->visits.visit[i].index];
             columns[group->n_rows++] = x->visits.visit[i].columns;
         }
         if (group->n_rows == 0) continue;
@@ -204,8 +204,8 @@ static void run_window(worker *w, hga_id stage, hga_id window)
 
 /* Few rows read a window once, from memory: what the next one has is asked for while this one is computed. (A function
    that is not inlined, and does nothing else, is left out by GCC.) */
-#define ASKS static inline __attribute__((always_inline))
-ASKS void ask_for_rows(const worker *w, const bound_field *x, const edge_chunk *c)
+#define PREFETCHES static inline __attribute__((always_inline))
+PREFETCHES void prefetch_rows(const worker *w, const bound_field *x, const edge_chunk *c)
 {
     enum { SECOND_CACHE = 2 };
     for (hga_id e = 0; e < c->n; e++) {
@@ -214,14 +214,14 @@ ASKS void ask_for_rows(const worker *w, const bound_field *x, const edge_chunk *
     }
 }
 
-ASKS void ask_for_window(worker *w, hga_id stage, hga_id window)
+PREFETCHES void prefetch_window(worker *w, hga_id stage, hga_id window)
 {
     const hga_stage *s = stage_of(w, stage);
     edge_chunk c;
     if (window < 0 || w->columns.n_rows > KERNEL_TILE || w->plan->bf16_rows) return;
     lay_window(w, window, &c);
-    ask_for_rows(w, read_field(w, s, s->key), &c);
-    ask_for_rows(w, read_field(w, s, s->value), &c);
+    prefetch_rows(w, read_field(w, s, s->key), &c);
+    prefetch_rows(w, read_field(w, s, s->value), &c);
 }
 
 /* ---- panels ---- */
@@ -234,7 +234,7 @@ static void open_rows(worker *w, hga_id stage)
     const hga_id dim_v = w->plan->shape.dim_v;
     const int goes_on = kind_starts_from_out(w->plan->stage[stage].kind);
     for (hga_id i = 0; i < x->n_rows; i++)
-        for (hga_id h = w->head_first; !x->apart[i] && h < w->head_end; h++) {
+        for (hga_id h = w->head_first; !x->alone[i] && h < w->head_end; h++) {
             float *state = carried_state(w, i, h);
             const hga_id v = x->node[i];
             state[padded(dim_v)] = goes_on ? bound_lse(out, v)[h] : -INFINITY;
@@ -249,7 +249,7 @@ static void end_rows(const worker *w, hga_id stage)
     const bound_field *out = field(w, stage_of(w, stage)->out);
     const hga_id dim_v = w->plan->shape.dim_v;
     for (hga_id i = 0; i < x->n_rows; i++)
-        for (hga_id h = w->head_first; !x->apart[i] && h < w->head_end; h++) {
+        for (hga_id h = w->head_first; !x->alone[i] && h < w->head_end; h++) {
             const float *state = carried_state(w, i, h), lse = state[padded(dim_v)];
             float *row = bound_row(out, x->node[i]) + h * bound_head(out, x->node[i]);
             bound_lse(out, x->node[i])[h] = lse;
@@ -261,14 +261,14 @@ static void end_rows(const worker *w, hga_id stage)
 }
 
 /* All heads go together, with the first of the item's. */
-static void run_apart(worker *w, hga_id stage)
+static void run_alone(worker *w, hga_id stage)
 {
     const column_rows *x = &w->columns;
     if (w->kv_first > 0) return;
     worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
     for (hga_id i = 0; i < x->n_rows; i++) {
-        row_job job = {.stage = stage, .v = x->node[i], .count = INT64_MAX, .piece = -1};
-        if (!x->apart[i]) continue;
+        row_job job = {.stage = stage, .v = x->node[i], .count = INT64_MAX, .split = -1};
+        if (!x->alone[i]) continue;
         reader_load(&w->reader, x->position[i], 1);
         plan_kernel(w->plan, stage)->row(w, &job);
     }
@@ -285,7 +285,7 @@ static void run_windows(worker *w, hga_id stage, hga_id first, hga_id end)
         open_rows(w, stage);
         for (hga_id next, window = visits_next(&w->columns.visits, 0); window >= 0; window = next) {
             next = visits_next(&w->columns.visits, window + 1);
-            ask_for_window(w, stage, next);
+            prefetch_window(w, stage, next);
             run_window(w, stage, window);
         }
         end_rows(w, stage);
@@ -297,7 +297,7 @@ static void run_rows_met(worker *w, column_item *x)
     const hga_id stage = w->plan->phase[x->item->phase].stage;
     run_windows(w, stage, x->head_first, x->head_end);
     worker_take_heads(w, x->kv_first, x->kv_end);
-    run_apart(w, stage);
+    run_alone(w, stage);
     worker_take_heads(w, x->kv_first, x->kv_end);
 }
 
@@ -312,7 +312,7 @@ static void count_rows_met(worker *w, column_item *x)
             i = lay_visits(&w->columns, 0, i, &groups, c);
             for (hga_id k = 0; k < c->n_parts; k++) {
                 const tile_part *part = &c->part[k];
-                x->places += (double)(part->last - part->first) * KERNEL_TILE;
+                x->tile_slots += (double)(part->last - part->first) * KERNEL_TILE;
                 for (hga_id e = part->first; e < part->last; e++) x->pairs += __builtin_popcount(c->rows[k][e]);
             }
         }
@@ -335,7 +335,7 @@ static void meet_rows(worker *w, column_item *x)
         if (!open_rows_of(w, x, x->item[i], &p)) continue;
         for (hga_id r = 0; r < p.n; r++) {
             if (p.node[r] < 0) continue;
-            if (w->columns.visits.n + w->plan->windows.n > w->columns.visits.room)
+            if (w->columns.visits.n + w->plan->windows.n > w->columns.visits.capacity)
                 x->run(w, x), forget(&w->columns), open_rows_of(w, x, x->item[i], &p);
             meet_row(w, x, p.node[r], p.first + r);
         }
@@ -347,22 +347,22 @@ int64_t columns_fit(worker *w, const wave_item *item, int64_t n)
 {
     int64_t some = 0;
     if (!w->plan->stage[w->plan->phase[item->phase].stage].by_columns) return 0;
-    if (w->plan->lone_rows && !w->plan->windows.told) return 0;
+    if (w->plan->lone_rows && !w->plan->windows.declared) return 0;
     while (some < n && some < PANELS_TOGETHER && item[some].phase == item->phase &&
-           item[some].head_part == item->head_part)
+           item[some].head_range == item->head_range)
         some++;
     return some;
 }
 
-void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, double *places)
+void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, double *tile_slots)
 {
     column_item x = {.item = item, .n = n, .run = count_rows_met};
     meet_rows(w, &x);
-    *pairs += x.pairs, *places += x.places;
+    *pairs += x.pairs, *tile_slots += x.tile_slots;
 }
 
 /* Who chooses has heads of its own. */
-void columns_take(worker *w, const wave_item *item, int64_t n)
+void columns_run(worker *w, const wave_item *item, int64_t n)
 {
     const row_choice *c = w->workspace->choice;
     const hga_id choosers = c ? c->n_choosers : 1, each = w->plan->shape.n_heads / choosers;

@@ -2,7 +2,7 @@
    of a tree has them. What choose_tiles.c and run_family.c do group by group, with the same bits; but which rows have
    which columns is known of all groups when it is of one. */
 #include "addresses.h"
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "panel_rows.h"
 #include "plan.h"
 #include "scores.h"
@@ -41,7 +41,7 @@ static int list_families(const hga_segment *one, equal_families *x)
         hga_id begin, end, hole, before = x->edges, at = r / members * members;
         hga_segment_columns(one, one->row + r % members, &begin, &end, &hole);
         for (hga_id e = begin; e < end; e++)
-            if (e != hole) x->rows[at + e] = (lanes)(x->rows[at + e] | 1u << r), x->edges++;
+            if (e != hole) x->rows[at + e] = (lane_mask)(x->rows[at + e] | 1u << r), x->edges++;
         if (x->edges == before) return 0;
     }
     for (hga_id e = 0; e < KERNEL_TILE; e++) columns += x->rows[e] != 0;
@@ -144,7 +144,7 @@ int64_t equal_fits(worker *w, const wave_item *item, int64_t n)
            go_as_families((double)w->equal.edges, KERNEL_TILE * KERNEL_TILE);
 }
 
-void equal_take(worker *w, const wave_item *item, int64_t n)
+void equal_run(worker *w, const wave_item *item, int64_t n)
 {
     (void)n;
     for (hga_id at = 0; at < w->equal.n; at += KERNEL_TILE)

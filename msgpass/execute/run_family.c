@@ -9,7 +9,7 @@
 /* Where a row's query and its output are: the caller's rows beside rows of the workspace may have their heads at other
    strides, so that a call takes rows that are alike. */
 enum { QUERY_IS_IO = 1, OUT_IS_IO = 2, ANYWHERE = 4 };
-static int place_of(const bound_field *query, const bound_field *out, hga_id v)
+static int slot_of(const bound_field *query, const bound_field *out, hga_id v)
 {
     return (bound_is_io(query, v) ? QUERY_IS_IO : 0) + (bound_is_io(out, v) ? OUT_IS_IO : 0);
 }
@@ -25,7 +25,7 @@ typedef struct family_rows {
 } family_rows;
 
 /* Of the lanes those at the place, or all. */
-static family_rows find_rows(const worker *w, const row_group *g, unsigned of, int place)
+static family_rows find_rows(const worker *w, const row_group *g, unsigned of, int slot)
 {
     const hga_stage *s = stage_of(w, g->stage);
     const bound_field *query = read_field(w, s, s->query), *out = field(w, s->out);
@@ -33,7 +33,7 @@ static family_rows find_rows(const worker *w, const row_group *g, unsigned of, i
     for (; of; of &= of - 1) {
         int r = __builtin_ctz(of);
         hga_id v = g->node[r];
-        if (v < 0 || (place != ANYWHERE && place != place_of(query, out, v))) continue;
+        if (v < 0 || (slot != ANYWHERE && slot != slot_of(query, out, v))) continue;
         if (rows.n++ && (rows.q_head != bound_head(query, v) || rows.out_head != bound_head(out, v))) rows.alike = 0;
         rows.streams &= bound_is_io(out, v);
         rows.q_head = bound_head(query, v), rows.out_head = bound_head(out, v);
@@ -77,12 +77,12 @@ static void add_types(const worker *w, const edge_chunk *c, const float **key, f
 /* All rows of the families at once, or in turn those whose queries and outputs have their heads at the same strides. */
 static void run_columns(worker *w, const row_group *g, const family_chunk *c, kernel_family all)
 {
-    const float *kept[KERNEL_TILE], *key[KERNEL_CHUNK];
+    const float *drop_mask[KERNEL_TILE], *key[KERNEL_CHUNK];
     float head_bias[KERNEL_CHUNK * KERNEL_HEADS];
     family_rows rows = find_rows(w, g, c->all, ANYWHERE);
     score_bases(w, g->stage, -1, c->columns, w->row.base);
     add_types(w, c->columns, key, head_bias, &all);
-    if (drops_weights(w)) drop_families(w, g, c, kept), all.kept = kept;
+    if (drops_weights(w)) drop_families(w, g, c, drop_mask), all.drop_mask = drop_mask;
     all.n_rows = 32 - __builtin_clz(c->all), all.bias = w->row.base;
     all.ahead = &w->coming;
     all.rows = c->rows;
@@ -90,8 +90,8 @@ static void run_columns(worker *w, const row_group *g, const family_chunk *c, ke
         run_rows(w, all, &rows);
         return;
     }
-    for (int place = 0; place < ANYWHERE; place++) {
-        rows = find_rows(w, g, c->all, place);
+    for (int slot = 0; slot < ANYWHERE; slot++) {
+        rows = find_rows(w, g, c->all, slot);
         if (rows.n) run_rows(w, all, &rows);
     }
 }

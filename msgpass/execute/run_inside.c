@@ -12,8 +12,8 @@
 /* Does the kernel know all that the call brings? */
 static int is_simple(const worker *w)
 {
-    enum { UNKNOWN = BRINGS_TYPES | BRINGS_POSITIONS | BRINGS_SLOPES | BRINGS_EDGE_BIASES };
-    return !(w->workspace->brings & UNKNOWN) && w->plan->shape.n_heads <= KERNEL_HEADS && !scores_are_sums(w->plan);
+    enum { UNKNOWN = CALL_HAS_TYPES | CALL_HAS_POSITIONS | CALL_HAS_SLOPES | CALL_HAS_EDGE_BIASES };
+    return !(w->workspace->call_has & UNKNOWN) && w->plan->shape.n_heads <= KERNEL_HEADS && !scores_are_sums(w->plan);
 }
 
 /* Sixteen nodes side by side, of which some row is computed; those that are not are left out. */
@@ -40,7 +40,7 @@ static void run_families_inside(worker *w, hga_id stage, hga_id first, const hga
 static void run_one_by_one(worker *w, hga_id stage, hga_id n, const hga_id *node)
 {
     for (hga_id i = 0; i < n; i++)
-        if (node[i] >= 0) inside_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .piece = -1});
+        if (node[i] >= 0) inside_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .split = -1});
 }
 
 /* Sixteen rows at a time: equal families by the kernel, others one by one. */

@@ -1,6 +1,6 @@
 /* run_rows.c: panels and pieces by the functions that stage_table.c names: of a stage that does not attend a panel at
    once, where there is one; else row by row, each with all heads. */
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "panel_rows.h"
 #include "plan.h"
 #include "slice_run.h"
@@ -13,7 +13,7 @@ void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     const stage_plan *s = &w->plan->stage[stage];
     const stage_kernel *kernel = plan_kernel(w->plan, stage);
     panel_rows p;
-    int one_by_one = !goes_by_position(w, ph);
+    int one_by_one = !runs_by_position(w, ph);
     int loads = stage_is_fused(w->plan, stage); /* plain rows are read one by one */
     w->part_of_tree = ph->part_of_tree;
     if (!find_panel(w, ph, stage, panel, &p)) return;
@@ -27,34 +27,34 @@ void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
         const hga_id v = p.node[i];
         if (v < 0) continue;
         if (one_by_one && loads) reader_load(&w->reader, s->relation.dst_rank[v], 1);
-        kernel->row(w, &(row_job){.stage = stage, .v = v, .count = INT64_MAX, .piece = -1});
+        kernel->row(w, &(row_job){.stage = stage, .v = v, .count = INT64_MAX, .split = -1});
     }
 }
 
 /* A piece of a long row: its share of the row's edges. */
-static void run_piece(worker *w, const phase *ph, hga_id piece)
+static void run_split(worker *w, const phase *ph, hga_id split)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
-    const long_row *row = long_row_of(s, piece);
+    const long_row *row = long_row_of(s, split);
     const row_bits *run = rows_to_run(w->workspace, ph, ph->stage);
     hga_id v = node_at(s, row->position);
-    if ((run && !bits_have(run, piece)) || !has_row(w, ph->stage, v)) return;
+    if ((run && !bits_have(run, split)) || !has_row(w, ph->stage, v)) return;
     reader_load(&w->reader, row->position, 1);
     plan_kernel(w->plan, ph->stage)
         ->row(w, &(row_job){.stage = ph->stage,
                             .v = v,
-                            .from = row->cut * (piece - row->first_piece),
+                            .from = row->cut * (split - row->first_split),
                             .count = row->cut,
-                            .piece = piece});
+                            .split = split});
 }
 
 /* Where threads share out a panel's heads all of them go with the first. */
-void rows_take(worker *w, const wave_item *item, int64_t n)
+void rows_run(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phase[item->phase];
     (void)n;
-    if (ph->job == JOB_PIECES)
-        run_piece(w, ph, item->panel);
-    else if (item->head_part == 0)
+    if (ph->job == JOB_SPLITS)
+        run_split(w, ph, item->panel);
+    else if (item->head_range == 0)
         run_panel(w, ph, ph->stage, item->panel);
 }

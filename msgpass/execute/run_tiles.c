@@ -18,7 +18,7 @@ static hga_id heads_per_key(const worker *w) { return w->plan->shape.n_heads / w
 
 /* Slots below PANEL_GROUPS are the groups' own, with room for all heads; the others serve the heads of one key at a
    time. */
-static ptrdiff_t state_place(const worker *w, hga_id slot, hga_id head)
+static ptrdiff_t state_slot(const worker *w, hga_id slot, hga_id head)
 {
     const hga_shape *s = &w->plan->shape;
     if (slot < PANEL_GROUPS) return (ptrdiff_t)slot * s->n_heads + head;
@@ -26,20 +26,20 @@ static ptrdiff_t state_place(const worker *w, hga_id slot, hga_id head)
            head % heads_per_key(w);
 }
 
-static float *queries_at(const worker *w, ptrdiff_t place)
+static float *queries_at(const worker *w, ptrdiff_t slot)
 {
-    return w->tile.query + place * padded(w->plan->shape.dim) * KERNEL_TILE;
+    return w->tile.query + slot * padded(w->plan->shape.dim) * KERNEL_TILE;
 }
 
-static uint32_t *pairs_at(const worker *w, ptrdiff_t place) { return (uint32_t *)(void *)queries_at(w, place); }
+static uint32_t *pairs_at(const worker *w, ptrdiff_t slot) { return (uint32_t *)(void *)queries_at(w, slot); }
 
-static kernel_tile_state state_at(const worker *w, ptrdiff_t place)
+static kernel_tile_state state_at(const worker *w, ptrdiff_t slot)
 {
-    ptrdiff_t room = padded(w->plan->shape.dim_v);
-    return (kernel_tile_state){.greatest = w->tile.greatest + place * KERNEL_TILE,
-                               .sum = w->tile.sum + place * KERNEL_TILE,
-                               .acc = w->tile.acc + place * KERNEL_TILE * room,
-                               .stride = room};
+    ptrdiff_t padded_dim = padded(w->plan->shape.dim_v);
+    return (kernel_tile_state){.greatest = w->tile.greatest + slot * KERNEL_TILE,
+                               .sum = w->tile.sum + slot * KERNEL_TILE,
+                               .acc = w->tile.acc + slot * KERNEL_TILE * padded_dim,
+                               .stride = padded_dim};
 }
 
 int has_pairs(const worker *w)
@@ -48,7 +48,7 @@ int has_pairs(const worker *w)
 }
 
 /* The group's queries, rows across the lanes. */
-static void load_group_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
+static void load_group_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t slot)
 {
     const hga_shape *shape = &w->plan->shape;
     const bound_field *q = read_field(w, own_stage(w), own_stage(w)->query);
@@ -56,15 +56,15 @@ static void load_group_queries(worker *w, const row_group *g, hga_id head, ptrdi
     for (hga_id r = 0; r < g->n_rows; r++)
         row[r] = g->node[r] < 0 ? NULL : bound_row(q, g->node[r]) + head * bound_head(q, g->node[r]);
     const kernel_table *k = w->plan->kernels;
-    float *out = queries_at(w, place);
+    float *out = queries_at(w, slot);
     if (has_pairs(w)) {
-        k->turn_pairs(g->n_rows, row, shape->dim, pairs_at(w, place));
+        k->transpose_pairs(g->n_rows, row, shape->dim, pairs_at(w, slot));
     } else if (w->plan->bf16_rows) {
-        k->turn_rows(g->n_rows, row, 1, shape->dim, out);
+        k->transpose_rows(g->n_rows, row, 1, shape->dim, out);
         k->round_bf16(shape->dim * KERNEL_TILE, out, out);
         k->scale(shape->dim * KERNEL_TILE, w->workspace->scale_2, out, out);
     } else {
-        k->turn_rows(g->n_rows, row, w->workspace->scale_2, shape->dim, out);
+        k->transpose_rows(g->n_rows, row, w->workspace->scale_2, shape->dim, out);
     }
 }
 
@@ -85,9 +85,9 @@ static const float *find_state(const worker *w, const row_group *g, hga_id r, hg
 }
 
 /* What the rows' states are already. */
-static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
+static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t slot)
 {
-    kernel_tile_state s = state_at(w, place);
+    kernel_tile_state s = state_at(w, slot);
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
         float *acc = s.acc + r * s.stride, lse = -INFINITY;
         const float *state = r < g->n_rows ? find_state(w, g, r, head, &lse) : NULL;
@@ -103,7 +103,7 @@ void take_states(worker *w, const row_group *g, hga_id r)
 {
     const hga_shape *shape = &w->plan->shape;
     for (hga_id h = w->head_first; h < w->head_end; h++) {
-        kernel_tile_state s = state_at(w, state_place(w, g->number, h));
+        kernel_tile_state s = state_at(w, state_slot(w, g->number, h));
         memcpy(w->row.acc + (ptrdiff_t)h * s.stride, s.acc + r * s.stride, (size_t)shape->dim_v * sizeof *w->row.acc);
         w->row.greatest[h] = s.greatest[r], w->row.sum[h] = s.sum[r];
     }
@@ -115,7 +115,7 @@ void store_group(worker *w, const row_group *g)
     const hga_shape *shape = &w->plan->shape;
     const bound_field *out = &w->workspace->field[w->plan->program.stage[g->stage].out];
     for (hga_id h = w->head_first; h < w->head_end; h++) {
-        kernel_tile_state s = state_at(w, state_place(w, g->number, h));
+        kernel_tile_state s = state_at(w, state_slot(w, g->number, h));
         w->plan->kernels->finish(KERNEL_TILE, s.greatest, s.sum, s.sum, s.greatest);
         for (hga_id r = 0; r < g->n_rows; r++) {
             hga_id v = g->node[r];
@@ -142,7 +142,7 @@ static void load_operands(worker *w, const tile_chunk *c)
     tile_operands *o = operands_of(w, c);
     score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
     for (hga_id e = 0; e < c->columns.n && w->workspace->slopes; e++)
-        o->at[e] = (float)w->plan->keeper->lists.position[c->columns.src[e]];
+        o->at[e] = (float)w->plan->cache->lists.position[c->columns.src[e]];
     if (w->plan->bf16_rows) {
         for (hga_id e = 0; e < c->columns.n; e++)
             o->k16[e] = bound_bf16(key, c->columns.src[e]), o->v16[e] = bound_bf16(value, c->columns.src[e]);
@@ -285,16 +285,16 @@ static void find_slots(tile_batch *b)
 }
 
 /* Bring the group's queries into shape, and its states if there are any; are they empty? */
-static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
+static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t slot)
 {
-    load_group_queries(w, g, head, place);
+    load_group_queries(w, g, head, slot);
     if (!g->carried && !kind_starts_from_out(w->plan->stage[w->chooser.batch->stage].kind)) return 1;
-    load_states(w, g, head, place);
+    load_states(w, g, head, slot);
     return 0;
 }
 
 /* The rows from the first that is asked for to the last: of the others nothing but scores is computed. */
-static void find_asked(const row_group *g, hga_id *first, hga_id *end)
+static void find_requested(const row_group *g, hga_id *first, hga_id *end)
 {
     *first = 0, *end = g->n_rows;
     while (*first < *end && g->node[*first] < 0) ++*first;
@@ -302,16 +302,16 @@ static void find_asked(const row_group *g, hga_id *first, hga_id *end)
 }
 
 /* The group as the kernel takes it, its queries and states at a place; `opens`: they are loaded there first. */
-kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens)
+kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t slot, int opens)
 {
     hga_id first, end;
-    find_asked(g, &first, &end);
+    find_requested(g, &first, &end);
     return (kernel_tile_group){.n_rows = end,
                                .first_row = first,
-                               .q = queries_at(w, place),
-                               .q_pairs = pairs_at(w, place),
-                               .fresh = opens && load_group(w, g, head, place),
-                               .state = state_at(w, place)};
+                               .q = queries_at(w, slot),
+                               .q_pairs = pairs_at(w, slot),
+                               .fresh = opens && load_group(w, g, head, slot),
+                               .state = state_at(w, slot)};
 }
 
 /* Where the group's states end: in the output, in the places of pieces, or where they are carried on from. */
@@ -323,10 +323,10 @@ void end_group(const worker *w, const row_group *g, hga_id head, float **row, ke
     for (hga_id r = 0; r < g->n_rows; r++) {
         hga_id v = g->node[r];
         row[r] = v < 0        ? s->acc + r * s->stride
-                 : g->piece   ? state_of_piece(w->plan, w->workspace, g->stage, g->piece[r], head)
+                 : g->split   ? state_of_split(w->plan, w->workspace, g->stage, g->split[r], head)
                  : g->carried ? carried_state(w, g->carried[r], head)
                               : bound_row(out, v) + head * bound_head(out, v);
-        to->streams &= v >= 0 && !g->piece && !g->carried && bound_is_io(out, v);
+        to->streams &= v >= 0 && !g->split && !g->carried && bound_is_io(out, v);
     }
 }
 
@@ -334,13 +334,13 @@ void end_group(const worker *w, const row_group *g, hga_id head, float **row, ke
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
 {
     const bound_field *out = field(w, own_stage(w)->out);
-    const hga_id room = padded(w->plan->shape.dim_v);
+    const hga_id capacity = padded(w->plan->shape.dim_v);
     for (hga_id r = 0; r < g->n_rows; r++) {
         if (g->node[r] < 0) continue;
-        if (g->piece)
-            state_of_piece(w->plan, w->workspace, g->stage, g->piece[r], head)[room] = lse[r];
+        if (g->split)
+            state_of_split(w->plan, w->workspace, g->stage, g->split[r], head)[capacity] = lse[r];
         else if (g->carried)
-            carried_state(w, g->carried[r], head)[room] = lse[r];
+            carried_state(w, g->carried[r], head)[capacity] = lse[r];
         else
             bound_lse(out, g->node[r])[head] = lse[r];
     }
@@ -367,7 +367,7 @@ void modify_tile(const worker *w, hga_id head, const float *column_at, kernel_ti
 void find_rows_at(const worker *w, const row_group *g, float *at)
 {
     for (hga_id r = 0; r < KERNEL_TILE && w->workspace->slopes; r++)
-        at[r] = r < g->n_rows && g->node[r] >= 0 ? (float)w->plan->keeper->lists.position[g->node[r]] : 0;
+        at[r] = r < g->n_rows && g->node[r] >= 0 ? (float)w->plan->cache->lists.position[g->node[r]] : 0;
 }
 
 /* Parts i .. i + many - 1 at once. */
@@ -388,20 +388,20 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .v_row = w->at.v_row,
                      .bias = column_bias + first,
                      .scale = w->workspace->scale_2,
-                     .keep = weight_of_kept(w),
+                     .keep = weight_of_cached(w),
                      .lone = w->plan->lone_rows,
                      .sigmoid = weights_are_sigmoids(w->plan)};
     modify_tile(w, head, operands_of(w, c)->at + first, &t);
     if (has_pairs(w)) point_at_pairs(w->at.v_pairs, w->at.v_row, c->odd + first, &t);
     for (hga_id x = 0; x < many; x++) {
         const row_group *g = part[x].group;
-        ptrdiff_t place = state_place(w, part[x].slot, head);
+        ptrdiff_t slot = state_slot(w, part[x].slot, head);
         kernel_tile_group *to = &t.group[x];
-        *to = open_group(w, g, head, place, part[x].opens);
+        *to = open_group(w, g, head, slot, part[x].opens);
         find_rows_at(w, g, row_at[x]), to->row_at = row_at[x];
         const float *bias = pair_biases(w, c, i + x, head, to->q);
         to->pair_bias = bias ? bias + first * KERNEL_TILE : NULL;
-        to->kept = drops_weights(w) ? kept_bits(w, c, i + x, head) + first : NULL;
+        to->drop_mask = drops_weights(w) ? drop_mask_bits(w, c, i + x, head) + first : NULL;
         to->rows = part[x].full && part[x].first == first && part[x].last == last ? NULL : c->rows[i + x] + first;
         if (part[x].closes) end_group(w, g, head, end[x], to);
     }
@@ -415,7 +415,7 @@ static int make_pair(const tile_chunk *c, hga_id i)
 {
     if (i + 1 == c->n_parts) return 0;
     const tile_part *a = &c->part[i], *b = a + 1;
-    if ((a->first - b->first) % SUM_TURNS) return 0;
+    if ((a->first - b->first) % SUM_ACCUMULATORS) return 0;
     hga_id first = a->first < b->first ? a->first : b->first, last = a->last > b->last ? a->last : b->last;
     hga_id a_n = a->last - a->first, b_n = b->last - b->first;
     return 4 * (a_n < b_n ? a_n : b_n) >= 3 * (last - first);

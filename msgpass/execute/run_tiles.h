@@ -14,7 +14,7 @@ void take_states(worker *w, const row_group *g, hga_id r);
 void store_group(worker *w, const row_group *g);
 
 /* A group with its queries and states at a place, which are loaded there where it `opens`. */
-kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens);
+kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t slot, int opens);
 /* The group ends with this tile: the kernel writes its rows where the array `row` tells; those that nobody wants stay
    where their states are. */
 void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to);

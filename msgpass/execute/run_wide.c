@@ -4,14 +4,14 @@
    once, and stay in a near cache while panels pass. What is computed are the tiles that choose_tiles.c would lay, so
    bits are the same, whoever has which panels. */
 #include "attend.h"
-#include "attend_ways.h"
+#include "attend_solvers.h"
 #include "carve.h"
 #include "panel_rows.h"
 #include "plan.h"
 #include "run_tiles.h"
 #include "scores.h"
 #include "stages.h"
-#include "strips.h"
+#include "row_bands.h"
 
 #include <string.h>
 
@@ -23,16 +23,17 @@ enum { NEAR_COLUMNS = 8 * KERNEL_CHUNK };
 typedef struct wide_panel {
     panel_rows rows;
     row_panel p;
-    strip strip[PANEL_GROUPS]; /* of each group */
+    row_band row_band[PANEL_GROUPS]; /* of each group */
     wide_span span;
 } wide_panel;
 
 /* Has each group of the loaded rows many columns of their one segment, enough for tiles? */
-static int find_strips(const worker *w, row_panel *p, strip *x)
+static int find_row_bands(const worker *w, row_panel *p, row_band *x)
 {
     const row_reader *r = &w->reader;
     for (hga_id g = 0; g < p->n_groups; g++)
-        if (!strip_trim(&r->segment[0], &p->group[g], &x[g]) || !strip_is_wide(&x[g]) || !strip_pays(&x[g])) return 0;
+        if (!row_band_trim(&r->segment[0], &p->group[g], &x[g]) || !row_band_is_wide(&x[g]) || !row_band_pays(&x[g]))
+            return 0;
     return 1;
 }
 
@@ -43,7 +44,7 @@ static int open_wide(worker *w, wave_item item, wide_panel *out)
     if (w->reader.n_segments != 1 || w->reader.r.ptr || w->reader.ahead) return 0;
     list_panel(w, item, &out->rows);
     find_groups(w->plan->phase[item.phase].stage, out->rows.first, out->rows.n, out->rows.node, &out->p);
-    if (!find_strips(w, &out->p, out->strip)) return 0;
+    if (!find_row_bands(w, &out->p, out->row_band)) return 0;
     const hga_segment *s = &w->reader.segment[0];
     out->span = (wide_span){.origin = s->src - s->src_inside,
                             .first = s->src,
@@ -57,7 +58,7 @@ static int open_wide(worker *w, wave_item item, wide_panel *out)
 static int widen_span(const worker *w, wide_span *s, const wide_span *more)
 {
     hga_id first = s->first < more->first ? s->first : more->first, end = s->end > more->end ? s->end : more->end;
-    if (s->origin != more->origin || s->weight != more->weight || end - first > w->wide.room) return 0;
+    if (s->origin != more->origin || s->weight != more->weight || end - first > w->wide.capacity) return 0;
     s->first = first, s->end = end;
     return 1;
 }
@@ -77,7 +78,7 @@ static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_sp
     int64_t i = 0, end = 0;
     for (; i < n; i++) {
         if (may_wait(w, item[i])) continue;
-        if (item[i].phase != item[0].phase || item[i].head_part != item[0].head_part) break;
+        if (item[i].phase != item[0].phase || item[i].head_range != item[0].head_range) break;
         if (!open_wide(w, item[i], &x)) break;
         if (i == 0) *span = x.span;
         if (!widen_span(w, span, &x.span)) break;
@@ -111,16 +112,16 @@ static void list_columns(const worker *w, const wide_span *s, hga_id at, edge_ch
 /* What all heads share: scores' parts, and where the columns will be. */
 static void load_columns(worker *w, const wide_span *s)
 {
-    ptrdiff_t room = padded(w->plan->shape.dim), room_v = padded(w->plan->shape.dim_v);
+    ptrdiff_t padded_dim = padded(w->plan->shape.dim), padded_dim_v = padded(w->plan->shape.dim_v);
     for (hga_id e = 0; e < s->end - s->first; e++)
-        w->wide.key_at[e] = w->wide.key + e * room, w->wide.value_at[e] = w->wide.value + e * room_v;
+        w->wide.key_at[e] = w->wide.key + e * padded_dim, w->wide.value_at[e] = w->wide.value + e * padded_dim_v;
     for (hga_id e = 0; has_pairs(w) && e < s->end - s->first; e++)
-        w->wide.key16_at[e] = (const uint16_t *)(void *)w->wide.key + e * room;
+        w->wide.key16_at[e] = (const uint16_t *)(void *)w->wide.key + e * padded_dim;
     for (hga_id at = 0; at < s->end - s->first; at += w->chunk.n) {
         list_columns(w, s, at, &w->chunk);
         score_bases(w, w->chooser.batch->stage, -1, &w->chunk, w->wide.base + at);
         for (hga_id e = 0; e < w->chunk.n && w->workspace->slopes; e++)
-            w->wide.at[at + e] = (float)w->plan->keeper->lists.position[w->chunk.src[e]];
+            w->wide.at[at + e] = (float)w->plan->cache->lists.position[w->chunk.src[e]];
     }
 }
 
@@ -153,13 +154,13 @@ static void copy_pairs(worker *w, const wide_span *s, hga_id at)
     const hga_shape *shape = &w->plan->shape;
     const uint16_t *row[KERNEL_CHUNK + 1] = {NULL};
     hga_id n = w->chunk.n, alone = at ? 0 : odd_first(s);
-    ptrdiff_t room = padded(shape->dim), room_v = padded(shape->dim_v);
+    ptrdiff_t padded_dim = padded(shape->dim), padded_dim_v = padded(shape->dim_v);
     for (hga_id e = 0; e < n; e++)
-        memcpy((uint16_t *)(void *)w->wide.key + (at + e) * room, w->at.k16_head[e],
+        memcpy((uint16_t *)(void *)w->wide.key + (at + e) * padded_dim, w->at.k16_head[e],
                (size_t)shape->dim * sizeof(uint16_t));
     memcpy(row + alone, w->at.v16_head, (size_t)n * sizeof *row);
-    w->plan->kernels->pair_rows(alone + n, row, shape->dim_v, value_pairs(w) + (at + odd_first(s)) / 2 * room_v,
-                                room_v);
+    w->plan->kernels->pair_rows(alone + n, row, shape->dim_v, value_pairs(w) + (at + odd_first(s)) / 2 * padded_dim_v,
+                                padded_dim_v);
 }
 
 /* Copies them to columns at .. of the span, widened where they are of 16 bits that are not multiplied in pairs. */
@@ -167,20 +168,20 @@ static void copy_columns(worker *w, const wide_span *s, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;
     const kernel_table *k = w->plan->kernels;
-    ptrdiff_t room = padded(shape->dim), room_v = padded(shape->dim_v);
-    float *key = w->wide.key + at * room, *value = w->wide.value + at * room_v;
+    ptrdiff_t padded_dim = padded(shape->dim), padded_dim_v = padded(shape->dim_v);
+    float *key = w->wide.key + at * padded_dim, *value = w->wide.value + at * padded_dim_v;
     hga_id n = w->chunk.n;
     if (!w->plan->bf16_rows) {
-        k->copy_rows(n, w->at.k_head, shape->dim, key, room);
-        k->copy_rows(n, w->at.v_head, shape->dim_v, value, room_v);
+        k->copy_rows(n, w->at.k_head, shape->dim, key, padded_dim);
+        k->copy_rows(n, w->at.v_head, shape->dim_v, value, padded_dim_v);
         return;
     }
     if (has_pairs(w)) {
         copy_pairs(w, s, at);
         return;
     }
-    k->widen(n, w->at.k16_head, shape->dim, key, room);
-    k->widen(n, w->at.v16_head, shape->dim_v, value, room_v);
+    k->widen(n, w->at.k16_head, shape->dim, key, padded_dim);
+    k->widen(n, w->at.v16_head, shape->dim_v, value, padded_dim_v);
 }
 
 /* One head's keys and values, side by side. */
@@ -198,16 +199,16 @@ static void pack_head(worker *w, const wide_span *s, hga_id kv)
 /* A group that is being computed, of one head, and its part of the chunk at hand. */
 typedef struct wide_group {
     const row_group *group;
-    const strip *strip;
+    const row_band *row_band;
     kernel_tile_group tile;
     hga_id first, last;
     int full, ends;
-    lanes rows[KERNEL_CHUNK];
+    lane_mask rows[KERNEL_CHUNK];
     float *end[KERNEL_TILE], row_at[KERNEL_TILE];
 } wide_group;
 
 /* Have all rows of the group all columns of the strip's part? */
-static int part_is_full(const strip *x, const row_group *g)
+static int part_is_full(const row_band *x, const row_group *g)
 {
     return !x->segment->has_hole && x->row_first == 0 && x->row_last == g->n_rows &&
            x->band_first <= 1 - (int64_t)g->n_rows && x->band_last >= x->n - 1;
@@ -216,12 +217,12 @@ static int part_is_full(const strip *x, const row_group *g)
 /* What the group has of source positions [at, at + n); 0: nothing. */
 static int cut_part(wide_group *g, hga_id at, hga_id n)
 {
-    strip x;
-    if (!strip_cut(g->strip, at, n, &x)) return 0;
+    row_band x;
+    if (!row_band_cut(g->row_band, at, n, &x)) return 0;
     g->first = x.src - at, g->last = g->first + x.n;
-    g->ends = x.src + x.n == g->strip->src + g->strip->n;
+    g->ends = x.src + x.n == g->row_band->src + g->row_band->n;
     g->full = part_is_full(&x, g->group);
-    for (hga_id c = 0; c < x.n && !g->full; c++) g->rows[g->first + c] = (lanes)rows_of_column(&x, c);
+    for (hga_id c = 0; c < x.n && !g->full; c++) g->rows[g->first + c] = (lane_mask)rows_of_column(&x, c);
     return 1;
 }
 
@@ -279,9 +280,9 @@ static void run_wide_columns(worker *w, const wide_span *s, const wide_panel *p,
     wide_group g[2];
     hga_id many = p->p.n_groups - i < 2 ? 1 : 2;
     for (hga_id x = 0; x < many; x++) {
-        const strip *mine = &p->strip[i + x];
+        const row_band *mine = &p->row_band[i + x];
         int begins = mine->src >= at && mine->src < end;
-        g[x].group = &p->p.group[i + x], g[x].strip = mine;
+        g[x].group = &p->p.group[i + x], g[x].row_band = mine;
         g[x].tile = open_group(w, g[x].group, head, i + x, begins);
         find_rows_at(w, g[x].group, g[x].row_at);
     }
@@ -303,13 +304,13 @@ static void run_wide_panel(worker *w, const wide_span *s, const wide_panel *p, h
 int64_t wide_fits(worker *w, const wave_item *item, int64_t n)
 {
     wide_span *s = &w->span;
-    if (w->plan->windows.told) return 0;
+    if (w->plan->windows.declared) return 0;
     n = count_panels(w, item, n, s);
     return n < (s->shared ? 1 : 2) ? 0 : n;
 }
 
 /* Head by head: its keys and values are brought side by side once, and pass all n panels. */
-void wide_take(worker *w, const wave_item *item, int64_t n)
+void wide_run(worker *w, const wave_item *item, int64_t n)
 {
     const hga_shape *shape = &w->plan->shape;
     const wide_span *s = &w->span;

@@ -20,12 +20,12 @@ void list_own(tile_chooser *t, const row_group *g)
 }
 
 /* Has a row of the strip one of the run's columns [at, at + n) already, of which the first is the strip's first? */
-static int meets(const run *r, const strip *x, hga_id at, hga_id n)
+static int meets(const run *r, const row_band *x, hga_id at, hga_id n)
 {
     unsigned seen = 0;
-    if (strip_is_whole(x)) {
+    if (row_band_is_whole(x)) {
         for (hga_id c = 0; c < n; c++) seen |= r->rows[at + c];
-        return (seen & strip_lanes(x)) != 0;
+        return (seen & row_band_mask(x)) != 0;
     }
     for (hga_id c = 0; c < n; c++) seen |= r->rows[at + c] & rows_of_column(x, c);
     return seen != 0;
@@ -33,9 +33,9 @@ static int meets(const run *r, const strip *x, hga_id at, hga_id n)
 
 /* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its
    score differs from theirs. */
-static int joins(const run *r, const strip *x)
+static int joins(const run *r, const row_band *x)
 {
-    const hga_segment *s = x->segment, *t = r->strip.segment;
+    const hga_segment *s = x->segment, *t = r->row_band.segment;
     if (s->weight != t->weight || s->pos_of != t->pos_of || s->src_pos_of != t->src_pos_of) return 0;
     if (x->src < r->src || x->src >= r->src + r->n || x->src + x->n > r->src + RUN_COLUMNS) return 0;
     hga_id at = (hga_id)(x->src - r->src);
@@ -43,41 +43,41 @@ static int joins(const run *r, const strip *x)
 }
 
 /* The strip's columns become the run's, each with the rows that have it. */
-static void join_strip(run *r, const strip *x)
+static void join_row_band(run *r, const row_band *x)
 {
     hga_id at = (hga_id)(x->src - r->src);
     for (; r->n < at + x->n; r->n++) r->rows[r->n] = 0;
-    if (strip_is_whole(x)) {
-        unsigned rows = strip_lanes(x);
-        for (hga_id c = 0; c < x->n; c++) r->rows[at + c] = (lanes)(r->rows[at + c] | rows);
+    if (row_band_is_whole(x)) {
+        unsigned rows = row_band_mask(x);
+        for (hga_id c = 0; c < x->n; c++) r->rows[at + c] = (lane_mask)(r->rows[at + c] | rows);
         r->any |= rows;
     } else {
         for (hga_id c = 0; c < x->n; c++) {
             unsigned rows = rows_of_column(x, c);
-            r->rows[at + c] = (lanes)(r->rows[at + c] | rows);
+            r->rows[at + c] = (lane_mask)(r->rows[at + c] | rows);
             r->any |= rows;
         }
     }
-    r->edges += strip_edges(x);
-    r->n_strips++;
+    r->edges += row_band_edges(x);
+    r->n_row_bands++;
 }
 
 /* The strips from the group's own segment `from` on that can be one tile; 0: none is left. */
 int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r)
 {
-    strip x = {0};
-    r->n_strips = 0;
+    row_band x = {0};
+    r->n_row_bands = 0;
     for (hga_pos i = from; i < t->n_own; i++) {
-        if (!strip_trim(own_segment(t, i), g, &x)) continue;
-        if (r->n_strips && !joins(r, &x)) break;
-        if (!r->n_strips) {
-            r->first = i, r->strip = x;
+        if (!row_band_trim(own_segment(t, i), g, &x)) continue;
+        if (r->n_row_bands && !joins(r, &x)) break;
+        if (!r->n_row_bands) {
+            r->first = i, r->row_band = x;
             r->src = x.src, r->n = 0, r->edges = 0, r->any = 0;
         }
-        join_strip(r, &x);
+        join_row_band(r, &x);
         r->last = i + 1;
     }
-    return r->n_strips > 0;
+    return r->n_row_bands > 0;
 }
 
 int run_pays(const tile_chooser *t, const row_group *g, const run *r)
@@ -94,10 +94,10 @@ void mark_run(tile_chooser *t, const row_group *g, const run *r)
 
 void load_run_types(tile_chooser *t, const row_group *g, const run *r)
 {
-    strip x;
+    row_band x;
     memset(t->run_type, -1, (size_t)r->n * KERNEL_TILE * sizeof *t->run_type);
     for (hga_pos i = r->first; i < r->last; i++) {
-        if (!strip_trim(own_segment(t, i), g, &x)) continue;
-        for (hga_id c = 0; c < x.n; c++) strip_types(&x, c, t->run_type + (x.src + c - r->src) * KERNEL_TILE);
+        if (!row_band_trim(own_segment(t, i), g, &x)) continue;
+        for (hga_id c = 0; c < x.n; c++) row_band_types(&x, c, t->run_type + (x.src + c - r->src) * KERNEL_TILE);
     }
 }

@@ -47,7 +47,7 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
 
 static float distance(const worker *w, hga_id v, hga_id u)
 {
-    const double *at = w->plan->keeper->lists.position;
+    const double *at = w->plan->cache->lists.position;
     return fabsf((float)at[v] - (float)at[u]);
 }
 
@@ -70,7 +70,7 @@ void score_biases(worker *w, const row_job *job, hga_id head)
     if (w->workspace->slopes)
         for (hga_id e = 0; e < c->n; e++) w->row.bias[e] -= slope_in_base_2(w, head) * distance(w, job->v, c->src[e]);
     if (io->edge_bias.data && job->stage == w->plan->bias_stage) {
-        hga_pos first = w->plan->keeper->lists.first_edge[job->v];
+        hga_pos first = w->plan->cache->lists.first_edge[job->v];
         hga_id columns = io->edge_bias.columns, column = columns == 1 ? 0 : head;
         for (hga_id e = 0; e < c->n; e++)
             w->row.bias[e] += in_base_2(io->edge_bias.data[(first + w->row.rank[e]) * columns + column]);

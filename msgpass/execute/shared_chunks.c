@@ -29,7 +29,7 @@ static int64_t level_begin(const row_reader *r, int64_t v)
 }
 
 /* Where the run's first column is in its chunk. */
-static hga_id place_inside(const tile_chooser *t, const run *r)
+static hga_id index_inside(const tile_chooser *t, const run *r)
 {
     return (hga_id)((r->src - level_begin(t->reader, r->src)) % KERNEL_CHUNK);
 }
@@ -38,31 +38,31 @@ static hga_id place_inside(const tile_chooser *t, const run *r)
 int is_shared_run(const tile_chooser *t, const row_group *g, const run *r)
 {
     if (t->types || t->positions || t->reader->r.src_order || r->n < LONG_RUN || !moves_slowly(g, r)) return 0;
-    return g->n_shared + (place_inside(t, r) + r->n - 1) / KERNEL_CHUNK < SHARED_PARTS;
+    return g->n_shared + (index_inside(t, r) + r->n - 1) / KERNEL_CHUNK < SHARED_PARTS;
 }
 
 /* ---- which chunks there are ---- */
 
-static shared_chunk *chunk_at(shared_chunks *s, hga_id place) { return &s->chunk[s->order[place]]; }
+static shared_chunk *chunk_at(shared_chunks *s, hga_id slot) { return &s->chunk[s->order[slot]]; }
 
 /* A new chunk at a place, before those that are there. */
-static shared_chunk *insert_chunk(shared_chunks *s, hga_id place)
+static shared_chunk *insert_chunk(shared_chunks *s, hga_id slot)
 {
-    memmove(s->order + place + 1, s->order + place, (size_t)(s->n_chunks - place) * sizeof *s->order);
-    s->order[place] = (uint16_t)s->n_chunks++;
-    return chunk_at(s, place);
+    memmove(s->order + slot + 1, s->order + slot, (size_t)(s->n_chunks - slot) * sizeof *s->order);
+    s->order[slot] = (uint16_t)s->n_chunks++;
+    return chunk_at(s, slot);
 }
 
 /* The chunk that begins at source position `begin`, behind the group's last one at *place, which becomes its place. */
-static shared_chunk *find_chunk(shared_chunks *s, const hga_segment *segment, int64_t begin, hga_id *place)
+static shared_chunk *find_chunk(shared_chunks *s, const hga_segment *segment, int64_t begin, hga_id *slot)
 {
-    for (hga_id i = *place + 1; i < s->n_chunks; i++) {
+    for (hga_id i = *slot + 1; i < s->n_chunks; i++) {
         shared_chunk *c = chunk_at(s, i);
         if (c->begin != begin || c->segment->weight != segment->weight) continue;
-        *place = i;
+        *slot = i;
         return c;
     }
-    shared_chunk *c = insert_chunk(s, ++*place);
+    shared_chunk *c = insert_chunk(s, ++*slot);
     *c = (shared_chunk){.segment = segment, .begin = begin, .first = -1, .last = -1};
     return c;
 }
@@ -89,14 +89,14 @@ static uint64_t bits_of_columns(const run *r, hga_id i, hga_id n, hga_id inside)
 }
 
 /* Cuts a run where chunks begin, and adds each stretch to its chunk as a part of the group's. */
-void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *place)
+void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *slot)
 {
-    hga_id inside = place_inside(t, r);
+    hga_id inside = index_inside(t, r);
     for (hga_id i = 0, n; i < r->n; i += n, inside = 0) {
         n = (hga_id)least(r->n - i, KERNEL_CHUNK - inside);
         uint64_t columns = bits_of_columns(r, i, n, inside);
         if (!columns) continue;
-        shared_chunk *c = find_chunk(t->shared, r->strip.segment, r->src + i - inside, place);
+        shared_chunk *c = find_chunk(t->shared, r->row_band.segment, r->src + i - inside, slot);
         shared_part *part = add_part(t->shared, c, g);
         c->columns |= columns, part->columns = columns;
         memcpy(part->rows + inside, r->rows + i, (size_t)n * sizeof *r->rows);
@@ -108,7 +108,7 @@ void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *place)
 
 static hga_id first_of(uint64_t columns) { return (hga_id)__builtin_ctzll(columns); }
 static hga_id end_of(uint64_t columns) { return KERNEL_CHUNK - (hga_id)__builtin_clzll(columns); }
-static hga_id in_turn(hga_id column) { return column / SUM_TURNS * SUM_TURNS; }
+static hga_id first_accumulator(hga_id column) { return column / SUM_ACCUMULATORS * SUM_ACCUMULATORS; }
 
 /* Columns [from, end) of the chunk. What no part has is not read, perhaps not written yet: in its place is a column
    that is there. */
@@ -127,12 +127,12 @@ static void lay_some_columns(const tile_chooser *t, const shared_chunk *s, hga_i
 static void lay_chunk(tile_chooser *t, const shared_chunk *s)
 {
     tile_chunk *c = open_chunk(t, PANEL_GROUPS);
-    hga_id from = in_turn(first_of(s->columns)), end = end_of(s->columns);
+    hga_id from = first_accumulator(first_of(s->columns)), end = end_of(s->columns);
     lay_some_columns(t, s, from, end, &c->columns);
     c->n_parts = 0;
     for (hga_id i = s->first; i >= 0; i = t->shared->part[i].next) {
         const shared_part *part = &t->shared->part[i];
-        hga_id first = in_turn(first_of(part->columns)), last = end_of(part->columns);
+        hga_id first = first_accumulator(first_of(part->columns)), last = end_of(part->columns);
         memcpy(c->rows[c->n_parts], part->rows + from, (size_t)(end - from) * sizeof *part->rows);
         c->part[c->n_parts++] = (tile_part){.group = part->group,
                                             .first = first - from,

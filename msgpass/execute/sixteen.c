@@ -14,12 +14,12 @@
 
 static hga_status grow(hga_workspace *workspace, widened *w, int64_t floats)
 {
-    if (w->room >= floats) return HGA_OK;
+    if (w->capacity >= floats) return HGA_OK;
     float *more = NULL;
     hga_status st = hga_new(&workspace->base.allocator, floats, sizeof *more, &more);
     if (st) return st;
-    hga_delete(&workspace->base.allocator, w->values, w->room, sizeof *w->values);
-    w->values = more, w->room = floats;
+    hga_delete(&workspace->base.allocator, w->values, w->capacity, sizeof *w->values);
+    w->values = more, w->capacity = floats;
     return HGA_OK;
 }
 
@@ -30,20 +30,20 @@ hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor
     hga_status st = grow(workspace, w, (int64_t)x->io_n * x->heads * x->columns);
     if (st) return st;
     w->lies = tensor_layout(t, x->heads, x->columns);
-    w->given = t->data, w->type = t->dtype, w->rows = x->io_n;
+    w->input = t->data, w->type = t->dtype, w->rows = x->io_n;
     return HGA_OK;
 }
 
 int sixteen_has(const hga_workspace *workspace)
 {
     int has = 0;
-    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) has |= workspace->widened[f].given != NULL;
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) has |= workspace->widened[f].input != NULL;
     return has;
 }
 
 /* ---- a thread's rows ---- */
 
-static uint16_t *given_row(const widened *w, hga_id i) { return w->given + row_offset(&w->lies, i); }
+static uint16_t *input_row(const widened *w, hga_id i) { return w->input + row_offset(&w->lies, i); }
 
 /* Rows [first, end) of the field, there or back. */
 typedef void (*some_rows)(const field_storage *h, const widened *w, hga_id first, hga_id end);
@@ -53,7 +53,7 @@ static void widen_rows(const field_storage *h, const widened *w, hga_id first, h
     float *to = w->values + (int64_t)first * h->heads * h->columns;
     for (hga_id i = first; i < end; i++)
         for (hga_id head = 0; head < h->heads; head++, to += h->columns)
-            widen_row(w->type == HGA_F16, given_row(w, i) + head * w->lies.head, to, h->columns);
+            widen_row(w->type == HGA_F16, input_row(w, i) + head * w->lies.head, to, h->columns);
 }
 
 static void narrow_rows(const field_storage *h, const widened *w, hga_id first, hga_id end)
@@ -61,7 +61,7 @@ static void narrow_rows(const field_storage *h, const widened *w, hga_id first, 
     const float *from = w->values + (int64_t)first * h->heads * h->columns;
     for (hga_id i = first; i < end; i++)
         for (hga_id head = 0; head < h->heads; head++, from += h->columns)
-            narrow_row(w->type == HGA_F16, from, given_row(w, i) + head * w->lies.head, h->columns);
+            narrow_row(w->type == HGA_F16, from, input_row(w, i) + head * w->lies.head, h->columns);
 }
 
 /* Those of the field's rows [first, end) that are the thread's, level by level, as it goes along the tokens. */
@@ -82,20 +82,20 @@ static void each_owned(const hga_plan *plan, const hga_workspace *workspace, hga
 void sixteen_widen(const hga_plan *plan, hga_workspace *workspace, hga_id thread)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        if (workspace->widened[f].given)
+        if (workspace->widened[f].input)
             each_owned(plan, workspace, f, thread, 0, workspace->widened[f].rows, widen_rows);
 }
 
 /* Of the output those that were asked for, of other fields all. */
 void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace, hga_id thread)
 {
-    const asked_rows *asked = &workspace->asked;
+    const requested_rows *requested = &workspace->requested;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         int is_out = plan->program.field[f].binding == HGA_IO_OUT;
-        if (!workspace->widened[f].given || !program_writes_given(&plan->program, f)) continue;
+        if (!workspace->widened[f].input || !program_writes_input(&plan->program, f)) continue;
         if (!is_out) each_owned(plan, workspace, f, thread, 0, workspace->widened[f].rows, narrow_rows);
-        for (int64_t i = 0; is_out && i < asked->n; i++) {
-            hga_interval x = asked->interval[i];
+        for (int64_t i = 0; is_out && i < requested->n; i++) {
+            hga_interval x = requested->interval[i];
             each_owned(plan, workspace, f, thread, (hga_id)x.first, (hga_id)(x.first + x.n), narrow_rows);
         }
     }
@@ -103,11 +103,12 @@ void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace, hga_id threa
 
 void sixteen_forget(hga_workspace *workspace)
 {
-    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) workspace->widened[f].given = NULL;
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) workspace->widened[f].input = NULL;
 }
 
 void sixteen_clear(hga_workspace *workspace)
 {
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++)
-        hga_delete(&workspace->base.allocator, workspace->widened[f].values, workspace->widened[f].room, sizeof(float));
+        hga_delete(&workspace->base.allocator, workspace->widened[f].values, workspace->widened[f].capacity,
+                   sizeof(float));
 }

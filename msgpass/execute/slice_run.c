@@ -30,10 +30,10 @@ void slice_renew(const hga_plan *plan, hga_workspace *workspace)
     slice_open(plan, &workspace->slice, workspace->slice_memory);
 }
 
-void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n, int alone, int one_token)
+void workspace_request(hga_workspace *workspace, const needed_row *list, int64_t n, int alone, int one_token)
 {
-    workspace->wanted = list, workspace->n_wanted = n, workspace->wanted_alone = alone;
-    workspace->wanted_by_token = one_token;
+    workspace->needed = list, workspace->n_needed = n, workspace->needed_alone = alone;
+    workspace->needed_by_token = one_token;
 }
 
 void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->choice = choice; }
@@ -42,17 +42,17 @@ void workspace_choose(hga_workspace *workspace, const row_choice *choice) { work
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     slice *s = &workspace->slice;
-    asked_rows *asked = &workspace->asked;
-    hga_status st = ranges_asked(plan, io, asked);
-    workspace->sliced = rows_stay(plan) || !asked->all;
+    requested_rows *requested = &workspace->requested;
+    hga_status st = ranges_requested(plan, io, requested);
+    workspace->sliced = rows_stay(plan) || !requested->all;
     if (st || !workspace->sliced || plan_is_shared(plan)) return st;
     slice_begin(plan, s);
-    s->one_token = workspace->wanted_by_token;
-    for (int64_t i = 0; !workspace->wanted_alone && i < asked->n; i++)
-        slice_want(plan, s, asked->interval[i].first, asked->interval[i].n);
-    if (!workspace->wanted_alone && asked->all) slice_want_others(plan, s);
-    for (int64_t i = 0; i < workspace->n_wanted; i++)
-        slice_want_row(s, workspace->wanted[i].field, workspace->wanted[i].node);
+    s->one_token = workspace->needed_by_token;
+    for (int64_t i = 0; !workspace->needed_alone && i < requested->n; i++)
+        slice_request(plan, s, requested->interval[i].first, requested->interval[i].n);
+    if (!workspace->needed_alone && requested->all) slice_request_others(plan, s);
+    for (int64_t i = 0; i < workspace->n_needed; i++)
+        slice_request_row(s, workspace->needed[i].field, workspace->needed[i].node);
     slice_find(plan, s);
     slice_list(plan, s);
     return HGA_OK;

@@ -41,16 +41,16 @@ static float *folded(const worker *w, float **lse)
 void fold_split(worker *w, int first)
 {
     const hga_shape *shape = &w->plan->shape;
-    hga_id room = padded(shape->dim_v);
+    hga_id padded_dim = padded(shape->dim_v);
     float *whole_lse, *whole = folded(w, &whole_lse);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        float *acc = w->row.acc + h * room, lse = log_sum(w->row.greatest[h], w->row.sum[h]);
+        float *acc = w->row.acc + h * padded_dim, lse = log_sum(w->row.greatest[h], w->row.sum[h]);
         w->plan->kernels->scale(shape->dim_v, w->row.sum[h] == 0 ? 0 : 1 / w->row.sum[h], acc, acc);
         if (first)
-            memcpy(whole + h * room, acc, (size_t)shape->dim_v * sizeof *acc), whole_lse[h] = lse;
+            memcpy(whole + h * padded_dim, acc, (size_t)shape->dim_v * sizeof *acc), whole_lse[h] = lse;
         else
-            whole_lse[h] = merge_state(w->plan, shape->dim_v, whole + h * room, whole_lse[h], acc, lse);
-        memset(acc, 0, (size_t)room * sizeof *acc);
+            whole_lse[h] = merge_state(w->plan, shape->dim_v, whole + h * padded_dim, whole_lse[h], acc, lse);
+        memset(acc, 0, (size_t)padded_dim * sizeof *acc);
         w->row.greatest[h] = -INFINITY, w->row.sum[h] = 0;
     }
 }
@@ -67,38 +67,38 @@ void unfold_splits(worker *w)
 /* ---- pieces ---- */
 
 /* Merges piece `next` into `piece`, with their sums of features of edges. */
-static void join_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, hga_id next)
+static void join_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, hga_id next)
 {
-    hga_id columns = plan->shape.dim_v, room = padded(columns);
+    hga_id columns = plan->shape.dim_v, padded_dim = padded(columns);
     for (hga_id h = 0; h < plan->shape.n_heads; h++) {
-        float *x = state_of_piece(plan, workspace, stage, piece, h),
-              *y = state_of_piece(plan, workspace, stage, next, h);
-        if (stage == plan->bias_stage && workspace->piece_sums.columns)
-            merge_state(plan, workspace->piece_sums.columns, piece_sum(plan, workspace, piece, h), x[room],
-                        piece_sum(plan, workspace, next, h), y[room]);
-        x[room] = merge_state(plan, columns, x, x[room], y, y[room]);
+        float *x = state_of_split(plan, workspace, stage, split, h),
+              *y = state_of_split(plan, workspace, stage, next, h);
+        if (stage == plan->bias_stage && workspace->split_sums.columns)
+            merge_state(plan, workspace->split_sums.columns, split_sum(plan, workspace, split, h), x[padded_dim],
+                        split_sum(plan, workspace, next, h), y[padded_dim]);
+        x[padded_dim] = merge_state(plan, columns, x, x[padded_dim], y, y[padded_dim]);
     }
 }
 
 /* The state that a row's pieces were merged to becomes the row's. */
-static void finish_state(worker *w, hga_id stage, hga_id v, hga_id piece)
+static void finish_state(worker *w, hga_id stage, hga_id v, hga_id split)
 {
     const hga_shape *shape = &w->plan->shape;
     const bound_field *out = field(w, stage_of(w, stage)->out);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        const float *state = state_of_piece(w->plan, w->workspace, stage, piece, h);
+        const float *state = state_of_split(w->plan, w->workspace, stage, split, h);
         memcpy(bound_row(out, v) + h * bound_head(out, v), state, (size_t)shape->dim_v * sizeof *state);
         bound_lse(out, v)[h] = state[padded(shape->dim_v)];
     }
-    if (has_edge_out(w, stage, v)) edge_sums_finish(w, v, piece);
+    if (has_edge_out(w, stage, v)) edge_sums_finish(w, v, split);
 }
 
 /* Copies a piece's state to a parcel, or with `in` from one; returns the parcel's next byte. */
-static char *move_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, char *parcel,
+static char *move_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, char *parcel,
                          int in)
 {
     for (hga_id h = 0; h < plan->shape.n_heads; h++) {
-        float *state = state_of_piece(plan, workspace, stage, piece, h), *lse = state + padded(plan->shape.dim_v);
+        float *state = state_of_split(plan, workspace, stage, split, h), *lse = state + padded(plan->shape.dim_v);
         size_t bytes = (size_t)plan->shape.dim_v * sizeof *state;
         in ? memcpy(state, parcel, bytes) : memcpy(parcel, state, bytes);
         parcel += bytes;
@@ -108,4 +108,4 @@ static char *move_states(const hga_plan *plan, const hga_workspace *workspace, h
     return parcel;
 }
 
-const piece_kernel states_in_pieces = {join_states, finish_state, move_states};
+const split_kernel states_in_splits = {join_states, finish_state, move_states};

@@ -11,28 +11,28 @@
 typedef struct row_job {
     hga_id stage, v;
     hga_pos from, count;
-    hga_id piece;
+    hga_id split;
 } row_job;
 typedef void (*row_function)(worker *w, const row_job *job);
 /* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone (tiles.h says why). */
 typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
 /* What the pieces of a stage's long rows hold. */
-typedef struct piece_kernel {
+typedef struct split_kernel {
     /* a piece becomes what it and another one, which comes after it, hold */
-    void (*join)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, hga_id next);
+    void (*join)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, hga_id next);
     /* the row of node v, from the piece that holds all of it */
-    void (*finish)(worker *w, hga_id stage, hga_id v, hga_id piece);
-    /* to or from a message; returns where it ends there (piece_bytes) */
-    char *(*move)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, char *parcel,
+    void (*finish)(worker *w, hga_id stage, hga_id v, hga_id split);
+    /* to or from a message; returns where it ends there (split_bytes) */
+    char *(*move)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, char *parcel,
                   int in);
-} piece_kernel;
+} split_kernel;
 
 typedef struct stage_kernel {
     const char *name;
     row_function row;           /* NULL: only along the tree, by panels */
     panel_function panel;       /* NULL: row by row */
-    const piece_kernel *pieces; /* NULL: no row is cut into pieces */
+    const split_kernel *splits; /* NULL: no row is cut into pieces */
 } stage_kernel;
 /* What a plan runs for a stage. */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);

@@ -5,10 +5,10 @@
 
 /* By stage_kind, every one of which but a user's is fused where the plan says so: stage_is_fused. */
 static const stage_kernel fused_stages[N_KINDS] = {
-    [KIND_MEAN] = {"rows mean", sum_row, sum_panel, &sums_in_pieces},
-    [KIND_SUM] = {"rows sum", sum_row, sum_panel, &sums_in_pieces},
-    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel, &sums_in_pieces},
-    [KIND_ATTEND] = {"online softmax", attend_row, NULL, &states_in_pieces},
+    [KIND_MEAN] = {"rows mean", sum_row, sum_panel, &sums_in_splits},
+    [KIND_SUM] = {"rows sum", sum_row, sum_panel, &sums_in_splits},
+    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel, &sums_in_splits},
+    [KIND_ATTEND] = {"online softmax", attend_row, NULL, &states_in_splits},
     [KIND_ATTEND_MORE] = {"online softmax, merged", attend_row, NULL, NULL},
     [KIND_SPREAD] = {"rows state merge", spread_row, spread_panel, NULL},
     [KIND_ENERGY] = {"rows energy", NULL, energy_panel, NULL},
@@ -31,7 +31,7 @@ static const stage_kernel plain_stages[N_KINDS] = {
 
 /* Stages with other normalisers than softmax: fused, and plain. */
 static const stage_kernel fused_others[HGA_NORMALISER_ENTMAX + 1][N_KINDS] = {
-    [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"sigmoid", attend_row, NULL, &states_in_pieces},
+    [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"sigmoid", attend_row, NULL, &states_in_splits},
                                 [KIND_ATTEND_MORE] = {"sigmoid, added", attend_row, NULL, NULL}},
     [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"entmax", entmax_row, NULL, NULL},
                                [KIND_ATTEND_INSIDE] = {"entmax, with energies", inside_row, inside_panel, NULL}},
@@ -46,7 +46,7 @@ static const stage_kernel other_stages[HGA_NORMALISER_ENTMAX + 1][N_KINDS] = {
 
 /* Stages with softmax of scores that are no products: fused, and plain. */
 static const stage_kernel additive_stages[N_KINDS] = {
-    [KIND_ATTEND] = {"additive scores, online softmax", attend_row, NULL, &states_in_pieces},
+    [KIND_ATTEND] = {"additive scores, online softmax", attend_row, NULL, &states_in_splits},
     [KIND_ATTEND_MORE] = {"additive scores, online softmax, merged", attend_row, NULL, NULL},
 };
 static const stage_kernel plain_additive_stages[N_KINDS] = {

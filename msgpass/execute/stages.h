@@ -16,21 +16,21 @@ static inline const bound_field *read_field(const worker *w, const hga_stage *s,
 
 /* A piece of a long row: a state of each head, [heads][dim_v padded, log-sum-exp, unused], or sums in double: [columns
    of all heads], and that of its factors. */
-static inline float *piece_of(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece)
+static inline float *split_of(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split)
 {
-    if (plan->by_need) return place_in(&workspace->places[HGA_FIELD_SLOTS + stage], PLACE_ROW, piece);
-    return workspace->rows + plan->stage[stage].piece_at + piece * piece_floats(plan, stage);
+    if (plan->on_demand) return slot_address(&workspace->row_slots[HGA_FIELD_SLOTS + stage], SLOT_ROW, split);
+    return workspace->rows + plan->stage[stage].split_at + split * split_floats(plan, stage);
 }
 
-static inline float *state_of_piece(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece,
+static inline float *state_of_split(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split,
                                     hga_id head)
 {
-    return piece_of(plan, workspace, stage, piece) + (ptrdiff_t)head * (padded(plan->shape.dim_v) + 2);
+    return split_of(plan, workspace, stage, split) + (ptrdiff_t)head * (padded(plan->shape.dim_v) + 2);
 }
 
-static inline double *sums_of_piece(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece)
+static inline double *sums_of_split(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split)
 {
-    return (double *)(void *)piece_of(plan, workspace, stage, piece);
+    return (double *)(void *)split_of(plan, workspace, stage, split);
 }
 
 /* Does the stage write a row of node v's? */
@@ -71,7 +71,7 @@ static inline const float *edge_row(const worker *w, hga_id v, hga_call_table wh
     const hga_table *t = &w->io->table[which];
     const hga_shape *s = &w->plan->shape;
     int64_t columns = which == HGA_TABLE_EDGE_KEY ? (int64_t)s->n_kv_heads * s->dim : t->columns;
-    return t->data + (w->plan->keeper->lists.first_edge[v] + w->row.rank[e]) * columns;
+    return t->data + (w->plan->cache->lists.first_edge[v] + w->row.rank[e]) * columns;
 }
 
 chunk_heads attend_open(worker *w, const row_job *job);
@@ -93,7 +93,7 @@ void inside_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 void sum_row(worker *w, const row_job *job);
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 /* Pieces of rows that are sums (sums.c), and of attended ones (splits.c). */
-extern const piece_kernel sums_in_pieces, states_in_pieces;
+extern const split_kernel sums_in_splits, states_in_splits;
 void spread_row(worker *w, const row_job *job);
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 /* energies.c: rows of psi of n nodes, but those below 0, from their children's of psi and of the state's LSE. */

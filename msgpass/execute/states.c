@@ -118,7 +118,7 @@ void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
     (void)first;
     if (stage_of(w, stage)->relation != HGA_TREE_DOWN) {
         for (hga_id i = 0; i < n; i++)
-            if (node[i] >= 0) spread_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .piece = -1});
+            if (node[i] >= 0) spread_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .split = -1});
         return;
     }
     for (hga_id at = 0, most = rows_at_once(w, x->heads); at < n; at += most) {

@@ -25,7 +25,7 @@ typedef struct column_block {
 
 /* Which rows of each group have which columns of the block; has some pair several edges? */
 typedef struct block_rows {
-    lanes rows[PANEL_GROUPS][KERNEL_CHUNK];
+    lane_mask rows[PANEL_GROUPS][KERNEL_CHUNK];
     int twice;
 } block_rows;
 
@@ -44,29 +44,29 @@ static int is_of_class(const hga_segment *s, edge_class x)
 
 /* ---- which rows have which columns ---- */
 
-typedef void (*strip_visit)(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context);
+typedef void (*row_band_visit)(const tile_chooser *t, const row_band *x, hga_id g, hga_id at, void *context);
 
 /* The strips of a class in the block, group by group, whose first column is column `at` of it. */
-static void visit_strips(const tile_chooser *t, const row_panel *p, const column_block *b, edge_class of,
-                         strip_visit visit, void *context)
+static void visit_row_bands(const tile_chooser *t, const row_panel *p, const column_block *b, edge_class of,
+                            row_band_visit visit, void *context)
 {
-    strip whole, x;
+    row_band whole, x;
     for (hga_id g = 0; g < p->n_groups; g++)
         for (hga_pos i = 0; i < b->n_active; i++) {
             const hga_segment *s = &t->reader->segment[t->own[i]];
-            if (!is_of_class(s, of) || !strip_trim(s, &p->group[g], &whole)) continue;
-            if (strip_cut(&whole, b->begin, b->n, &x)) visit(t, &x, g, (hga_id)(x.src - b->begin), context);
+            if (!is_of_class(s, of) || !row_band_trim(s, &p->group[g], &whole)) continue;
+            if (row_band_cut(&whole, b->begin, b->n, &x)) visit(t, &x, g, (hga_id)(x.src - b->begin), context);
         }
 }
 
-static void note_strip(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
+static void note_row_band(const tile_chooser *t, const row_band *x, hga_id g, hga_id at, void *context)
 {
     block_rows *all = context;
     (void)t;
     for (hga_id c = 0; c < x->n; c++) {
         unsigned rows = rows_of_column(x, c);
         all->twice |= (all->rows[g][at + c] & rows) != 0;
-        all->rows[g][at + c] = (lanes)(all->rows[g][at + c] | rows);
+        all->rows[g][at + c] = (lane_mask)(all->rows[g][at + c] | rows);
     }
 }
 
@@ -79,22 +79,23 @@ typedef struct layer {
     int number, more;
 } layer;
 
-static int32_t type_at(const strip *x, hga_id c, hga_id r)
+static int32_t type_at(const row_band *x, hga_id c, hga_id r)
 {
     return (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
 }
 
 /* Of the edges of lane r and column c of strip x, which is column `at` of the block, those that come before: of lower
    types, wherever their blocks begin. Edges of one type are the same edge. */
-static int edges_before(const tile_chooser *t, const layer *l, const strip *x, hga_id g, hga_id at, hga_id c, hga_id r)
+static int edges_before(const tile_chooser *t, const layer *l, const row_band *x, hga_id g, hga_id at, hga_id c,
+                        hga_id r)
 {
     int before = 0;
     int32_t type = type_at(x, c, r);
-    strip whole, other;
+    row_band whole, other;
     for (hga_pos i = 0; i < l->block->n_active; i++) {
         const hga_segment *s = &t->reader->segment[t->own[i]];
-        if (s == x->segment || !is_of_class(s, class_of(x->segment)) || !strip_trim(s, &l->p->group[g], &whole) ||
-            !strip_cut(&whole, l->block->begin + at, 1, &other) || !(rows_of_column(&other, 0) >> r & 1u))
+        if (s == x->segment || !is_of_class(s, class_of(x->segment)) || !row_band_trim(s, &l->p->group[g], &whole) ||
+            !row_band_cut(&whole, l->block->begin + at, 1, &other) || !(rows_of_column(&other, 0) >> r & 1u))
             continue;
         int32_t here = type_at(&other, 0, r);
         before += here < type || (here == type && s < x->segment);
@@ -103,7 +104,7 @@ static int edges_before(const tile_chooser *t, const layer *l, const strip *x, h
 }
 
 /* Marks the edges of strip x that are number l->number of their pairs, and notes if pairs have more. */
-static void note_layer(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
+static void note_layer(const tile_chooser *t, const row_band *x, hga_id g, hga_id at, void *context)
 {
     layer *l = context;
     for (hga_id c = 0; c < x->n; c++)
@@ -112,24 +113,24 @@ static void note_layer(const tile_chooser *t, const strip *x, hga_id g, hga_id a
             int number = edges_before(t, l, x, g, at + c, c, r);
             l->more |= number > l->number;
             if (number != l->number) continue;
-            l->all->rows[g][at + c] = (lanes)(l->all->rows[g][at + c] | 1u << r);
+            l->all->rows[g][at + c] = (lane_mask)(l->all->rows[g][at + c] | 1u << r);
             if (l->types[g]) l->types[g][(at + c) * KERNEL_TILE + r] = type_at(x, c, r);
         }
 }
 
-static void note_types(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
+static void note_types(const tile_chooser *t, const row_band *x, hga_id g, hga_id at, void *context)
 {
     const layer *l = context;
     (void)t;
-    for (hga_id c = 0; c < x->n; c++) strip_types(x, c, l->types[g] + (at + c) * KERNEL_TILE);
+    for (hga_id c = 0; c < x->n; c++) row_band_types(x, c, l->types[g] + (at + c) * KERNEL_TILE);
 }
 
 /* ---- chunks ---- */
 
-static hga_id in_turn(hga_id column) { return column / SUM_TURNS * SUM_TURNS; }
+static hga_id first_accumulator(hga_id column) { return column / SUM_ACCUMULATORS * SUM_ACCUMULATORS; }
 
 /* The first and the end of the columns that some row has; 0: there are none. */
-static int find_used(const lanes *rows, hga_id n, hga_id *first, hga_id *end)
+static int find_used(const lane_mask *rows, hga_id n, hga_id *first, hga_id *end)
 {
     for (*first = 0; *first < n && !rows[*first];) ++*first;
     for (*end = n; *end > *first && !rows[*end - 1];) --*end;
@@ -137,8 +138,8 @@ static int find_used(const lanes *rows, hga_id n, hga_id *first, hga_id *end)
 }
 
 /* Columns [from, end) of the block; for those that no row has one that some row has, they may not be written yet. */
-static void lay_some(const tile_chooser *t, const column_block *b, const hga_segment *s, const lanes *any, hga_id from,
-                     hga_id end, edge_chunk *out)
+static void lay_some(const tile_chooser *t, const column_block *b, const hga_segment *s, const lane_mask *any,
+                     hga_id from, hga_id end, edge_chunk *out)
 {
     hga_id some = from;
     while (!any[some]) some++;
@@ -155,19 +156,19 @@ static void lay_some(const tile_chooser *t, const column_block *b, const hga_seg
 static tile_chunk *lay_rows(tile_chooser *t, row_panel *p, const column_block *b, const hga_segment *s,
                             const block_rows *all, layer *l)
 {
-    lanes any[KERNEL_CHUNK] = {0};
+    lane_mask any[KERNEL_CHUNK] = {0};
     hga_id from, end, first, last;
     for (hga_id g = 0; g < p->n_groups; g++)
         for (hga_id c = 0; c < b->n; c++) any[c] |= all->rows[g][c];
     if (!find_used(any, b->n, &from, &end)) return NULL;
-    from = in_turn(from);
+    from = first_accumulator(from);
     tile_chunk *c = open_chunk(t, p->n_groups);
     c->n_parts = 0, c->types_vary = t->types ? UINT64_MAX : 0;
     lay_some(t, b, s, any, from, end, &c->columns);
     for (hga_id g = 0; g < p->n_groups; g++) {
         l->types[g] = NULL;
         if (!find_used(all->rows[g], b->n, &first, &last)) continue;
-        first = in_turn(first);
+        first = first_accumulator(first);
         hga_id part = c->n_parts++;
         memcpy(c->rows[part], all->rows[g] + from, (size_t)(end - from) * sizeof *any);
         c->part[part] = (tile_part){.group = &p->group[g],
@@ -189,9 +190,9 @@ static void lay_layers(tile_chooser *t, row_panel *p, const column_block *b, con
         memset(all->rows, 0, sizeof all->rows);
         memset(l.types, 0, sizeof l.types);
         l.more = 0;
-        visit_strips(t, p, b, class_of(s), note_layer, &l);
+        visit_row_bands(t, p, b, class_of(s), note_layer, &l);
         if (!lay_rows(t, p, b, s, all, &l)) continue;
-        if (t->types) visit_strips(t, p, b, class_of(s), note_layer, &l);
+        if (t->types) visit_row_bands(t, p, b, class_of(s), note_layer, &l);
         close_chunk(t);
     }
 }
@@ -202,13 +203,13 @@ static void lay_class(tile_chooser *t, row_panel *p, const column_block *b, cons
     block_rows all;
     layer l = {.all = &all};
     memset(all.rows, 0, sizeof all.rows), all.twice = 0;
-    visit_strips(t, p, b, class_of(s), note_strip, &all);
+    visit_row_bands(t, p, b, class_of(s), note_row_band, &all);
     if (all.twice) {
         lay_layers(t, p, b, s, &all);
         return;
     }
     if (!lay_rows(t, p, b, s, &all, &l)) return;
-    if (t->types) visit_strips(t, p, b, class_of(s), note_types, &l);
+    if (t->types) visit_row_bands(t, p, b, class_of(s), note_types, &l);
     close_chunk(t);
 }
 

@@ -96,45 +96,45 @@ static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
 
 /* ---- pieces ---- */
 
-static void sum_piece(worker *w, const row_job *job, edge_cursor *c)
+static void sum_split(worker *w, const row_job *job, edge_cursor *c)
 {
     const bound_field *out = field(w, stage_of(w, job->stage)->out);
     hga_id columns = out->columns * out->heads;
-    double *sums = sums_of_piece(w->plan, w->workspace, job->stage, job->piece);
+    double *sums = sums_of_split(w->plan, w->workspace, job->stage, job->split);
     sums[columns] = sum_edges(w, job, c);
     for (hga_id j = 0; j < columns; j++) sums[j] = (double)w->row.acc[j];
 }
 
-static void join_sums(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, hga_id next)
+static void join_sums(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, hga_id next)
 {
     const field_storage *out = &plan->storage[plan->program.stage[stage].out];
-    double *x = sums_of_piece(plan, workspace, stage, piece);
-    const double *y = sums_of_piece(plan, workspace, stage, next);
+    double *x = sums_of_split(plan, workspace, stage, split);
+    const double *y = sums_of_split(plan, workspace, stage, next);
     for (hga_id j = 0; j <= out->columns * out->heads; j++) x[j] += y[j];
 }
 
-static void finish_sum(worker *w, hga_id stage, hga_id v, hga_id piece)
+static void finish_sum(worker *w, hga_id stage, hga_id v, hga_id split)
 {
     const bound_field *out = field(w, stage_of(w, stage)->out);
     hga_id columns = out->columns;
-    const double *sums = sums_of_piece(w->plan, w->workspace, stage, piece);
+    const double *sums = sums_of_split(w->plan, w->workspace, stage, split);
     double factor = (double)mean_factor(w->plan->stage[stage].kind, sums[columns * out->heads]);
     for (hga_id h = 0; h < out->heads; h++)
         for (hga_id j = 0; j < columns; j++)
             bound_row(out, v)[h * bound_head(out, v) + j] = (float)(factor * sums[h * columns + j]);
 }
 
-static char *move_sums(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id piece, char *parcel,
+static char *move_sums(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, char *parcel,
                        int in)
 {
     const field_storage *out = &plan->storage[plan->program.stage[stage].out];
-    double *sums = sums_of_piece(plan, workspace, stage, piece);
+    double *sums = sums_of_split(plan, workspace, stage, split);
     size_t bytes = ((size_t)out->columns * (size_t)out->heads + 1) * sizeof *sums;
     in ? memcpy(sums, parcel, bytes) : memcpy(parcel, sums, bytes);
     return parcel + bytes;
 }
 
-const piece_kernel sums_in_pieces = {join_sums, finish_sum, move_sums};
+const split_kernel sums_in_splits = {join_sums, finish_sum, move_sums};
 
 /* ---- rows ---- */
 
@@ -154,8 +154,8 @@ void sum_row(worker *w, const row_job *job)
     edge_cursor c = cursor_start(&w->reader, job->v);
     cursor_skip(&c, job->from);
     cursor_next(&c, job->count, &w->chunk);
-    if (job->piece >= 0)
-        sum_piece(w, job, &c);
+    if (job->split >= 0)
+        sum_split(w, job, &c);
     else if (w->chunk.n == KERNEL_CHUNK)
         sum_long_row(w, job, &c);
     else
@@ -197,7 +197,7 @@ static void weigh_families(worker *w, const bound_field *x, const bound_field *o
 static void sum_rows_of(worker *w, hga_id stage, hga_id n, const hga_id *node)
 {
     for (hga_id i = 0; i < n; i++)
-        if (node[i] >= 0) sum_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .piece = -1});
+        if (node[i] >= 0) sum_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .split = -1});
 }
 
 /* A small family whose heads lie side by side is one weighted sum of long rows; other rows go edge by edge. */

@@ -18,7 +18,7 @@ static inline hga_id row_node(hga_id node) { return node < NO_ROW ? -2 - node : 
 typedef struct row_group {
     hga_id stage, number, first, n_rows;
     const hga_id *node;  /* < 0: leave the row alone, see NO_ROW */
-    const hga_id *piece; /* NULL, or of each row the piece that its state goes to, see long_row */
+    const hga_id *split; /* NULL, or of each row the piece that its state goes to, see long_row */
     int laid;            /* has columns in tiles, if only those of rows that a longer graph has next */
     int tiled;           /* has columns in tiles */
     int begun;           /* some of its tiles have been computed: the states are in the group's own place */
@@ -33,7 +33,7 @@ typedef struct row_group {
 } row_group;
 
 /* Its rows that are computed, as bits. */
-static inline unsigned wanted_rows(const row_group *g)
+static inline unsigned requested_mask(const row_group *g)
 {
     unsigned rows = 0;
     for (hga_id r = 0; r < g->n_rows; r++) rows |= (unsigned)(g->node[r] >= 0) << r;
@@ -65,7 +65,7 @@ typedef struct tile_chunk {
     uint64_t types_vary;
     hga_id typed;
     tile_part part[PANEL_GROUPS];
-    lanes rows[PANEL_GROUPS][KERNEL_CHUNK];
+    lane_mask rows[PANEL_GROUPS][KERNEL_CHUNK];
 } tile_chunk;
 
 /* Chunks that are computed head by head: a head's queries and states stay in the first cache while its chunks pass. */
@@ -90,7 +90,7 @@ typedef struct family_chunk {
     unsigned all;        /* the rows, as bits */
     edge_chunk *columns; /* the worker's */
     int32_t type_step[KERNEL_CHUNK];
-    lanes rows[KERNEL_CHUNK];
+    lane_mask rows[KERNEL_CHUNK];
 } family_chunk;
 
 /* Whoever takes families of a group. */
@@ -101,7 +101,7 @@ typedef struct shared_part {
     row_group *group;
     uint64_t columns;
     hga_id next; /* part of the chunk, -1 */
-    lanes rows[KERNEL_CHUNK];
+    lane_mask rows[KERNEL_CHUNK];
 } shared_part;
 
 /* Columns from source position `begin` on that groups share: those that some part has, as bits. */
@@ -136,10 +136,10 @@ typedef struct tile_chooser {
     tile_batch *batch;
     int open;                      /* a chunk is being laid */
     int32_t *pair_type, *run_type; /* the batch's; [RUN_COLUMNS][tile] */
-    /* [segment_room] each: bit g when group g of the panel has the segment in tiles; when it has rows of it, and few
-       columns */
+    /* [segment_capacity] each: bit g when group g of the panel has the segment in tiles; when it has rows of it, and
+       few columns */
     uint16_t *tiled, *narrow;
-    hga_id *own; /* [segment_room + 1], the first n_own: the segments of the group at hand, ascending */
+    hga_id *own; /* [segment_capacity + 1], the first n_own: the segments of the group at hand, ascending */
     hga_pos n_own;
     shared_chunks *shared; /* to be laid */
 } tile_chooser;

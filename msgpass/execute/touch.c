@@ -21,7 +21,7 @@ typedef struct page_touch {
     row_layout lies;     /* in elements */
     ptrdiff_t row, head; /* from row to row and head to head, in bytes */
     ptrdiff_t size;
-    size_t piece; /* bytes of a head's row */
+    size_t split; /* bytes of a head's row */
     int moves;
     int64_t left; /* pages that could not be moved */
     int why;      /* errno of one */
@@ -50,24 +50,24 @@ static int is_partly_theirs(const stretch *s, const void *page)
 
 #ifdef SYS_move_pages
 /* With to: they are moved. where: the node of each, or an errno, negative. */
-static long ask_nodes(void **page, int64_t n, const int *to, int *where)
+static long query_nodes(void **page, int64_t n, const int *to, int *where)
 {
     return syscall(SYS_move_pages, 0, (unsigned long)n, page, to, where, to ? MPOL_MOVE : 0);
 }
 
 /* What is told of a page that went with its huge page, or that another thread moves at this moment. */
-static int is_on_its_way(int told)
+static int is_on_its_way(int is_known)
 {
-    return told >= 0 || told == -EBUSY || told == -ENOENT || told == -EFAULT || told == -EAGAIN;
+    return is_known >= 0 || is_known == -EBUSY || is_known == -ENOENT || is_known == -EFAULT || is_known == -EAGAIN;
 }
 
-static int64_t still_elsewhere(const stretch *s, void **page, int64_t n, const int *told, int *where, int *why)
+static int64_t still_elsewhere(const stretch *s, void **page, int64_t n, const int *is_known, int *where, int *why)
 {
     int64_t left = 0;
-    if (ask_nodes(page, n, NULL, where) < 0) return *why = errno, n;
+    if (query_nodes(page, n, NULL, where) < 0) return *why = errno, n;
     for (int64_t i = 0; i < n; i++) {
-        if (where[i] == s->node || (is_on_its_way(told[i]) && is_partly_theirs(s, page[i]))) continue;
-        left++, *why = told[i] < 0 ? -told[i] : EBUSY;
+        if (where[i] == s->node || (is_on_its_way(is_known[i]) && is_partly_theirs(s, page[i]))) continue;
+        left++, *why = is_known[i] < 0 ? -is_known[i] : EBUSY;
     }
     return left;
 }
@@ -77,20 +77,20 @@ static int64_t still_elsewhere(const stretch *s, void **page, int64_t n, const i
 static void move_some(page_touch *t, const stretch *s, void **page, int64_t n)
 {
 #ifdef SYS_move_pages
-    int where[MOST_PAGES], to[MOST_PAGES], told[MOST_PAGES], why = 0;
+    int where[MOST_PAGES], to[MOST_PAGES], is_known[MOST_PAGES], why = 0;
     int64_t strange = 0, left = 0;
-    if (ask_nodes(page, n, NULL, where) < 0) {
+    if (query_nodes(page, n, NULL, where) < 0) {
         note_left(t, n, errno);
         return;
     }
     for (int64_t i = 0; i < n; i++)
         if (where[i] >= 0 && where[i] != s->node)
-            page[strange] = page[i], told[strange] = -EBUSY, to[strange++] = s->node; /* some may be told nothing */
+            page[strange] = page[i], is_known[strange] = -EBUSY, to[strange++] = s->node; /* some may be told nothing */
     if (strange == 0) return;
-    if (ask_nodes(page, strange, to, told) < 0)
+    if (query_nodes(page, strange, to, is_known) < 0)
         left = strange, why = errno;
     else
-        left = still_elsewhere(s, page, strange, told, where, &why);
+        left = still_elsewhere(s, page, strange, is_known, where, &why);
     if (left) note_left(t, left, why);
 #else
     (void)s, (void)page;
@@ -137,8 +137,8 @@ static void touch_heads(page_touch *t, int node, hga_id first, hga_id end)
     for (hga_id next; first < end; first = next) {
         next = t->lies.fold ? (hga_id)((first / t->lies.fold + 1) * t->lies.fold) : end;
         if (next > end) next = end;
-        if (inside) touch_rows(t, node, first, next, 0, (size_t)((t->of->heads - 1) * t->head) + t->piece);
-        for (hga_id h = 0; !inside && h < t->of->heads; h++) touch_rows(t, node, first, next, h, t->piece);
+        if (inside) touch_rows(t, node, first, next, 0, (size_t)((t->of->heads - 1) * t->head) + t->split);
+        for (hga_id h = 0; !inside && h < t->of->heads; h++) touch_rows(t, node, first, next, h, t->split);
     }
 }
 
@@ -183,7 +183,7 @@ static page_touch touching_of(const hga_plan *plan, hga_id f, const hga_tensor *
                         .row = lies.row * size,
                         .head = lies.head * size,
                         .size = size,
-                        .piece = (size_t)(h->columns * size),
+                        .split = (size_t)(h->columns * size),
                         .moves = plan->binding != BIND_NOTHING && topology_domains(plan->machine) > 1};
 }
 

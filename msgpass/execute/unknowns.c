@@ -11,15 +11,15 @@ static const struct {
     {IS_PLAIN, "all stages are computed in double, as they are defined"},
     {HOLDS_ROWS, "weights depend on all scores of a row"},
     {ADDS_SCORES, "scores are additive"},
-    {BRINGS_EDGE_BIASES, "the call brings biases of edges"},
-    {BRINGS_EDGE_KEYS, "the call brings keys of edges"},
-    {BRINGS_EDGE_VALUES, "the call brings features of edges"},
+    {CALL_HAS_EDGE_BIASES, "the call brings biases of edges"},
+    {CALL_HAS_EDGE_KEYS, "the call brings keys of edges"},
+    {CALL_HAS_EDGE_VALUES, "the call brings features of edges"},
     {CAPS_KEYS, "scores that relative keys are part of are capped"},
     {ADDS_KEYS, "relative keys go with 32 bits and products alone, keys of edges with 32 bits"},
-    {BRINGS_TYPE_KEYS, "the call brings relative keys"},
-    {BRINGS_TYPE_BIASES, "the call brings biases of types"},
-    {BRINGS_POSITIONS, "the call brings positions"},
-    {BRINGS_SLOPES, "the call brings slopes"},
+    {CALL_HAS_TYPE_KEYS, "the call brings relative keys"},
+    {CALL_HAS_TYPE_BIASES, "the call brings biases of types"},
+    {CALL_HAS_POSITIONS, "the call brings positions"},
+    {CALL_HAS_SLOPES, "the call brings slopes"},
     {DROPS_WEIGHTS, "weights are dropped"},
     {DROPS_ALIKE, "weights are dropped by types that scores do not tell apart"},
     {SOME_ROWS, "some rows are computed, or those of a rank"},
@@ -29,14 +29,14 @@ static const struct {
     {READS_SIXTEEN, "keys and values are read in 16 bits"},
     {FEW_HEADS, "so few heads are faster one by one"},
     {MANY_HEADS, "there are more heads than go together"},
-    {GOES_ON, "rows go on from states that are there"},
-    {HAS_STRAYS, "blocks have columns of nodes without rows"},
+    {CONTINUES, "rows go on from states that are there"},
+    {HAS_ROWLESS_COLUMNS, "blocks have columns of nodes without rows"},
     {IS_ORDERED, "rows go level by level, not in the order of blocks"},
     {WRITES_OVER, "results take the place of rows that other panels read"},
     {IS_LISTED, "no edges are in blocks"},
     {SPLITS_HEADS, "threads share out the heads of a panel"},
     {HAS_NO_WIDE, "no rows have one wide block and nothing else"},
-    {HAS_NO_PIECES, "no long rows share the columns of their pieces"},
+    {HAS_NO_SPLITS, "no long rows share the columns of their pieces"},
 };
 
 const char *feature_words(unsigned features)
@@ -57,7 +57,7 @@ static const area *stored_rows(const hga_plan *plan, hga_id f)
 /* Do nodes take rows of both from one pool? */
 static int share_pool(const area *x, const area *y)
 {
-    return x->slot && y->slot && x->floats == y->floats && x->apart == y->apart;
+    return x->slot && y->slot && x->floats == y->floats && x->own_pool == y->own_pool;
 }
 
 /* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
@@ -78,20 +78,21 @@ static int splits_heads(const hga_plan *plan, hga_id stage)
 {
     int splits = 0;
     for (int64_t i = 0; plan->threads > 1 && i < plan->n_phases && !splits; i++)
-        splits = runs_stage(&plan->phase[i], stage) && head_parts(&plan->phase[i]) > 1;
+        splits = runs_stage(&plan->phase[i], stage) && head_ranges(&plan->phase[i]) > 1;
     return splits;
 }
 
 /* What the call has, by itself and together with its plan, that some way does not know. */
-static unsigned find_call(const hga_plan *plan, unsigned brings, int some_rows)
+static unsigned find_call(const hga_plan *plan, unsigned call_has, int some_rows)
 {
-    const int keys = (brings & BRINGS_TYPE_KEYS) != 0, sums = scores_are_sums(plan), drops = plan->options.dropout > 0;
-    unsigned x = brings & (FORWARD_FEATURE_SETS - 1);
-    if (keys && brings & BRINGS_CAP) x |= CAPS_KEYS;
+    const int keys = (call_has & CALL_HAS_TYPE_KEYS) != 0, sums = scores_are_sums(plan),
+              drops = plan->options.dropout > 0;
+    unsigned x = call_has & (FORWARD_FEATURE_SETS - 1);
+    if (keys && call_has & CALL_HAS_CAP) x |= CAPS_KEYS;
     if (keys && (plan->bf16_rows || sums)) x |= ADDS_KEYS;
-    if (brings & BRINGS_EDGE_KEYS && plan->bf16_rows) x |= ADDS_KEYS;
+    if (call_has & CALL_HAS_EDGE_KEYS && plan->bf16_rows) x |= ADDS_KEYS;
     if (drops) x |= DROPS_WEIGHTS;
-    if (drops && !(brings & BRINGS_TYPES)) x |= DROPS_ALIKE;
+    if (drops && !(call_has & CALL_HAS_TYPES)) x |= DROPS_ALIKE;
     if (some_rows || plan_is_shared(plan) || rows_stay(plan)) x |= SOME_ROWS;
     return x;
 }
@@ -121,17 +122,17 @@ static unsigned stage_unknowns(const hga_plan *plan, hga_id stage)
     const hga_stage *of = &plan->program.stage[stage];
     unsigned x = s->strict ? IS_STRICT : IS_LOOSE;
     if (!stage_is_fused(plan, stage)) x |= IS_PLAIN;
-    if (kind_starts_from_out(s->kind)) x |= GOES_ON;
-    if (s->strays) x |= HAS_STRAYS;
+    if (kind_starts_from_out(s->kind)) x |= CONTINUES;
+    if (s->has_rowless_columns) x |= HAS_ROWLESS_COLUMNS;
     if (writes_over(plan, of)) x |= WRITES_OVER;
     if (!s->relation.n_blocks) x |= IS_LISTED;
     if (s->relation.dst_order && of->order != HGA_FLAT) x |= IS_ORDERED;
     if (splits_heads(plan, stage)) x |= SPLITS_HEADS;
-    if (!s->pieces_share) x |= HAS_NO_PIECES;
+    if (!s->splits_share) x |= HAS_NO_SPLITS;
     return x;
 }
 
-unsigned stage_features(const hga_plan *plan, hga_id stage, unsigned brings, int some_rows)
+unsigned stage_features(const hga_plan *plan, hga_id stage, unsigned call_has, int some_rows)
 {
-    return find_call(plan, brings, some_rows) | find_plan(plan) | stage_unknowns(plan, stage);
+    return find_call(plan, call_has, some_rows) | find_plan(plan) | stage_unknowns(plan, stage);
 }

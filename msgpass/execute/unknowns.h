@@ -25,17 +25,17 @@ enum {
     ADDS_KEYS = FORWARD_FEATURE_SETS << 13,
     HAS_NO_WIDE = FORWARD_FEATURE_SETS << 14,
     /* the stage's */
-    GOES_ON = FORWARD_FEATURE_SETS << 15,
-    HAS_STRAYS = FORWARD_FEATURE_SETS << 16,
+    CONTINUES = FORWARD_FEATURE_SETS << 15,
+    HAS_ROWLESS_COLUMNS = FORWARD_FEATURE_SETS << 16,
     WRITES_OVER = FORWARD_FEATURE_SETS << 17,
     IS_LISTED = FORWARD_FEATURE_SETS << 18,
     IS_ORDERED = FORWARD_FEATURE_SETS << 19,
     SPLITS_HEADS = FORWARD_FEATURE_SETS << 20,
-    HAS_NO_PIECES = FORWARD_FEATURE_SETS << 21
+    HAS_NO_SPLITS = FORWARD_FEATURE_SETS << 21
 };
 
 /* Of an attending stage, in a call that brings so much, of some rows or of all. */
-unsigned stage_features(const hga_plan *plan, hga_id stage, unsigned brings, int some_rows);
+unsigned stage_features(const hga_plan *plan, hga_id stage, unsigned call_has, int some_rows);
 /* In words, as a reason: the first of some that are not 0. */
 const char *feature_words(unsigned features);
 

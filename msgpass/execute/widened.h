@@ -8,8 +8,8 @@
 /* The float32 copy of a tensor of 16 bits, and where it came from during a call. */
 typedef struct widened {
     float *values;
-    int64_t room;
-    uint16_t *given; /* of `type`, the caller's; NULL: not in this call */
+    int64_t capacity;
+    uint16_t *input; /* of `type`, the caller's; NULL: not in this call */
     hga_dtype type;
     hga_id rows;
     row_layout lies;

@@ -53,38 +53,39 @@ static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
 {
     const hga_shape *s = &plan->shape;
     int bf16_rows = plan->bf16_rows, drops = plan->options.dropout > 0, is_additive = scores_are_sums(plan);
-    int64_t heads = s->n_heads, room = padded(s->dim), room_v = padded(s->dim_v), width = most(room, room_v);
-    int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
-    w->row.query = carve(c, heads * room, sizeof(float));
-    w->row.additive = carve(c, is_additive ? heads * room : 0, sizeof(float));
-    w->row.query16 = carve(c, bf16_rows ? heads * room : 0, sizeof(uint16_t));
+    int64_t heads = s->n_heads, capacity = padded(s->dim), padded_dim_v = padded(s->dim_v),
+            width = most(capacity, padded_dim_v);
+    int64_t n_slots = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
+    w->row.query = carve(c, heads * capacity, sizeof(float));
+    w->row.additive = carve(c, is_additive ? heads * capacity : 0, sizeof(float));
+    w->row.query16 = carve(c, bf16_rows ? heads * capacity : 0, sizeof(uint16_t));
     w->row.acc = carve(c, heads * width, sizeof(float));
     w->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
     w->row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
-    w->row.kept = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
+    w->row.drop_mask = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
     w->row.greatest = carve(c, padded(s->n_heads), sizeof(float));
     w->row.sum = carve(c, padded(s->n_heads), sizeof(float));
     w->lanes = (hga_id)most(LANES, padded(s->n_heads));
     for (int i = 0; i < 4; i++) w->scalars[i] = carve(c, w->lanes, sizeof(float));
-    w->tile.query = carve(c, places * room * PANEL_ROWS, sizeof(float));
-    w->tile.acc = carve(c, places * room_v * PANEL_ROWS, sizeof(float));
-    w->tile.greatest = carve(c, places * PANEL_ROWS, sizeof(float));
-    w->tile.sum = carve(c, places * PANEL_ROWS, sizeof(float));
+    w->tile.query = carve(c, n_slots * capacity * PANEL_ROWS, sizeof(float));
+    w->tile.acc = carve(c, n_slots * padded_dim_v * PANEL_ROWS, sizeof(float));
+    w->tile.greatest = carve(c, n_slots * PANEL_ROWS, sizeof(float));
+    w->tile.sum = carve(c, n_slots * PANEL_ROWS, sizeof(float));
     w->tile.pair_bias = carve(c, 2 * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
-    w->tile.kept = carve(c, drops ? BATCH_CHUNKS * PANEL_GROUPS * 8 * KERNEL_CHUNK : 0, sizeof *w->tile.kept);
+    w->tile.drop_mask = carve(c, drops ? BATCH_CHUNKS * PANEL_GROUPS * 8 * KERNEL_CHUNK : 0, sizeof *w->tile.drop_mask);
     w->tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
-    w->packed_key = carve(c, KERNEL_CHUNK * room, sizeof(float));
-    w->packed_value = carve(c, KERNEL_CHUNK * room_v, sizeof(float));
+    w->packed_key = carve(c, KERNEL_CHUNK * capacity, sizeof(float));
+    w->packed_value = carve(c, KERNEL_CHUNK * padded_dim_v, sizeof(float));
     w->mixed_key = carve(c, w->mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim : 0, sizeof(float));
     w->mixed_value = carve(c, w->mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim_v : 0, sizeof(float));
-    w->wide.key = carve(c, w->wide.room * (int64_t)room, sizeof(float));
-    w->wide.value = carve(c, w->wide.room * (int64_t)room_v, sizeof(float));
-    w->wide.base = carve(c, w->wide.room, sizeof(float));
-    w->wide.at = carve(c, w->wide.room, sizeof(float));
+    w->wide.key = carve(c, w->wide.capacity * (int64_t)capacity, sizeof(float));
+    w->wide.value = carve(c, w->wide.capacity * (int64_t)padded_dim_v, sizeof(float));
+    w->wide.base = carve(c, w->wide.capacity, sizeof(float));
+    w->wide.at = carve(c, w->wide.capacity, sizeof(float));
     w->tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
     w->columns.visits.touched = carve(c, w->columns.visits.words, sizeof *w->columns.visits.touched);
     w->columns.state =
-        carve(c, w->columns.visits.room ? COLUMN_ROWS * (heads / s->n_kv_heads) * (room_v + KERNEL_PAD) : 0,
+        carve(c, w->columns.visits.capacity ? COLUMN_ROWS * (heads / s->n_kv_heads) * (padded_dim_v + KERNEL_PAD) : 0,
               sizeof *w->columns.state);
     w->plain = carve(c, most(2 * w->plain_bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
 }
@@ -93,13 +94,13 @@ static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
 static void lay_out_columns(column_rows *x, carver *c)
 {
     window_visits *v = &x->visits;
-    const int64_t windows = (int64_t)v->words * 64, rows = v->room ? COLUMN_ROWS : 0;
-    v->visit = carve(c, v->room, sizeof *v->visit);
+    const int64_t windows = (int64_t)v->words * 64, rows = v->capacity ? COLUMN_ROWS : 0;
+    v->visit = carve(c, v->capacity, sizeof *v->visit);
     v->first = carve(c, windows, sizeof *v->first);
     v->last = carve(c, windows, sizeof *v->last);
     x->node = carve(c, rows, sizeof *x->node);
     x->position = carve(c, rows, sizeof *x->position);
-    x->apart = carve(c, rows, sizeof *x->apart);
+    x->alone = carve(c, rows, sizeof *x->alone);
 }
 
 /* Lists, which are written before they are read; those of types where some relation has them. */
@@ -110,23 +111,23 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
     w->tile.type_list = carve(c, w->types ? PAIRS : 0, sizeof *w->tile.type_list);
     w->tile.type_pick = carve(c, w->types ? PAIRS : 0, sizeof *w->tile.type_pick);
     w->tile.type_many = carve(c, w->types ? PAIRS / KERNEL_TILE : 0, sizeof *w->tile.type_many);
-    w->tile.type_place = carve(c, w->types, sizeof(int32_t));
+    w->tile.type_index = carve(c, w->types, sizeof(int32_t));
     w->tile.operand = carve(c, BATCH_CHUNKS, sizeof *w->tile.operand);
     w->chooser.pair_type = carve(c, w->types ? PAIRS : 0, sizeof(int32_t));
     w->chooser.run_type = carve(c, w->types ? RUN_COLUMNS * KERNEL_TILE : 0, sizeof(int32_t));
     w->chooser.batch = carve(c, 1, sizeof *w->chooser.batch);
     w->chooser.shared = carve(c, 1, sizeof *w->chooser.shared);
-    w->chooser.tiled = carve(c, r->segment_room, sizeof *w->chooser.tiled);
-    w->chooser.narrow = carve(c, r->segment_room, sizeof *w->chooser.narrow);
-    w->chooser.own = carve(c, r->segment_room + 1, sizeof *w->chooser.own);
-    w->wide.key_at = carve(c, w->wide.room, sizeof *w->wide.key_at);
-    w->wide.value_at = carve(c, w->wide.room, sizeof *w->wide.value_at);
-    w->wide.key16_at = carve(c, bf16_rows ? w->wide.room : 0, sizeof *w->wide.key16_at);
+    w->chooser.tiled = carve(c, r->segment_capacity, sizeof *w->chooser.tiled);
+    w->chooser.narrow = carve(c, r->segment_capacity, sizeof *w->chooser.narrow);
+    w->chooser.own = carve(c, r->segment_capacity + 1, sizeof *w->chooser.own);
+    w->wide.key_at = carve(c, w->wide.capacity, sizeof *w->wide.key_at);
+    w->wide.value_at = carve(c, w->wide.capacity, sizeof *w->wide.value_at);
+    w->wide.key16_at = carve(c, bf16_rows ? w->wide.capacity : 0, sizeof *w->wide.key16_at);
     lay_out_columns(&w->columns, c);
-    r->segment = carve(c, r->segment_room, sizeof *r->segment);
-    r->found = carve(c, r->segment_room, sizeof *r->found);
-    r->key = carve(c, r->segment_room, sizeof *r->key);
-    r->list = carve(c, r->list_room, sizeof *r->list);
+    r->segment = carve(c, r->segment_capacity, sizeof *r->segment);
+    r->found = carve(c, r->segment_capacity, sizeof *r->found);
+    r->key = carve(c, r->segment_capacity, sizeof *r->key);
+    r->list = carve(c, r->list_capacity, sizeof *r->list);
 }
 
 /* Arrays of one row that is held whole: its edges, and scores and weights of all heads. */
@@ -136,7 +137,7 @@ static void lay_out_whole(whole_row *row, int64_t edges, hga_id heads, carver *c
     row->count = carve(c, edges, sizeof *row->count);
     row->src = carve(c, edges, sizeof *row->src);
     row->type = carve(c, edges, sizeof *row->type);
-    row->place = carve(c, edges + KERNEL_PAD, sizeof *row->place);
+    row->slot = carve(c, edges + KERNEL_PAD, sizeof *row->slot);
     row->have = carve(c, heads, sizeof *row->have);
     row->weight = carve_floats(c, heads * edges + KERNEL_PAD), row->slope = carve_floats(c, edges + KERNEL_PAD);
     row->value = carve(c, heads * edges, sizeof *row->value);
@@ -146,18 +147,18 @@ static void lay_out_whole(whole_row *row, int64_t edges, hga_id heads, carver *c
 static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
 {
     hga_id columns = widest_columns(&plan->shape);
-    w->plain_edges.room = plan->plain_room;
-    if (plan->plain_room < 0) return;
-    w->plain_edges.own = carve(c, plan->plain_room, sizeof *w->plain_edges.own);
-    void *room = carve(c, row_room_bytes(plan->plain_room, columns), 1);
-    if (room) w->plain_room = row_room_at(room, plan->plain_room, columns);
-    if (rows_are_whole(plan)) lay_out_whole(&w->whole, plan->plain_room, plan->shape.n_heads, c);
+    w->plain_edges.capacity = plan->plain_edges_most;
+    if (plan->plain_edges_most < 0) return;
+    w->plain_edges.own = carve(c, plan->plain_edges_most, sizeof *w->plain_edges.own);
+    void *buffer = carve(c, plain_scratch_bytes(plan->plain_edges_most, columns), 1);
+    if (buffer) w->plain_scratch = plain_scratch_at(buffer, plan->plain_edges_most, columns);
+    if (rows_are_whole(plan)) lay_out_whole(&w->whole, plan->plain_edges_most, plan->shape.n_heads, c);
 }
 
 /* Visits of rows to windows of columns: of some panels, or of one row at least. */
-static int64_t visits_room(const hga_plan *plan)
+static int64_t visits_capacity(const hga_plan *plan)
 {
-    const int64_t panels = PANELS_TOGETHER * plan->visit_room, one = plan->windows.n;
+    const int64_t panels = PANELS_TOGETHER * plan->visit_capacity, one = plan->windows.n;
     return !panels ? 0 : panels < MOST_VISITS ? most(panels, one) : most(MOST_VISITS, one);
 }
 
@@ -167,10 +168,10 @@ static int64_t lay_out_arrays(worker *w, const hga_plan *plan, char *memory)
     carver c = {.base = memory};
     w->plain_bytes = aggregate_bytes(plan);
     w->types = count_types(plan), w->mixes = chunks_mix(plan);
-    w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
-    w->wide.room = plan->wide_columns;
-    w->columns.visits.room = visits_room(plan);
-    w->columns.visits.words = w->columns.visits.room ? plan->windows.n / 64 + 1 : 0;
+    w->reader.segment_capacity = plan->segment_capacity, w->reader.list_capacity = plan->list_capacity;
+    w->wide.capacity = plan->wide_columns;
+    w->columns.visits.capacity = visits_capacity(plan);
+    w->columns.visits.words = w->columns.visits.capacity ? plan->windows.n / 64 + 1 : 0;
     lay_out_numbers(w, plan, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
@@ -204,18 +205,18 @@ void worker_begin(worker *w)
 {
     if (w->begun) return;
     memset((char *)w->row.query, 0, (size_t)w->numbers);
-    for (int64_t i = 0; i < w->types; i++) w->tile.type_place[i] = -1;
+    for (int64_t i = 0; i < w->types; i++) w->tile.type_index[i] = -1;
     w->begun = 1;
 }
 
 int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
 {
     const worker *w = &workspace->workers[0]; /* they are alike */
-    return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
-           w->reader.list_room >= plan->list_room && w->types >= count_types(plan) &&
-           w->columns.visits.room >= visits_room(plan) &&
-           (!visits_room(plan) || w->columns.visits.words >= plan->windows.n / 64 + 1) &&
-           w->mixes >= chunks_mix(plan) && w->plain_edges.room >= plan->plain_room;
+    return w->wide.capacity >= plan->wide_columns && w->reader.segment_capacity >= plan->segment_capacity &&
+           w->reader.list_capacity >= plan->list_capacity && w->types >= count_types(plan) &&
+           w->columns.visits.capacity >= visits_capacity(plan) &&
+           (!visits_capacity(plan) || w->columns.visits.words >= plan->windows.n / 64 + 1) &&
+           w->mixes >= chunks_mix(plan) && w->plain_edges.capacity >= plan->plain_edges_most;
 }
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace)
@@ -228,51 +229,51 @@ hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspa
     return st;
 }
 
-static void drop_edge_room(worker *w, const hga_allocator *a)
+static void drop_edge_scratch(worker *w, const hga_allocator *a)
 {
-    hga_delete(a, w->edges.key, w->edges.room, sizeof *w->edges.key);
+    hga_delete(a, w->edges.key, w->edges.capacity, sizeof *w->edges.key);
     w->edges = (edge_scratch){0};
 }
 
 /* Room for keys to which edges add, and for a chunk's weights, unless the worker has it already. */
-static hga_status take_edge_room(const hga_plan *plan, worker *w, const hga_allocator *a)
+static hga_status take_edge_scratch(const hga_plan *plan, worker *w, const hga_allocator *a)
 {
     const hga_shape *s = &plan->shape;
     int64_t keys = KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim + KERNEL_PAD,
             weights = KERNEL_CHUNK * (int64_t)s->n_heads + KERNEL_PAD;
-    if (w->edges.room == keys + weights) return HGA_OK;
-    drop_edge_room(w, a);
+    if (w->edges.capacity == keys + weights) return HGA_OK;
+    drop_edge_scratch(w, a);
     hga_status st = hga_new_zero(a, keys + weights, sizeof *w->edges.key, &w->edges.key);
-    if (!st) w->edges.weight = w->edges.key + keys, w->edges.room = keys + weights;
+    if (!st) w->edges.weight = w->edges.key + keys, w->edges.capacity = keys + weights;
     return st;
 }
 
-static void drop_piece_sums(hga_workspace *workspace)
+static void drop_split_sums(hga_workspace *workspace)
 {
-    hga_delete(&workspace->base.allocator, workspace->piece_sums.at, workspace->piece_sums.room, sizeof(float));
-    workspace->piece_sums.at = NULL, workspace->piece_sums.room = 0;
+    hga_delete(&workspace->base.allocator, workspace->split_sums.at, workspace->split_sums.capacity, sizeof(float));
+    workspace->split_sums.at = NULL, workspace->split_sums.capacity = 0;
 }
 
-static hga_status take_piece_sums(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
+static hga_status take_split_sums(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
-    int64_t n = (int64_t)plan->stage[plan->bias_stage].n_pieces * plan->shape.n_heads * io->edge_value.columns;
-    if (n <= workspace->piece_sums.room) return HGA_OK;
-    drop_piece_sums(workspace);
-    hga_status st = hga_new(&workspace->base.allocator, n, sizeof(float), &workspace->piece_sums.at);
-    if (!st) workspace->piece_sums.room = n;
+    int64_t n = (int64_t)plan->stage[plan->bias_stage].n_splits * plan->shape.n_heads * io->edge_value.columns;
+    if (n <= workspace->split_sums.capacity) return HGA_OK;
+    drop_split_sums(workspace);
+    hga_status st = hga_new(&workspace->base.allocator, n, sizeof(float), &workspace->split_sums.at);
+    if (!st) workspace->split_sums.capacity = n;
     return st;
 }
 
 /* Room for what this call brings of edges, where a worker has none from an earlier call. */
-hga_status workers_bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
+hga_status workers_make_call_scratch(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;
-    hga_status st = io->edge_value.data ? take_piece_sums(plan, io, workspace) : HGA_OK;
+    hga_status st = io->edge_value.data ? take_split_sums(plan, io, workspace) : HGA_OK;
     for (hga_id t = 0; !st && t < workspace->n_workers; t++) {
         worker *w = &workspace->workers[t];
         if (plan->stage[plan->bias_stage].relation.n_blocks)
-            st = reader_rank_room(&w->reader, plan->keeper->lists.degree, a);
-        if (!st && (io->edge_key.data || io->edge_value.data)) st = take_edge_room(plan, w, a);
+            st = reader_rank_capacity(&w->reader, plan->cache->lists.degree, a);
+        if (!st && (io->edge_key.data || io->edge_value.data)) st = take_edge_scratch(plan, w, a);
     }
     return st;
 }
@@ -281,10 +282,10 @@ hga_status workers_bring(const hga_plan *plan, const hga_io *io, hga_workspace *
 void workers_destroy(hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;
-    drop_piece_sums(workspace);
+    drop_split_sums(workspace);
     for (hga_id t = 0; t < workspace->n_workers; t++) {
         reader_unrank(&workspace->workers[t].reader, a);
-        drop_edge_room(&workspace->workers[t], a);
+        drop_edge_scratch(&workspace->workers[t], a);
         hga_delete(a, workspace->workers[t].memory, workspace->workers[t].bytes, 1);
     }
     hga_delete(a, workspace->workers, workspace->n_workers, sizeof *workspace->workers);
@@ -294,7 +295,7 @@ void workers_destroy(hga_workspace *workspace)
 hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context)
 {
     static const hga_io none = {0};
-    hga_workspace workspace = {.base.allocator = plan->given};
+    hga_workspace workspace = {.base.allocator = plan->user_allocator};
     hga_status st = HGA_OK;
     HGA_TRY(workers_create(plan, 1, &workspace));
     worker *w = &workspace.workers[0];

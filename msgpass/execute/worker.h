@@ -6,7 +6,7 @@
 #include "columns.h"
 #include "edges.h"
 #include "plan.h"
-#include "stage_meanings.h"
+#include "stage_semantics.h"
 #include "tiles.h"
 
 /* A chunk's keys and values, of all heads, and what every head adds to the scores of its columns. */
@@ -37,10 +37,10 @@ typedef struct tile_scratch {
     int32_t *type_list;             /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: room for the parts' lists */
     uint32_t *type_pick;            /* [the same]: room for their picks */
     uint8_t *type_many;             /* [PANEL_GROUPS][KERNEL_CHUNK]: room for how many each column has */
-    int32_t *type_place;            /* [n_types]: -1, or the place in the list at hand */
+    int32_t *type_index;            /* [n_types]: -1, or the place in the list at hand */
     float *type_score;              /* [KERNEL_CHUNK * tile][tile]: of each type of a list, one head */
     /* dropout: [BATCH_CHUNKS][PANEL_GROUPS][8][KERNEL_CHUNK] of eight heads, see kernel_tile_group */
-    uint16_t *kept;
+    uint16_t *drop_mask;
 } tile_scratch;
 
 /* Addresses of a chunk's rows, at head 0, where those that edge_chunk.more says follow, and at the head at hand. */
@@ -63,13 +63,13 @@ typedef struct wide_span {
 typedef struct equal_families {
     hga_id first, n, edges; /* rows; edges of a group */
     float weight;
-    lanes rows[KERNEL_TILE];
+    lane_mask rows[KERNEL_TILE];
 } equal_families;
 
 /* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded], which the addresses
    [room] are of; of all heads [room]. Where it has_pairs keys are of 16 bits, and values are pairs of columns. */
 typedef struct wide_scratch {
-    hga_id room;
+    hga_id capacity;
     float *key, *value, *base, *at; /* at: positions, where slopes are given */
     const float **key_at, **value_at;
     const uint16_t **key16_at; /* plans of bf16 rows */
@@ -84,7 +84,7 @@ typedef struct row_scratch {
     float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads]: see kernel_state */
     float *base;           /* [KERNEL_CHUNK] */
-    float *kept;           /* dropout: [DROPPED_PAIRS][heads] + padding, see kernel_heads */
+    float *drop_mask;      /* dropout: [DROPPED_PAIRS][heads] + padding, see kernel_heads */
     hga_pos rank[KERNEL_CHUNK];
 } row_scratch;
 
@@ -95,7 +95,7 @@ typedef struct whole_row {
     int counts;   /* is any of them not 1? */
     hga_id *src;
     int32_t *type;
-    hga_id *place; /* in the row, of what has a weight in the head at hand */
+    hga_id *slot; /* in the row, of what has a weight in the head at hand */
     /* of all heads: so many have weights, and these with their values, [heads][room] */
     hga_id *have;
     float *weight;
@@ -110,10 +110,10 @@ _Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have ro
 /* Of calls that bring keys or features of edges, taken by the first: keys of some edges, those of the edges added; and
    what a chunk's edges weigh. */
 typedef struct edge_scratch {
-    float *key;    /* [KERNEL_HEAD_EDGES][heads of keys][dim] */
-    float *weight; /* [KERNEL_CHUNK][heads] + padding */
-    int64_t room;  /* floats of both */
-    int at_once;   /* the row at hand sums features as it attends */
+    float *key;       /* [KERNEL_HEAD_EDGES][heads of keys][dim] */
+    float *weight;    /* [KERNEL_CHUNK][heads] + padding */
+    int64_t capacity; /* floats of both */
+    int at_once;      /* the row at hand sums features as it attends */
 } edge_scratch;
 
 typedef struct worker {
@@ -147,7 +147,7 @@ typedef struct worker {
     kernel_ahead coming; /* tokens that a later panel reads, of as many fields as go up the tree together */
     /* of plain stages: the row's edges, and room to compute it */
     edge_rows plain_edges;
-    row_room plain_room;
+    plain_scratch plain_scratch;
     whole_row whole;
     /* functions of the caller's own: a row's aggregate and a piece's, plain_bytes each; attend: the state of the
        splits so far; sums: what was poured; energies: a family's sums */
@@ -169,7 +169,7 @@ static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
 /* Scratch memory for n threads, one block each. */
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace);
 /* More of it for calls with tables of edges: made by the first such call. */
-hga_status workers_bring(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
+hga_status workers_make_call_scratch(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
 void workers_destroy(hga_workspace *workspace);
 /* Call `look` with a worker of its own, as if there were a call: pages of a workspace's belong to their threads. */
 hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context);

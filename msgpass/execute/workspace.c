@@ -18,7 +18,7 @@ static int64_t shared_bytes(const hga_plan *plan)
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 {
     return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + slices_bytes(plan) +
-           shared_bytes(plan) + (plan->by_need ? plan->by_need->bytes(plan) : 0) + (int64_t)sizeof(hga_workspace);
+           shared_bytes(plan) + (plan->on_demand ? plan->on_demand->bytes(plan) : 0) + (int64_t)sizeof(hga_workspace);
 }
 
 /* Takes the memory of rows, slice and workers, and what processes that share the plan have besides. */
@@ -26,11 +26,11 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
 {
     *out = NULL;
     hga_workspace *workspace = NULL;
-    hga_allocator a = plan->given;
+    hga_allocator a = plan->user_allocator;
     if (!a.allocate && topology_domains(plan->machine) > 1) a = pages_fresh();
     hga_status st = hga_new_zero(&a, 1, sizeof *workspace, &workspace);
     if (st) return st;
-    workspace->base.allocator = a, workspace->base.turn.first = -1;
+    workspace->base.allocator = a, workspace->base.home.first = -1;
     workspace->base.identity = plan->identity, workspace->base.serial = plan->serial;
     meeting_open(&workspace->meeting);
     workspace->workspace_floats = plan->workspace_floats;
@@ -40,7 +40,7 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
     HGA_TRY(slice_create(plan, workspace));
     workspace->shared_bytes = shared_bytes(plan);
     HGA_TRY(hga_new(&a, workspace->shared_bytes, 1, &workspace->shared));
-    if (plan->by_need) HGA_TRY(plan->by_need->create(plan, workspace));
+    if (plan->on_demand) HGA_TRY(plan->on_demand->create(plan, workspace));
     HGA_TRY(workers_create(plan, plan->threads, workspace));
     HGA_TRY(layouts_open(plan, workspace));
 done:
@@ -54,11 +54,11 @@ hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
     return plan_failed(plan, workspace_create(plan, out));
 }
 
-static void places_free(const hga_workspace *workspace)
+static void row_slots_free(const hga_workspace *workspace)
 {
-    for (const row_places *x = workspace->places; x < workspace->places + N_PLACES; x++) {
+    for (const row_slots *x = workspace->row_slots; x < workspace->row_slots + N_ROW_SLOTS; x++) {
         hga_delete(&workspace->base.allocator, x->memory, x->bytes, 1);
-        hga_delete(&workspace->base.allocator, x->lent, x->lent_room, sizeof *x->lent);
+        hga_delete(&workspace->base.allocator, x->borrowed, x->borrowed_capacity, sizeof *x->borrowed);
     }
     hga_delete(&workspace->base.allocator, workspace->owners, workspace->owner_bytes, 1);
 }
@@ -75,7 +75,7 @@ void hga_workspace_destroy(hga_workspace *workspace)
     hga_delete(&a, workspace->memory, workspace->workspace_floats, sizeof *workspace->memory);
     slice_destroy(workspace);
     hga_delete(&a, workspace->shared, workspace->shared_bytes, 1);
-    places_free(workspace);
+    row_slots_free(workspace);
     hga_delete(&a, workspace, 1, sizeof *workspace);
 }
 

@@ -7,9 +7,9 @@
 #include "meeting.h"
 #include "plan.h"
 #include "ranges.h"
-#include "row_places.h"
+#include "rows_on_demand.h"
 #include "slices.h"
-#include "wants.h"
+#include "needed_rows.h"
 #include "widened.h"
 #include "worker.h"
 #include "workspace_base.h"
@@ -37,24 +37,24 @@ struct hga_workspace {
     const hga_io *staged; /* what stages are given: the call's, or what stands in its place */
     void *shared;         /* of a plan that several processes share */
     int64_t shared_bytes;
-    row_places places[N_PLACES];                   /* of fields, then of stages */
-    hga_id taking_turns[N_PLACES], n_taking_turns; /* those that have room */
-    void *owners;                                  /* all that tells owners their places */
+    row_slots row_slots[N_ROW_SLOTS];     /* of fields, then of stages */
+    hga_id cycled[N_ROW_SLOTS], n_cycled; /* those that have room */
+    void *owners;                         /* all that tells owners their places */
     int64_t owner_bytes;
-    const row_choice *choice; /* see wants.h; NULL: edges are the graph's */
-    const wanted_row *wanted; /* [n_wanted]: see wants.h */
-    int64_t n_wanted;
-    int wanted_alone;              /* those alone, and of the output nothing */
-    int wanted_by_token;           /* see slice.one_token */
-    asked_rows asked;              /* rows of the output; by intervals of their numbers */
+    const row_choice *choice; /* see needed_rows.h; NULL: edges are the graph's */
+    const needed_row *needed; /* [n_wanted]: see needed_rows.h */
+    int64_t n_needed;
+    int needed_alone;              /* those alone, and of the output nothing */
+    int needed_by_token;           /* see slice.one_token */
+    requested_rows requested;      /* rows of the output; by intervals of their numbers */
     const struct layouts *layouts; /* the plan's, until it is updated; NULL */
-    unsigned brings;               /* the call's features, see call.h */
+    unsigned call_has;             /* the call's features, see call.h */
     struct {
         float *at; /* [pieces of the attending stage][heads][columns] */
-        int64_t room;
+        int64_t capacity;
         hga_id columns; /* 0: the call brings no features of edges */
-    } piece_sums;
-    uint16_t ways[HGA_MAX_STAGES]; /* of attending stages, the ways that they may go, as bits */
+    } split_sums;
+    uint16_t solvers[HGA_MAX_STAGES]; /* of attending stages, the ways that they may go, as bits */
 };
 
 /* Let the workspace follow the plan's updates. HGA_EINVAL: it is another plan's, or the plan has outgrown it. */

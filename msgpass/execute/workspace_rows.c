@@ -1,40 +1,40 @@
 /* workspace_rows.c: rows that stay in a workspace: looked at, put there, dropped; and kept fields. */
 #include "plan.h"
 #include "stages.h"
-#include "wants.h"
+#include "needed_rows.h"
 #include "workspace.h"
 
 #include <string.h>
 
 /* Are the rows ones that outlive executions, and is there data to copy? */
 static hga_status check_rows_stay(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id first, hga_id n,
-                                  hga_rows_way way, const float *data)
+                                  hga_rows_action action, const float *data)
 {
     if (!plan || !workspace) return hga_fail(HGA_EINVAL, "no %s", plan ? "workspace" : "plan");
     if (!rows_stay(plan) || plan_is_shared(plan))
         return hga_fail(HGA_EUNSUPPORTED,
                         "the plan was made without HGA_ROWS_THAT_STAY: rows do not outlive an execution");
-    if ((unsigned)way > HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "%d is nothing to do with rows", (int)way);
-    if (f == 0 && way == HGA_ROWS_DROP && first == 0 && n == 0) return HGA_OK;
+    if ((unsigned)action > HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "%d is nothing to do with rows", (int)action);
+    if (f == 0 && action == HGA_ROWS_DROP && first == 0 && n == 0) return HGA_OK;
     if (f < 1 || f > plan->program.n_fields)
         return hga_fail(HGA_EINVAL, "field %d of %d does not exist", f, plan->program.n_fields);
     if (first < 0 || n < 0 || first > plan->nodes.n - n)
         return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
-    if (!data && n > 0 && way != HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "rows %d + %d have no data", first, n);
+    if (!data && n > 0 && action != HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "rows %d + %d have no data", first, n);
     return HGA_OK;
 }
 
 /* Rows that the field has in the workspace, of which those that are to be got are there. */
 static hga_status check_stored_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v,
-                                   hga_rows_way way)
+                                   hga_rows_action action)
 {
     const char *name = plan->program.field[f].name;
     const row_bits *there = &workspace->slice.there[f];
     if (!program_row(&plan->nodes, plan->program.field[f].rows, v))
         return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", name, v);
-    if (slice_is_given(plan, f, v) || !there->n)
+    if (slice_is_input(plan, f, v) || !there->n)
         return hga_fail(HGA_EINVAL, "node %d's row of field %s is your tensor's", v, name);
-    if (way == HGA_ROWS_GET && !bits_have(there, v))
+    if (action == HGA_ROWS_GET && !bits_have(there, v))
         return hga_fail(HGA_EINVAL, "node %d's row of field %s is not there", v, name);
     return HGA_OK;
 }
@@ -43,13 +43,13 @@ static hga_status check_stored_row(const hga_plan *plan, const hga_workspace *wo
 static float *workspace_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
 {
     const area *x = &plan->storage[f].rows;
-    if (plan->by_need) return place_in(&workspace->places[f], PLACE_ROW, v);
+    if (plan->on_demand) return slot_address(&workspace->row_slots[f], SLOT_ROW, v);
     return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
 }
 static float *lse_at(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
 {
     const area *x = &plan->storage[f].lse;
-    if (plan->by_need) return place_in(&workspace->places[f], PLACE_LSE, v);
+    if (plan->on_demand) return slot_address(&workspace->row_slots[f], SLOT_LSE, v);
     return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
 }
 
@@ -86,33 +86,33 @@ void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int3
 
 static void drop_all(const hga_plan *plan, hga_workspace *workspace)
 {
-    if (plan->by_need) plan->by_need->leave_all(workspace);
-    for (hga_id f = 1; !plan->by_need && f <= plan->program.n_fields; f++)
+    if (plan->on_demand) plan->on_demand->leave_all(workspace);
+    for (hga_id f = 1; !plan->on_demand && f <= plan->program.n_fields; f++)
         slice_drop_rows(&workspace->slice, f, 0, plan->nodes.n);
 }
 
 static hga_status put_row(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id v, float **data)
 {
     float *row;
-    hga_status st = plan->by_need ? plan->by_need->take(workspace, f, v, &row) : HGA_OK;
+    hga_status st = plan->on_demand ? plan->on_demand->take(workspace, f, v, &row) : HGA_OK;
     if (!st) *data = move_row(plan, workspace, f, v, 1, *data);
     return st;
 }
 
 hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first, hga_id n,
-                              hga_rows_way way, float *data)
+                              hga_rows_action action, float *data)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(check_rows_stay(plan, workspace, field, first, n, way, data));
+    HGA_TRY(check_rows_stay(plan, workspace, field, first, n, action, data));
     HGA_TRY(workspace_fit(plan, workspace));
     if (field == 0) drop_all(plan, workspace);
-    for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_stored_row(plan, workspace, field, v, way));
-    if (field && way != HGA_ROWS_GET) slice_drop_rows(&workspace->slice, field, first, n);
-    for (hga_id v = first; way == HGA_ROWS_PUT && v < first + n; v++)
+    for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_stored_row(plan, workspace, field, v, action));
+    if (field && action != HGA_ROWS_GET) slice_drop_rows(&workspace->slice, field, first, n);
+    for (hga_id v = first; action == HGA_ROWS_PUT && v < first + n; v++)
         HGA_TRY(put_row(plan, workspace, field, v, &data));
-    for (hga_id v = first; way == HGA_ROWS_GET && v < first + n; v++)
+    for (hga_id v = first; action == HGA_ROWS_GET && v < first + n; v++)
         data = move_row(plan, workspace, field, v, 0, data);
-    if (way == HGA_ROWS_PUT) bits_put_run(&workspace->slice.there[field], first, (int64_t)first + n, &no_bits);
+    if (action == HGA_ROWS_PUT) bits_put_run(&workspace->slice.there[field], first, (int64_t)first + n, &no_bits);
 done:
     return st;
 }
@@ -120,15 +120,15 @@ done:
 /* ---- kept fields ---- */
 
 /* Node v's values after an execution: the copy where they were the caller's. */
-static int is_kept(const field_storage *h, hga_id v) { return v >= h->io_first && v - h->io_first < h->kept_n; }
-static const float *kept_row(const field_storage *h, const hga_workspace *workspace, const bound_field *x, hga_id v)
+static int is_cached(const field_storage *h, hga_id v) { return v >= h->io_first && v - h->io_first < h->copy_n; }
+static const float *cached_row(const field_storage *h, const hga_workspace *workspace, const bound_field *x, hga_id v)
 {
-    if (!is_kept(h, v)) return bound_row(x, v);
-    return workspace->rows + h->kept_at + (ptrdiff_t)(v - h->io_first) * x->heads * x->columns;
+    if (!is_cached(h, v)) return bound_row(x, v);
+    return workspace->rows + h->copy_at + (ptrdiff_t)(v - h->io_first) * x->heads * x->columns;
 }
-static ptrdiff_t kept_head(const field_storage *h, const bound_field *x, hga_id v)
+static ptrdiff_t cached_head(const field_storage *h, const bound_field *x, hga_id v)
 {
-    return is_kept(h, v) ? x->columns : bound_head(x, v);
+    return is_cached(h, v) ? x->columns : bound_head(x, v);
 }
 
 hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id first, hga_id n,
@@ -153,7 +153,7 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *worksp
         if (!program_row(&plan->nodes, field->rows, v))
             return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", field->name, v);
         for (hga_id h = 0; h < x->heads; h++) {
-            memcpy(out, kept_row(stored, workspace, x, v) + h * kept_head(stored, x, v),
+            memcpy(out, cached_row(stored, workspace, x, v) + h * cached_head(stored, x, v),
                    (size_t)x->columns * sizeof *out);
             if (storage_is_rounded(plan, f)) plan->kernels->round_bf16(x->columns, out, out); /* its rows may not be */
             out += x->columns;

@@ -4,7 +4,7 @@
 #include "plan.h"
 #include "sample_queue.h"
 #include "thread_binding.h"
-#include "ways.h"
+#include "solvers.h"
 #include "workspace_base.h"
 
 #include <omp.h>
@@ -52,7 +52,7 @@ static hga_status begin_all(batch *b, const hga_io *ios, const hga_grad_io *grad
         if (st) note_failure(b, i, st);
     }
     hga_id sample = 0;
-    hga_status st = b->failed == b->n ? calls_apart(b->call, b->n, &sample) : HGA_OK;
+    hga_status st = b->failed == b->n ? calls_disjoint(b->call, b->n, &sample) : HGA_OK;
     if (st) note_failure(b, sample, st);
     return blame(b);
 }
@@ -78,10 +78,10 @@ static void go_sample(batch *b, hga_id i, hga_id threads)
 static hga_id find_whole(batch *b, hga_id threads)
 {
     const hga_plan *plan;
-    reason room;
-    hga_status st = way_plan(b->plan, &plan);
+    reason buffer;
+    hga_status st = solver_plan(b->plan, &plan);
     if (st) note_failure(b, 0, st);
-    int alone = b->plan->waves.alone || (!st && must_be_plain(plan, &room));
+    int alone = b->plan->waves.alone || (!st && must_be_plain(plan, &buffer));
     return threads == 1 ? 0 : alone ? b->n : b->n / threads * threads;
 }
 
@@ -97,7 +97,7 @@ static hga_status run_batch(batch *b)
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         binding old;
-        queue_place at = {0};
+        queue_position at = {0};
         binding_take(b->plan, &old);
         for (hga_id i; (i = sample_queue_next(&queue, (hga_id)omp_get_thread_num(), &at)) >= 0;) go_sample(b, i, 1);
         topology_unbind(&old);
@@ -131,12 +131,12 @@ static hga_status go_back(const hga_plan *plan, hga_workspace *const *workspaces
                                       : "gradients");
     if (n == 0 && !plan->share.wing) return HGA_OK;
     batch b = {.plan = plan, .workspaces = workspaces, .n = n, .failed = n};
-    hga_status st = hga_new(&plan->given, n, sizeof *b.call, &b.call);
+    hga_status st = hga_new(&plan->user_allocator, n, sizeof *b.call, &b.call);
     if (st) return st;
     st = begin_all(&b, ios, grads);
     let_workspaces_go(&b);
     if (!st) st = plan->share.wing ? run_on_ranks(&b) : run_batch(&b);
-    hga_delete(&plan->given, b.call, n, sizeof *b.call);
+    hga_delete(&plan->user_allocator, b.call, n, sizeof *b.call);
     return st;
 }
 

@@ -68,9 +68,9 @@ static inline __attribute__((always_inline)) void fetch_row(const caller_rows *r
 static inline int is_stream(const hga_plan *plan, const caller_rows *r)
 {
     enum { LINE = 64 };
-    int64_t apart = r->fold ? r->columns * (int64_t)sizeof(float) : r->stride;
+    int64_t stride = r->fold ? r->columns * (int64_t)sizeof(float) : r->stride;
     return r->type == HGA_F32 && r->columns % KERNEL_PAD == 0 && (uintptr_t)r->first % LINE == 0 &&
-           r->stride % LINE == 0 && r->step % LINE == 0 && apart * r->n >= plan->tuning.is.stream_gradients;
+           r->stride % LINE == 0 && r->step % LINE == 0 && stride * r->n >= plan->tuning.is.stream_gradients;
 }
 
 /* A row's numbers, padded with zeros; a row that is not there is zeros. */

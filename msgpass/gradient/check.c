@@ -1,6 +1,6 @@
 /* check.c: what a call is given, before anything is written. */
 #include "call_check.h"
-#include "edge_tables.h"
+#include "call_lists.h"
 #include "gradient.h"
 #include "tape.h"
 
@@ -20,7 +20,7 @@ static hga_status check_numbers(const hga_tensor *t, const char *what, const cha
 static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_id field, hga_id columns,
                                const char *what)
 {
-    hga_id n = field_given(c->plan, field);
+    hga_id n = field_is_input(c->plan, field);
     const char *name = c->plan->program.field[field].name;
     hga_status st = check_numbers(t, what, name);
     if (!st) st = tensor_check_fold(t, field_heads(c->plan, field), columns, what, name);
@@ -53,15 +53,15 @@ static hga_status check_tensors(const gradient_call *c)
     const hga_program *p = &c->plan->program;
     hga_status st = HGA_OK;
     for (hga_id f = 1; !st && f <= p->n_fields; f++) {
-        const hga_tensor *given = field_tensor(c, f), *wanted = field_gradient(c, f);
-        if (!given) continue;
+        const hga_tensor *input = field_tensor(c, f), *output = field_gradient(c, f);
+        if (!input) continue;
         int out = p->field[f].binding == HGA_IO_OUT;
-        hga_id n = field_given(c->plan, f), columns = field_columns(c->plan, f);
-        if (out && n > 0 && !wanted->data) return hga_fail(HGA_EINVAL, "the gradient of the output is missing");
-        if (!given->data && n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", p->field[f].name);
-        st = check_tensor(c, given, f, columns, "the tensor of field");
-        if (!st && wanted->data)
-            st = check_tensor(c, wanted, f, columns, out ? "the given gradient of field" : "the gradient of field");
+        hga_id n = field_is_input(c->plan, f), columns = field_columns(c->plan, f);
+        if (out && n > 0 && !output->data) return hga_fail(HGA_EINVAL, "the gradient of the output is missing");
+        if (!input->data && n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", p->field[f].name);
+        st = check_tensor(c, input, f, columns, "the tensor of field");
+        if (!st && output->data)
+            st = check_tensor(c, output, f, columns, out ? "the given gradient of field" : "the gradient of field");
     }
     if (!st) st = check_edge_out(c);
     if (st || !c->grad->d_lse.data) return st;
@@ -82,14 +82,14 @@ static hga_status check_unbound(const gradient_call *c)
     const struct {
         const char *name;
         hga_binding binding;
-        const hga_tensor *wanted;
+        const hga_tensor *output;
     } inputs[] = {
         {"query", HGA_IO_QUERY, &g->d_query}, {"key", HGA_IO_KEY, &g->d_key}, {"value", HGA_IO_VALUE, &g->d_value}};
     hga_status st = HGA_OK;
     hga_id users = 0;
     for (int i = 0; i < 3 && !st; i++)
-        if (inputs[i].wanted->data && !program_bound(p, inputs[i].binding))
-            st = check_numbers(inputs[i].wanted, "the gradient of the", inputs[i].name);
+        if (inputs[i].output->data && !program_bound(p, inputs[i].binding))
+            st = check_numbers(inputs[i].output, "the gradient of the", inputs[i].name);
     for (hga_id f = 1; f <= p->n_fields; f++) users += p->field[f].binding == HGA_IO_USER;
     for (hga_id i = users; i < HGA_MAX_USER_TENSORS && !st; i++)
         if (g->d_user[i].data)
@@ -104,7 +104,7 @@ static int is_there(const gradient_call *c, hga_call_table t)
 }
 
 /* Refuses gradients of tables that have none, that the call does not bring, or that the library does not know. */
-hga_status call_check_wanted(const gradient_call *c)
+hga_status call_check_outputs(const gradient_call *c)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         const char *name = call_row(t)->name;
@@ -122,10 +122,10 @@ hga_status call_check_wanted(const gradient_call *c)
 /* The tape is of an execution of the same rows of the output as this call's. */
 static hga_status check_rows_of_tape(const gradient_call *c, const tape_header *header)
 {
-    asked_rows asked;
-    hga_status st = ranges_asked(c->plan, c->io, &asked);
+    requested_rows requested;
+    hga_status st = ranges_requested(c->plan, c->io, &requested);
     if (st) return st;
-    asked_stamp is = ranges_stamp(&asked), was = header->asked;
+    requested_stamp is = ranges_stamp(&requested), was = header->requested;
     if (was.first != is.first || was.n != is.n || was.intervals != is.intervals)
         return hga_fail(HGA_EINVAL, "the tape is of rows %lld + %lld of the output%s, not of %lld + %lld%s",
                         (long long)was.first, (long long)was.n, was.intervals > 1 ? " with gaps" : "",
@@ -178,7 +178,7 @@ static hga_status check_reserved(const gradient_call *c)
     if (!st) st = hga_check_reserved("hga_io", c->io->reserved, sizeof c->io->reserved);
     if (!st) st = call_check_tables(&c->plan->program, &c->plan->shape, c->plan->nodes.n, c->io);
     if (!st) st = plan_check_call(c->plan, c->io);
-    return st ? st : plan_bring(c->plan, c->io);
+    return st ? st : plan_make_call_lists(c->plan, c->io);
 }
 
 /* Tensors are known to fit before it is asked which gradients are wanted, and whether what is written lies apart. */
@@ -190,8 +190,8 @@ hga_status call_check(gradient_call *c)
     HGA_TRY(check_stages(c->plan));
     HGA_TRY(check_tensors(c));
     HGA_TRY(check_unbound(c));
-    HGA_TRY(call_check_wanted(c));
-    HGA_TRY(check_apart(c));
+    HGA_TRY(call_check_outputs(c));
+    HGA_TRY(check_disjoint(c));
 done:
     return st;
 }

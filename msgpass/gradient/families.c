@@ -26,7 +26,7 @@ static int is_of_tokens(const hga_plan *plan, hga_id field)
 }
 
 /* Are queries, keys and values coarsened, each once, by the first three stages? Fills at->coarsen. */
-static const char *find_coarsened(const hga_plan *plan, family_stages *at, reason *room)
+static const char *find_coarsened(const hga_plan *plan, family_stages *at, reason *buffer)
 {
     static const hga_binding inputs[G] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
     const hga_program *p = &plan->program;
@@ -35,7 +35,7 @@ static const char *find_coarsened(const hga_plan *plan, family_stages *at, reaso
         for (int f = 0; f < G; f++)
             if (is_coarsened(plan, i, inputs[f])) at->coarsen[f] = i, found = 1;
         if (!found)
-            return reason_of(room, "stage '%s' is not a mean or sum up the tree of queries, keys or values",
+            return reason_of(buffer, "stage '%s' is not a mean or sum up the tree of queries, keys or values",
                              p->stage[i].name);
     }
     for (int f = 0; f < G; f++)
@@ -44,63 +44,63 @@ static const char *find_coarsened(const hga_plan *plan, family_stages *at, reaso
 }
 
 /* Are the coarse fields attended to, and the states' energies and what is left of them handed down? */
-static const char *look_at_states(const hga_plan *plan, const family_stages *at, reason *room)
+static const char *look_at_states(const hga_plan *plan, const family_stages *at, reason *buffer)
 {
     const hga_program *p = &plan->program;
     const hga_stage *attend = &p->stage[at->attend], *energy = &p->stage[at->energy], *descend = &p->stage[at->descend];
     const hga_id read[G] = {attend->query, attend->key, attend->value};
     if (energy->value != attend->out || descend->value != attend->out || descend->gate != energy->out)
-        return reason_of(room, "stage '%s' does not hand down what '%s' attends to", descend->name, attend->name);
+        return reason_of(buffer, "stage '%s' does not hand down what '%s' attends to", descend->name, attend->name);
     if (p->field[attend->out].rows != HGA_ROWS_NODES || p->field[energy->out].rows != HGA_ROWS_NODES)
         return "states or energies are not of all nodes";
-    if (p->field[descend->out].binding != HGA_IO_OUT) return reason_of(room, "'%s' is not the output", descend->name);
+    if (p->field[descend->out].binding != HGA_IO_OUT) return reason_of(buffer, "'%s' is not the output", descend->name);
     if (!is_of_tokens(plan, descend->out)) return "the output is not of all tokens";
     for (int f = 0; f < G; f++) {
         if (p->stage[at->coarsen[f]].out != read[f])
-            return reason_of(room, "stage '%s' attends with other fields than those coarsened", attend->name);
+            return reason_of(buffer, "stage '%s' attends with other fields than those coarsened", attend->name);
         if (!is_of_tokens(plan, read[f]))
-            return reason_of(room, "field '%s' is not given for all tokens alone", p->field[read[f]].name);
+            return reason_of(buffer, "field '%s' is not given for all tokens alone", p->field[read[f]].name);
         if (storage_is_rounded(plan, read[f])) return "operands are rounded to bfloat16";
     }
     return NULL;
 }
 
 /* The six stages: three means up the tree, attention among siblings, energies, descent; or why they are others. */
-static const char *find_six_stages(const hga_plan *plan, family_stages *at, reason *room)
+static const char *find_six_stages(const hga_plan *plan, family_stages *at, reason *buffer)
 {
     static const stage_kind kinds[] = {KIND_ATTEND, KIND_ENERGY, KIND_DESCEND};
     const hga_program *p = &plan->program;
     const char *why;
     *at = (family_stages){.coarsen = {-1, -1, -1}, .attend = G, .energy = G + 1, .descend = G + 2};
     if (p->n_stages != G + 3)
-        return reason_of(room, "the program has %d stages that count, not three means, attend, energy and descend",
+        return reason_of(buffer, "the program has %d stages that count, not three means, attend, energy and descend",
                          p->n_stages);
-    if ((why = find_coarsened(plan, at, room))) return why;
+    if ((why = find_coarsened(plan, at, buffer))) return why;
     for (hga_id i = 0; i < 3; i++)
         if (plan->stage[G + i].kind != kinds[i])
-            return reason_of(room, "stage '%s' is not %s", p->stage[G + i].name, program_rules[kinds[i]].name);
-    return look_at_states(plan, at, room);
+            return reason_of(buffer, "stage '%s' is not %s", p->stage[G + i].name, program_rules[kinds[i]].name);
+    return look_at_states(plan, at, buffer);
 }
 
 /* Nothing but positions is known of any pair; draws of dropout look at an edge's type. */
-static const char *families_refuse(const hga_plan *plan, unsigned features, reason *room)
+static const char *families_refuse(const hga_plan *plan, unsigned features, reason *buffer)
 {
     family_stages at;
     const char *why;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
-    if ((why = is_generic(plan, room))) return why;
+    if ((why = is_generic(plan, buffer))) return why;
     if (scores_are_sums(plan)) return "additive scores";
-    if ((why = find_six_stages(plan, &at, room))) return why;
+    if ((why = find_six_stages(plan, &at, buffer))) return why;
     const hga_relation *r = &plan->stage[at.attend].relation;
-    if (plan->shape.n_heads > KERNEL_HEADS) return reason_of(room, "more than %d heads", KERNEL_HEADS);
+    if (plan->shape.n_heads > KERNEL_HEADS) return reason_of(buffer, "more than %d heads", KERNEL_HEADS);
     if (plan->options.dropout > 0 && r->n_types > 1) return "dropout, and edges have types";
-    if (features & BRINGS_CURVES) return "softcaps or slopes";
-    if (features & BRINGS_TYPES) return "the call brings relative keys or biases";
-    if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
-    if ((why = brings_of_edges(features))) return why;
-    if (features & BRINGS_SIXTEEN) return "the call brings numbers of 16 bits";
-    if (features & BRINGS_FOLDS) return "the call's rows are folded";
-    if (features & BRINGS_POSITIONS && r->positioned) return "edges use the positions of other nodes";
+    if (features & CALL_HAS_NONLINEAR) return "softcaps or slopes";
+    if (features & CALL_HAS_TYPES) return "the call brings relative keys or biases";
+    if (features & CALL_HAS_EDGE_BIASES) return "the call brings biases of edges";
+    if ((why = edge_features_named(features))) return why;
+    if (features & CALL_HAS_SIXTEEN) return "the call brings numbers of 16 bits";
+    if (features & CALL_HAS_FOLDS) return "the call's rows are folded";
+    if (features & CALL_HAS_POSITIONS && r->positioned) return "edges use the positions of other nodes";
     return NULL;
 }
 
@@ -112,12 +112,12 @@ static void drop_families(const hga_plan *plan, void *what)
 }
 
 /* Once for a plan: its stages, and its families in the order in which a call takes them. */
-static hga_status make_families(const hga_plan *plan, void **out, const char **why, reason *room)
+static hga_status make_families(const hga_plan *plan, void **out, const char **why, reason *buffer)
 {
     hga_status st = HGA_OK;
     made_families *made = NULL;
     HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *made, &made));
-    find_six_stages(plan, &made->at, room);
+    find_six_stages(plan, &made->at, buffer);
     HGA_TRY(order_create(plan, plan->program.stage[made->at.attend].relation, &made->order, why));
     if (!*why) *out = made;
 done:
@@ -135,37 +135,38 @@ static int keeps_products(const families *f)
 }
 
 /* Every array; bytes in all. */
-static int64_t lay_out_families(families *f, family_lane **out, const call_needs *needs, void *memory)
+static int64_t lay_out_families(families *f, family_thread **out, const call_needs *needs, void *memory)
 {
     const family_order *o = &f->order;
-    carver room = {.base = memory};
+    carver arena = {.base = memory};
     int64_t places = o->nodes.child_ptr[o->n_above], above = (int64_t)o->n_above * f->heads;
-    family_lane *lane = carve(&room, needs->threads, sizeof *lane);
-    f->d_scale = carve(&room, (int64_t)o->n_shares * f->heads, sizeof *f->d_scale);
-    for (int i = 0; i < N_COARSE; i++) f->x[i].above = carve_floats(&room, o->n_above * f->x[i].row);
+    family_thread *thread = carve(&arena, needs->threads, sizeof *thread);
+    f->d_scale = carve(&arena, (int64_t)o->n_shares * f->heads, sizeof *f->d_scale);
+    for (int i = 0; i < N_COARSE; i++) f->x[i].above = carve_floats(&arena, o->n_above * f->x[i].row);
     for (int i = 0; i < G; i++)
-        if (f->d[i].wanted) f->d[i].above = carve_floats(&room, o->n_top_slots * f->d[i].row);
-    f->bias = carve_floats(&room, places);
-    f->lse = carve_floats(&room, places * f->heads), f->mean = carve_floats(&room, places * f->heads);
+        if (f->d[i].needs_grad) f->d[i].above = carve_floats(&arena, o->n_top_slots * f->d[i].row);
+    f->bias = carve_floats(&arena, places);
+    f->lse = carve_floats(&arena, places * f->heads), f->mean = carve_floats(&arena, places * f->heads);
     if (keeps_products(f)) {
         int64_t products = (int64_t)o->edge_ptr[o->n_above] * f->heads;
-        f->product = carve_floats(&room, products), f->product_v = carve_floats(&room, products);
+        f->product = carve_floats(&arena, products), f->product_v = carve_floats(&arena, products);
     }
-    f->psi = carve_floats(&room, above), f->inside = carve_floats(&room, above), f->keep = carve_floats(&room, above),
-    f->d_psi = carve_floats(&room, above);
+    f->psi = carve_floats(&arena, above), f->inside = carve_floats(&arena, above),
+    f->keep = carve_floats(&arena, above), f->d_psi = carve_floats(&arena, above);
     for (hga_id t = 0; t < needs->threads; t++) {
-        family_lane l = {0};
+        family_thread l = {0};
         for (int i = 0; i < G; i++)
-            if (f->d[i].wanted) l.slots[i] = carve_floats(&room, o->n_slots * f->d[i].row);
-        float **scalars[] = {&l.psi, &l.mine, &l.rest, &l.given, &l.delta};
-        for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = carve_floats(&room, FAMILY_SCALARS);
-        if (needs->features & BRINGS_POSITIONS) l.pair = carve_floats(&room, FAMILY_PAIRS);
+            if (f->d[i].needs_grad) l.slots[i] = carve_floats(&arena, o->n_slots * f->d[i].row);
+        float **scalars[] = {&l.psi, &l.mine, &l.rest, &l.upstream, &l.delta};
+        for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+            *scalars[i] = carve_floats(&arena, FAMILY_SCALARS);
+        if (needs->features & CALL_HAS_POSITIONS) l.pair = carve_floats(&arena, FAMILY_PAIRS);
         if (needs->entries[HGA_TABLE_LOG_MASS] || needs->entries[HGA_TABLE_NODE_POS])
-            l.d_score = carve_floats(&room, (int64_t)FAMILY_PAIRS * f->heads);
-        if (lane) lane[t] = l;
+            l.d_score = carve_floats(&arena, (int64_t)FAMILY_PAIRS * f->heads);
+        if (thread) thread[t] = l;
     }
-    if (out) *out = lane;
-    return room.used;
+    if (out) *out = thread;
+    return arena.used;
 }
 
 static family_rows family_rows_of(const hga_plan *plan, const call_needs *needs, hga_id field)
@@ -187,13 +188,13 @@ static families families_of(const hga_plan *plan, const made_families *made, con
         const hga_stage *s = &p->stage[made->at.coarsen[i]];
         f.x[i] = family_rows_of(plan, needs, s->out);
         f.x[i].mean = s->reduce == HGA_MEAN, f.x[i].by_mass = f.x[i].mean && s->by_mass;
-        f.d[i] = family_rows_of(plan, needs, s->out), f.d[i].wanted = (int)(needs->wanted >> s->out & 1u);
+        f.d[i] = family_rows_of(plan, needs, s->out), f.d[i].needs_grad = (int)(needs->grads >> s->out & 1u);
     }
     f.x[G] = family_rows_of(plan, needs, p->stage[made->at.descend].out);
     return f;
 }
 
-static int64_t families_room(const hga_plan *plan, const void *made, const call_needs *needs)
+static int64_t families_bytes(const hga_plan *plan, const void *made, const call_needs *needs)
 {
     families f = families_of(plan, made, needs);
     return lay_out_families(&f, NULL, needs, NULL);
@@ -242,15 +243,15 @@ static void start_at_roots(families *f)
                        (size_t)f->d[i].columns * sizeof(float));
 }
 
-static void go_up(families *f, hga_id share, const family_lane *l)
+static void go_up(families *f, hga_id share, const family_thread *l)
 {
     for (hga_id i = f->order.share[share].first; i < f->order.share[share].end; i++) family_up(f, f->order.up[i], l);
 }
 
-static void go_down(families *f, hga_id share, const family_lane *l)
+static void go_down(families *f, hga_id share, const family_thread *l)
 {
     const family_share *s = &f->order.share[share];
-    family_lane one = *l;
+    family_thread one = *l;
     double *d_scale = f->d_scale + (ptrdiff_t)share * f->heads;
     memset(d_scale, 0, (size_t)f->heads * sizeof *d_scale);
     one.d_scale = f->sums->of[HGA_TABLE_SCALE] ? d_scale : NULL;
@@ -266,14 +267,14 @@ static void store_scale(const families *f)
 }
 
 /* Shares side by side up to the families above them all, those, and shares side by side on the way down. */
-static void run_families(families *f, const family_lane *lane, hga_id threads)
+static void run_families(families *f, const family_thread *thread, hga_id threads)
 {
     hga_id last = f->order.n_shares - 1;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         binding old;
         binding_take(f->plan, &old);
-        const family_lane *l = &lane[threads > 1 ? omp_get_thread_num() : 0];
+        const family_thread *l = &thread[threads > 1 ? omp_get_thread_num() : 0];
 #pragma omp for schedule(dynamic, 1)
         for (hga_id i = 0; i < last; i++) go_up(f, i, l);
 #pragma omp single
@@ -290,22 +291,22 @@ static hga_status go_families(gradient_call *c, const void *what, hga_workspace 
 {
     const made_families *made = what;
     families f = families_of(c->plan, made, &c->needs);
-    family_lane *lane;
+    family_thread *thread;
     (void)workspace;
     f.call = c, f.node_pos = c->io->node_pos.data;
     bind_families(&f, made);
-    lay_out_families(&f, &lane, &c->needs, memory);
+    lay_out_families(&f, &thread, &c->needs, memory);
     f.draw = draw_of_call(c->plan, c->io);
     f.sums = c->sums + c->needs.kv_first;
     fill_biases(&f, c->plan->program.stage[made->at.attend].by_mass);
     start_at_roots(&f);
-    run_families(&f, lane, c->threads);
+    run_families(&f, thread, c->threads);
     return HGA_OK;
 }
 
-const way families_way = {.name = "a family of siblings at a time, all heads together",
-                          .refuses = families_refuse,
-                          .make = make_families,
-                          .drop = drop_families,
-                          .room = families_room,
-                          .go = go_families};
+const solver families_solver = {.name = "a family of siblings at a time, all heads together",
+                                .refuses = families_refuse,
+                                .make = make_families,
+                                .drop = drop_families,
+                                .bytes = families_bytes,
+                                .go = go_families};

@@ -9,15 +9,15 @@
 #define HGA_GRADIENT_FAMILIES_H
 
 #include "plan.h"
-#include "ways.h"
+#include "solvers.h"
 
 /* What is coarsened: queries, keys, values; and the given gradients, which are summed. */
 enum { Q, K, V, G, N_COARSE };
 
 /* Rows of a field: tokens' are the caller's, those above them in the workspace, with heads side by side. */
 typedef struct family_rows {
-    int wanted; /* of gradients: else it has no rows at all */
-    float *io;  /* NULL: a gradient that is not wanted */
+    int needs_grad; /* of gradients: else it has no rows at all */
+    float *io;      /* NULL: a gradient that is not wanted */
     ptrdiff_t io_row, io_head;
     hga_id heads, columns;
     ptrdiff_t head, row; /* floats of those above */
@@ -41,7 +41,7 @@ typedef struct family_order {
     hga_id *slot;         /* [n_above]: which row its gradients have for as long as they are needed; -1: none */
     family_share *share;  /* [n_shares]; the last has the families above all others' */
     hga_id n_shares, n_slots, n_top_slots; /* slots of a share; those of the last begin behind them */
-    int64_t share_room;
+    int64_t share_capacity;
 } family_order;
 
 /* Where the stages are. */
@@ -74,22 +74,22 @@ typedef struct families {
 /* What a thread has: rows of gradients, [n_slots] of each; of a family's members, [members][heads]: energies, shares of
    their own state and of what is inside, and what kernel_siblings calls given and delta. */
 enum { FAMILY_SCALARS = KERNEL_SIBLINGS * KERNEL_HEADS, FAMILY_PAIRS = KERNEL_SIBLINGS * KERNEL_SIBLINGS };
-typedef struct family_lane {
+typedef struct family_thread {
     float *slots[G];
-    float *psi, *mine, *rest, *given, *delta;
+    float *psi, *mine, *rest, *upstream, *delta;
     float *pair;     /* products of members' positions; NULL without positions */
     float *d_score;  /* [members][members][heads]: what is asked of scores; NULL: no table is given any of it */
     double *d_scale; /* [heads], of the share at hand; NULL: not wanted */
-} family_lane;
+} family_thread;
 
-static inline hga_id place_of(const family_order *o, hga_id v) { return o->nodes.child_ptr[v - o->base]; }
+static inline hga_id index_of(const family_order *o, hga_id v) { return o->nodes.child_ptr[v - o->base]; }
 static inline hga_id members_of(const family_order *o, hga_id v)
 {
     return o->nodes.child_ptr[v - o->base + 1] - o->nodes.child_ptr[v - o->base];
 }
-static inline hga_id member_at(const family_order *o, hga_id place)
+static inline hga_id member_at(const family_order *o, hga_id index)
 {
-    return o->nodes.child_list ? o->nodes.child_list[place] : place;
+    return o->nodes.child_list ? o->nodes.child_list[index] : index;
 }
 
 /* family_order.c: the order of the families whose edges are the relation's; or *why it has others, or families with too
@@ -99,7 +99,7 @@ void order_clear(family_order *o);
 
 /* family_steps.c: of node v's children: coarse rows, energies, and what is asked of what passes inside; then the
    gradients. */
-void family_up(families *f, hga_id v, const family_lane *l);
-void family_down(families *f, hga_id v, const family_lane *l);
+void family_up(families *f, hga_id v, const family_thread *l);
+void family_down(families *f, hga_id v, const family_thread *l);
 
 #endif

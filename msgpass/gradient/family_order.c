@@ -8,7 +8,7 @@
 typedef struct edge_reader {
     family_order *o;
     hga_relation r;
-    const hga_id *place; /* [n]: positions of nodes; NULL: the node's id */
+    const hga_id *index; /* [n]: positions of nodes; NULL: the node's id */
     const char *why;     /* NULL: all are known so far */
 } edge_reader;
 
@@ -20,8 +20,8 @@ static void read_edge(edge_reader *x, hga_id v, hga_id u, float weight)
     if (above < 0 || o->nodes.parent[u] != above) x->why = "an attended edge is not between siblings";
     if (weight != 1) x->why = "an attended edge has a weight";
     if (x->why) return;
-    uint64_t *columns = &o->columns[x->place ? x->place[v] : v];
-    uint64_t bit = (uint64_t)1 << ((x->place ? x->place[u] : u) - place_of(o, above));
+    uint64_t *columns = &o->columns[x->index ? x->index[v] : v];
+    uint64_t bit = (uint64_t)1 << ((x->index ? x->index[u] : u) - index_of(o, above));
     if (*columns & bit) x->why = "an attended edge is there twice";
     *columns |= bit;
 }
@@ -49,20 +49,20 @@ static void read_segments(const hga_segments *s, void *context)
 static hga_status read_edges(family_order *o, hga_id relation, const char **why)
 {
     hga_status st = HGA_OK;
-    hga_id *place = NULL, n = o->nodes.n, places = o->nodes.child_ptr[o->n_above];
+    hga_id *index = NULL, n = o->nodes.n, places = o->nodes.child_ptr[o->n_above];
     HGA_TRY(hga_new_zero(&o->plan->allocator, n, sizeof *o->columns, &o->columns));
     if (o->nodes.child_list) {
-        HGA_TRY(hga_new(&o->plan->allocator, n, sizeof *place, &place));
-        for (hga_id i = 0; i < places; i++) place[o->nodes.child_list[i]] = i;
+        HGA_TRY(hga_new(&o->plan->allocator, n, sizeof *index, &index));
+        for (hga_id i = 0; i < places; i++) index[o->nodes.child_list[i]] = i;
     }
-    edge_reader x = {.o = o, .r = hga_graph_relation(o->plan->graph, relation), .place = place};
+    edge_reader x = {.o = o, .r = hga_graph_relation(o->plan->graph, relation), .index = index};
     if (x.r.n_blocks) hga_graph_visit_segments(o->plan->graph, relation, 0, n, read_segments, &x);
     for (hga_id v = 0; x.r.ptr && v < n && !x.why; v++)
         for (hga_pos e = x.r.ptr[v]; e < x.r.ptr[v + 1]; e++)
             read_edge(&x, v, x.r.src[e], x.r.weight ? x.r.weight[e] : 1);
     *why = x.why;
 done:
-    hga_delete(&o->plan->allocator, place, n, sizeof *place);
+    hga_delete(&o->plan->allocator, index, n, sizeof *index);
     return st;
 }
 
@@ -91,7 +91,7 @@ static void walk_down(const family_order *o, int leftwards, hga_id *stack, hga_i
         hga_id root = leftwards ? o->nodes.n - 1 - i : o->base + i;
         if (o->nodes.parent[root] < 0) stack[depth++] = root;
         while (depth > 0) {
-            hga_id v = out[n++] = stack[--depth], first = place_of(o, v), members = members_of(o, v);
+            hga_id v = out[n++] = stack[--depth], first = index_of(o, v), members = members_of(o, v);
             for (hga_id j = 0; j < members; j++) {
                 hga_id u = member_at(o, leftwards ? first + j : first + members - 1 - j);
                 if (u >= o->base) stack[depth++] = u;
@@ -100,7 +100,7 @@ static void walk_down(const family_order *o, int leftwards, hga_id *stack, hga_i
     }
 }
 
-static void turn_around(hga_id n, hga_id *x)
+static void reverse(hga_id n, hga_id *x)
 {
     for (hga_id i = 0; i < n / 2; i++) {
         hga_id other = x[n - 1 - i];
@@ -114,7 +114,7 @@ static void turn_around(hga_id n, hga_id *x)
 static void count_below(const family_order *o, int64_t *below)
 {
     for (hga_id i = 0; i < o->n_above; i++) {
-        hga_id v = o->up[i], first = place_of(o, v), members = members_of(o, v);
+        hga_id v = o->up[i], first = index_of(o, v), members = members_of(o, v);
         below[v - o->base] = members;
         for (hga_id j = 0; j < members; j++) {
             hga_id u = member_at(o, first + j);
@@ -129,8 +129,8 @@ static hga_status join_share(family_order *o, hga_id v, int64_t members, int64_t
     hga_id above = o->nodes.parent[v];
     int joins = o->n_shares > 0 && *last >= 0 && *last == above && *in_last + members <= most;
     if (!joins) {
-        if (o->n_shares == o->share_room) {
-            hga_status st = hga_grow(&o->plan->allocator, &o->share, &o->share_room, o->n_shares, o->n_shares + 1,
+        if (o->n_shares == o->share_capacity) {
+            hga_status st = hga_grow(&o->plan->allocator, &o->share, &o->share_capacity, o->n_shares, o->n_shares + 1,
                                      sizeof *o->share);
             if (st) return st;
         }
@@ -158,9 +158,9 @@ static hga_status cut_shares(family_order *o, const int64_t *below, hga_id *of)
         HGA_TRY(join_share(o, v, below[v - o->base], most, &in_last, &last));
         of[v - o->base] = o->n_shares - 1;
     }
-    if (o->n_shares == o->share_room)
-        HGA_TRY(
-            hga_grow(&o->plan->allocator, &o->share, &o->share_room, o->n_shares, o->n_shares + 1, sizeof *o->share));
+    if (o->n_shares == o->share_capacity)
+        HGA_TRY(hga_grow(&o->plan->allocator, &o->share, &o->share_capacity, o->n_shares, o->n_shares + 1,
+                         sizeof *o->share));
     o->share[o->n_shares++] = (family_share){0};
     for (hga_id i = 0; i < o->n_above; i++) o->share[of[i] < 0 ? o->n_shares - 1 : of[i]].end++;
     for (hga_id i = 0, at = 0; i < o->n_shares; i++)
@@ -187,7 +187,7 @@ static hga_id assign_slots(family_order *o, const family_share *s, hga_id from, 
 {
     hga_id n_free = 0, n = 0;
     for (hga_id i = s->first; i < s->end; i++) {
-        hga_id v = o->down[i], first = place_of(o, v), members = members_of(o, v), own = o->slot[v - o->base];
+        hga_id v = o->down[i], first = index_of(o, v), members = members_of(o, v), own = o->slot[v - o->base];
         for (hga_id j = 0; j < members; j++) {
             hga_id u = member_at(o, first + j);
             if (u >= o->base) o->slot[u - o->base] = n_free ? free_slots[--n_free] : from + n++;
@@ -223,7 +223,7 @@ static hga_status find_order(family_order *o)
     HGA_TRY(hga_new(a, o->n_above, sizeof *below, &below));
     walk_down(o, 0, scratch, o->down);
     walk_down(o, 1, scratch, o->up);
-    turn_around(o->n_above, o->up);
+    reverse(o->n_above, o->up);
     count_below(o, below);
     HGA_TRY(cut_shares(o, below, of));
     part(o, of, o->up, scratch), part(o, of, o->down, scratch);
@@ -260,6 +260,6 @@ void order_clear(family_order *o)
     hga_delete(a, o->up, o->n_above, sizeof *o->up);
     hga_delete(a, o->down, o->n_above, sizeof *o->down);
     hga_delete(a, o->slot, o->n_above, sizeof *o->slot);
-    hga_delete(a, o->share, o->share_room, sizeof *o->share);
+    hga_delete(a, o->share, o->share_capacity, sizeof *o->share);
     *o = (family_order){0};
 }

@@ -1,6 +1,6 @@
 /* family_steps.c: one family on the way up, where its members' softmaxes tell what the loss loses by them, and on the
    way down, where all gradients come together: those of energies from above, those of scores and values from the
-   siblings, and those of what was coarsened from the parent. The formulas are those of stage_meanings.c. */
+   siblings, and those of what was coarsened from the parent. The formulas are those of all_stage_semantics.c. */
 #include "families.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ typedef struct rows_at {
 static void find_members(const families *f, const family_rows *x, hga_id v, rows_at *rows)
 {
     const family_order *o = &f->order;
-    hga_id first = place_of(o, v), n = members_of(o, v);
+    hga_id first = index_of(o, v), n = members_of(o, v);
     for (hga_id i = 0; i < n; i++) {
         hga_id u = member_at(o, first + i), above = u - o->base;
         rows->at[i] = above < 0 ? x->io + u * x->io_row : x->above + above * x->row;
@@ -28,7 +28,7 @@ static kernel_rows read_only(const families *f, int which, hga_id v, const rows_
 {
     const family_order *o = &f->order;
     hga_id n = members_of(o, v);
-    int of_tokens = n > 0 && member_at(o, place_of(o, v)) < o->base;
+    int of_tokens = n > 0 && member_at(o, index_of(o, v)) < o->base;
     return (kernel_rows){(const float *const *)x->at, x->head, of_tokens ? n * f->x[which].io_row : 0};
 }
 
@@ -36,7 +36,7 @@ static kernel_rows read_only(const families *f, int which, hga_id v, const rows_
 static void find_weights(const families *f, const family_rows *x, hga_id v, float *weight)
 {
     const family_order *o = &f->order;
-    hga_id first = place_of(o, v), n = members_of(o, v);
+    hga_id first = index_of(o, v), n = members_of(o, v);
     double total = 0;
     for (hga_id i = 0; i < n; i++) {
         weight[i] = x->by_mass ? o->nodes.mass[member_at(o, first + i)] : 1;
@@ -59,11 +59,11 @@ static void read_scalars(const families *f, const float *x, hga_id u, float else
 
 static const float *member_position(const families *f, hga_id v, hga_id member)
 {
-    return f->node_pos + (ptrdiff_t)member_at(&f->order, place_of(&f->order, v) + member) * f->plan->shape.pos_dim;
+    return f->node_pos + (ptrdiff_t)member_at(&f->order, index_of(&f->order, v) + member) * f->plan->shape.pos_dim;
 }
 
 /* Products of the members' positions, pair by pair, in base 2; NULL without. */
-static const float *find_pairs(const families *f, hga_id v, const family_lane *l)
+static const float *find_pairs(const families *f, hga_id v, const family_thread *l)
 {
     hga_id n = members_of(&f->order, v), dim = f->plan->shape.pos_dim;
     if (!f->node_pos) return NULL;
@@ -88,7 +88,7 @@ static void add_positions(const families *f, hga_id v, hga_id r, hga_id e, doubl
 static void add_to_tables(const families *f, hga_id v, const float *d_score, hga_id group, const table_sums *sums)
 {
     const family_order *o = &f->order;
-    hga_id first = place_of(o, v), n = members_of(o, v);
+    hga_id first = index_of(o, v), n = members_of(o, v);
     for (hga_id r = 0; r < n; r++)
         for (uint64_t left = o->columns[first + r]; left; left &= left - 1) {
             hga_id e = __builtin_ctzll(left);
@@ -131,10 +131,10 @@ static void coarsen(const families *f, const family_rows *x, hga_id v, const row
 
 /* The parent's energy, and what the loss loses by what passes inside: by the members' own states, and by what they
    pass on. */
-static void rise(families *f, hga_id v, const float *lse, const float *mean, const family_lane *l)
+static void rise(families *f, hga_id v, const float *lse, const float *mean, const family_thread *l)
 {
     const family_order *o = &f->order;
-    hga_id first = place_of(o, v), n = members_of(o, v), heads = f->heads;
+    hga_id first = index_of(o, v), n = members_of(o, v), heads = f->heads;
     float *psi = l->psi, *mine = l->mine, *rest = l->rest, lost[KERNEL_HEADS];
     double sum[KERNEL_HEADS] = {0}, inside[KERNEL_HEADS] = {0}, mass = 0;
     for (hga_id i = 0; i < n; i++) read_scalars(f, f->psi, member_at(o, first + i), -INFINITY, psi + i * heads);
@@ -159,7 +159,7 @@ static void rise(families *f, hga_id v, const float *lse, const float *mean, con
 static const hga_id *list_members(const families *f, hga_id v, hga_id *node)
 {
     const family_order *o = &f->order;
-    for (hga_id i = 0; f->draw.dropout > 0 && i < members_of(o, v); i++) node[i] = member_at(o, place_of(o, v) + i);
+    for (hga_id i = 0; f->draw.dropout > 0 && i < members_of(o, v); i++) node[i] = member_at(o, index_of(o, v) + i);
     return node;
 }
 
@@ -168,7 +168,7 @@ static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at ro
 {
     const family_order *o = &f->order;
     const hga_shape *s = &f->plan->shape;
-    ptrdiff_t first = place_of(o, v), products = (ptrdiff_t)o->edge_ptr[v - o->base] * f->heads;
+    ptrdiff_t first = index_of(o, v), products = (ptrdiff_t)o->edge_ptr[v - o->base] * f->heads;
     return (kernel_siblings){.n = members_of(o, v),
                              .heads = f->heads,
                              .first_head = f->first_head,
@@ -191,7 +191,7 @@ static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at ro
 }
 
 /* Of v's members: means of their scores, what rises to v, and their coarse rows for the level above. */
-void family_up(families *f, hga_id v, const family_lane *l)
+void family_up(families *f, hga_id v, const family_thread *l)
 {
     rows_at rows[N_COARSE];
     hga_id node[KERNEL_SIBLINGS];
@@ -207,13 +207,14 @@ void family_up(families *f, hga_id v, const family_lane *l)
 
 /* What scalars ask of each member: of its state (given, delta), and, of those above the tokens, of their energies; and
    how much passes inside them. */
-static void sink(families *f, hga_id v, const float *lse, const float *mean, const family_lane *l)
+static void sink(families *f, hga_id v, const float *lse, const float *mean, const family_thread *l)
 {
     const family_order *o = &f->order;
-    hga_id first = place_of(o, v), n = members_of(o, v), heads = f->heads;
+    hga_id first = index_of(o, v), n = members_of(o, v), heads = f->heads;
     const float *keep = f->keep + (ptrdiff_t)(v - o->base) * heads, *psi_v = f->psi + (ptrdiff_t)(v - o->base) * heads,
-                *asked = f->d_psi + (ptrdiff_t)(v - o->base) * heads;
-    float *psi = l->psi, *mine = l->mine, *rest = l->rest, *given = l->given, *delta = l->delta, lost[KERNEL_HEADS];
+                *adjoint = f->d_psi + (ptrdiff_t)(v - o->base) * heads;
+    float *psi = l->psi, *mine = l->mine, *rest = l->rest, *upstream = l->upstream, *delta = l->delta,
+          lost[KERNEL_HEADS];
     double mass = 0;
     for (hga_id i = 0; i < n; i++) {
         read_scalars(f, f->psi, member_at(o, first + i), -INFINITY, psi + i * heads);
@@ -226,9 +227,9 @@ static void sink(families *f, hga_id v, const float *lse, const float *mean, con
         read_scalars(f, f->inside, u, 0, lost);
         for (hga_id h = 0; h < heads; h++) {
             hga_id at = i * heads + h;
-            float from_above = psi_v[h] != -INFINITY ? part * asked[h] : 0, own = keep[h] * mine[at];
+            float from_above = psi_v[h] != -INFINITY ? part * adjoint[h] : 0, own = keep[h] * mine[at];
             float d_share = own * rest[at] * (mean[at] - lost[h]);
-            given[at] = own, delta[at] = own * mean[at] - d_share - from_above * mine[at];
+            upstream[at] = own, delta[at] = own * mean[at] - d_share - from_above * mine[at];
             if (above < 0) continue;
             f->keep[(ptrdiff_t)above * heads + h] = keep[h] * rest[at];
             f->d_psi[(ptrdiff_t)above * heads + h] = from_above * rest[at] - d_share;
@@ -237,7 +238,7 @@ static void sink(families *f, hga_id v, const float *lse, const float *mean, con
 }
 
 /* Where node v's own gradient of a field is. */
-static float *slot_of(const families *f, const family_lane *l, int which, hga_id v)
+static float *slot_of(const families *f, const family_thread *l, int which, hga_id v)
 {
     hga_id slot = f->order.slot[v - f->order.base], own = f->order.n_slots;
     const family_rows *d = &f->d[which];
@@ -260,40 +261,41 @@ static int is_stream_of(const families *f, const family_rows *d)
 }
 
 /* Where the members' gradients of a field are written or added, and what share each has of the parent's. */
-static kernel_members find_given(const families *f, const family_lane *l, int which, hga_id v, member_gradients *to)
+static kernel_members find_adjoints(const families *f, const family_thread *l, int which, hga_id v,
+                                    member_gradients *to)
 {
     const family_order *o = &f->order;
     const family_rows *d = &f->d[which];
-    hga_id first = place_of(o, v), n = members_of(o, v);
+    hga_id first = index_of(o, v), n = members_of(o, v);
     int is_root = o->slot[v - o->base] < 0;
-    kernel_members given = {.at = to->rows.at, .head = to->rows.head, .down = to->down, .above_head = d->head};
+    kernel_members grads = {.at = to->rows.at, .head = to->rows.head, .down = to->down, .above_head = d->head};
     if (!d->io) return (kernel_members){0};
     int streams = is_stream_of(f, d);
     for (hga_id i = 0; i < n; i++) {
         hga_id u = member_at(o, first + i), above = u - o->base;
         to->rows.at[i] = above < 0 ? d->io + u * d->io_row : slot_of(f, l, which, u);
         to->rows.head[i] = above < 0 ? d->io_head : d->head;
-        if (above < 0 && f->call->grad->accumulate) given.adds |= (uint64_t)1 << i;
-        if (above < 0 && streams) given.streams |= (uint64_t)1 << i;
+        if (above < 0 && f->call->grad->accumulate) grads.adds |= (uint64_t)1 << i;
+        if (above < 0 && streams) grads.streams |= (uint64_t)1 << i;
     }
     find_weights(f, &f->x[which], v, to->down);
-    given.above = is_root ? NULL : slot_of(f, l, which, v);
-    return given;
+    grads.above = is_root ? NULL : slot_of(f, l, which, v);
+    return grads;
 }
 
 /* What v was given passes on to its members, which then get their gradients; tables are added up by the way. */
-void family_down(families *f, hga_id v, const family_lane *l)
+void family_down(families *f, hga_id v, const family_thread *l)
 {
     rows_at rows[N_COARSE];
-    member_gradients given[G];
+    member_gradients grads[G];
     hga_id node[KERNEL_SIBLINGS];
     for (int i = 0; i < N_COARSE; i++) find_members(f, &f->x[i], v, &rows[i]);
     kernel_siblings siblings = siblings_of(f, v, rows);
     siblings.pair = find_pairs(f, v, l);
     sink(f, v, siblings.lse, siblings.mean, l);
-    siblings.given = l->given, siblings.delta = l->delta, siblings.node = list_members(f, v, node);
-    siblings.dq = find_given(f, l, Q, v, &given[Q]), siblings.dk = find_given(f, l, K, v, &given[K]);
-    siblings.dv = find_given(f, l, V, v, &given[V]);
+    siblings.upstream = l->upstream, siblings.delta = l->delta, siblings.node = list_members(f, v, node);
+    siblings.dq = find_adjoints(f, l, Q, v, &grads[Q]), siblings.dk = find_adjoints(f, l, K, v, &grads[K]);
+    siblings.dv = find_adjoints(f, l, V, v, &grads[V]);
     siblings.d_score = l->d_score, siblings.d_scale = l->d_scale;
     f->plan->kernels->siblings_gradients(&siblings);
     for (hga_id h = 0; l->d_score && h < f->heads; h += siblings.share)

@@ -26,10 +26,10 @@ static int is_made(const hga_program *p, hga_id f)
 
 /* Is a gradient wanted of the field, or of what it is made of? Fields of the program's own may be asked for always, and
    so may the caller's own tensors where a stage writes them. */
-static int is_wanted(const fast_pass *p, hga_id f)
+static int needs_grad(const fast_pass *p, hga_id f)
 {
     if (!program_is_input(p->program->field[f].binding)) return 1;
-    return p->needs->wanted >> f & 1u || is_made(p->program, f);
+    return p->needs->grads >> f & 1u || is_made(p->program, f);
 }
 
 /* Does a stage that scales by types read the field, or what is made of it? The gradients of scales need it. */
@@ -58,19 +58,19 @@ static int attends_by_mass(const hga_program *p)
 }
 
 /* Memory of a field: values that an adjoint needs, adjoints that are wanted, and a state's own numbers. */
-static void lay_out_field(fast_pass *p, hga_id f, carver *room)
+static void lay_out_field(fast_pass *p, hga_id f, carver *arena)
 {
     fast_field *x = &p->field[f];
     int64_t n = p->nodes.n;
     hga_width width = p->program->field[f].width;
     x->columns = field_columns(p->plan, f), x->padded = width == HGA_WIDTH_SCALAR ? 1 : padded(x->columns);
-    x->by_row = goes_by_row(p->plan, f);
+    x->by_row = is_by_row(p->plan, f);
     if (x->by_row || !field_is_used(p->program, f)) return;
-    if (has_values(p, f)) x->value = carve_floats(room, n * x->padded);
-    if (is_wanted(p, f)) x->adjoint = carve_floats(room, n * x->padded);
-    if (width == HGA_WIDTH_STATE) x->lse = carve_floats(room, n), x->delta = carve_floats(room, n);
-    if (has_energies(p->program, f)) x->own_lse = carve_floats(room, n);
-    if (is_wanted(p, f) && is_kv(p, f)) x->fresh = carve(room, n / CHUNK + 1, sizeof *x->fresh);
+    if (has_values(p, f)) x->value = carve_floats(arena, n * x->padded);
+    if (needs_grad(p, f)) x->adjoint = carve_floats(arena, n * x->padded);
+    if (width == HGA_WIDTH_STATE) x->lse = carve_floats(arena, n), x->delta = carve_floats(arena, n);
+    if (has_energies(p->program, f)) x->own_lse = carve_floats(arena, n);
+    if (needs_grad(p, f) && is_kv(p, f)) x->fresh = carve(arena, n / CHUNK + 1, sizeof *x->fresh);
 }
 
 static fast_pass empty_pass(const hga_plan *plan, const call_needs *needs)
@@ -83,17 +83,17 @@ static fast_pass empty_pass(const hga_plan *plan, const call_needs *needs)
 }
 
 /* Measures a pass's memory, or hands it out where the carver has some. */
-void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *room)
+void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *arena)
 {
     *p = empty_pass(plan, needs);
-    p->memory = carve(room, 0, 1);
-    int64_t from = room->used;
-    for (hga_id f = 1; f <= p->program->n_fields; f++) lay_out_field(p, f, room);
-    if (needs->n_rel_key) p->rel_key = carve_floats(room, (int64_t)needs->n_rel_key * padded(plan->shape.dim));
-    p->bytes = room->used - from;
-    p->chunks = columns_lay_out(p, room);
-    if (attends_by_mass(p->program)) p->log_mass = carve_floats(room, p->nodes.n);
-    p->rows.room = widest_row(made, needs), p->rows.own = carve(room, p->rows.room, sizeof *p->rows.own);
+    p->memory = carve(arena, 0, 1);
+    int64_t from = arena->used;
+    for (hga_id f = 1; f <= p->program->n_fields; f++) lay_out_field(p, f, arena);
+    if (needs->n_rel_key) p->rel_key = carve_floats(arena, (int64_t)needs->n_rel_key * padded(plan->shape.dim));
+    p->bytes = arena->used - from;
+    p->chunks = columns_lay_out(p, arena);
+    if (attends_by_mass(p->program)) p->log_mass = carve_floats(arena, p->nodes.n);
+    p->rows.capacity = widest_row(made, needs), p->rows.own = carve(arena, p->rows.capacity, sizeof *p->rows.own);
 }
 
 static void pad_rel_key(fast_pass *p)
@@ -119,14 +119,14 @@ void fast_clear(const fast_pass *p, hga_id part, hga_id parts)
     memset((char *)p->memory + first, 0, (size_t)(end - first));
 }
 
-void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p)
+void fast_begin(const gradient_call *c, fast_thread *first, hga_id n_threads, fast_pass *p)
 {
     p->call = c, p->rows.lists = c->lists;
-    p->lanes = first, p->n_lanes = n_lanes, p->panel = first->panel, p->numbers = first->numbers;
+    p->thread = first, p->n_threads = n_threads, p->panel = first->panel, p->numbers = first->numbers;
     p->whole = first->whole;
     pad_rel_key(p);
     p->softcap = call_number(HGA_TABLE_SOFTCAP, p->program, c->io), p->slopes = c->io->slopes.data;
-    plan_places(p), plan_clearing(p);
+    plan_orders(p), plan_clearing(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
 }
 
@@ -187,32 +187,32 @@ static void store_all(fast_pass *p, int kv)
             fast_store(p, f);
 }
 
-int goes_by_panels(const hga_plan *plan)
+int runs_by_panels(const hga_plan *plan)
 {
     int by_row = 1;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        by_row &= goes_by_row(plan, f) || !field_is_used(&plan->program, f);
+        by_row &= is_by_row(plan, f) || !field_is_used(&plan->program, f);
     return by_row;
 }
 
 /* The heads of a turn, and the sums of tables that it adds to. */
-static void take_turn(fast_pass *p, hga_id turn)
+static void take_head_group(fast_pass *p, hga_id head_group)
 {
     const hga_shape *s = &p->plan->shape;
-    hga_id turns = p->needs->turns;
-    p->n = s->n_heads / turns, p->first = turn * p->n;
-    p->kv = p->first / (s->n_heads / s->n_kv_heads), p->adds = turns > s->n_kv_heads;
-    p->heads = goes_by_panels(p->plan) ? p->n : 1;
-    p->sums = p->call->sums[turn], p->wants_tables = 0;
+    hga_id head_groups = p->needs->head_groups;
+    p->n = s->n_heads / head_groups, p->first = head_group * p->n;
+    p->kv = p->first / (s->n_heads / s->n_kv_heads), p->adds = head_groups > s->n_kv_heads;
+    p->heads = runs_by_panels(p->plan) ? p->n : 1;
+    p->sums = p->call->sums[head_group], p->needs_tables = 0;
     for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
-        p->wants_tables |= i != HGA_TABLE_SCALE && i != HGA_TABLE_TYPE_SCALE && p->sums.of[i];
+        p->needs_tables |= i != HGA_TABLE_SCALE && i != HGA_TABLE_TYPE_SCALE && p->sums.of[i];
 }
 
 /* A turn: its heads one after the other, each computed forward once more and then backward; or subtree by subtree. */
-hga_status fast_gradient(fast_pass *p, hga_id turn)
+hga_status fast_gradient(fast_pass *p, hga_id head_group)
 {
     hga_status st = HGA_OK;
-    take_turn(p, turn);
+    take_head_group(p, head_group);
     clear_all(p, 1);
     if (p->call->subtrees->n) return subtrees_gradient(p);
     columns_begin(p);

@@ -4,20 +4,20 @@
 #define HGA_GRADIENT_FAST_H
 
 #include "fast_pass.h"
-#include "lanes.h"
+#include "fast_threads.h"
 
 /* A pass' memory, measured or handed out. */
-void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *room);
+void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *arena);
 int fast_has_padding(const fast_pass *p);
 /* Clear part `part` of `parts` of its memory, which is padded. */
 void fast_clear(const fast_pass *p, hga_id part, hga_id parts);
-void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p);
+void fast_begin(const gradient_call *c, fast_thread *first, hga_id n_threads, fast_pass *p);
 /* The gradients of one turn, without those of keys and values. */
-hga_status fast_gradient(fast_pass *p, hga_id turn);
+hga_status fast_gradient(fast_pass *p, hga_id head_group);
 /* The gradients of keys and values, behind the turns before it where several give to the same. */
 hga_status fast_end(fast_pass *p);
 /* Does attention alone look at all fields? Then no head leaves anything behind but sums. */
-int goes_by_panels(const hga_plan *plan);
+int runs_by_panels(const hga_plan *plan);
 
 /* fast_stages.c: the adjoint of a stage, of the rows that are at hand. */
 hga_status stage_back(fast_pass *p, hga_id s);

@@ -17,7 +17,7 @@ static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64
     const kernel_table *kernels = p->plan->kernels;
     const row_edge *e = &p->rows.edge[at];
     const float *value[KERNEL_CHUNK];
-    float score[KERNEL_CHUNK], kept[KERNEL_CHUNK], most = *greatest, *o = value_row(p, stage->out, v);
+    float score[KERNEL_CHUNK], drop_mask[KERNEL_CHUNK], most = *greatest, *o = value_row(p, stage->out, v);
     hga_id columns = p->field[stage->out].padded;
     score_edges(p, s, v, q, e, at, n, score);
     for (hga_id i = 0; i < n; i++) value[i] = value_row(p, stage->value, e[i].src);
@@ -29,8 +29,8 @@ static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64
     kernels->exp(n, score);
     *sum *= (double)keep, *greatest = most;
     for (hga_id i = 0; i < n; i++) *sum += (double)score[i];
-    if (p->plan->options.dropout > 0) drop_row(p, v, e, sizeof *e, n, p->head, 1, kept);
-    for (hga_id i = 0; i < n && p->plan->options.dropout > 0; i++) score[i] *= kept[i];
+    if (p->plan->options.dropout > 0) drop_row(p, v, e, sizeof *e, n, p->head, 1, drop_mask);
+    for (hga_id i = 0; i < n && p->plan->options.dropout > 0; i++) score[i] *= drop_mask[i];
     if (first) {
         kernels->weigh(n, value, 0, score, 1, columns, o);
         return;

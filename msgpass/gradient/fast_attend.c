@@ -9,7 +9,7 @@
 #include "fast_edges.h"
 #include "fast_rows.h"
 #include "fast_tiles.h"
-#include "lanes.h"
+#include "fast_threads.h"
 #include "panel.h"
 #include "plan.h"
 
@@ -55,7 +55,7 @@ static int64_t most_types(const hga_plan *plan)
 static int64_t groups_of(const hga_plan *plan) { return (plan->nodes.n + 2 * KERNEL_TILE - 1) / (2 * KERNEL_TILE) * 2; }
 
 /* What heads may leave each other: for all threads an eighth of the tensors and their gradients. */
-static int64_t room_to_remember(const hga_plan *plan)
+static int64_t bytes_left(const hga_plan *plan)
 {
     const hga_shape *s = &plan->shape;
     int64_t tensors = 4 * (int64_t)plan->nodes.n * s->n_heads * (s->dim + s->dim_v) * (int64_t)sizeof(float);
@@ -68,9 +68,9 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     hga_status st = HGA_OK;
     panel *x = NULL;
     hga_id dim = padded(plan->shape.dim), dim_v = padded(plan->shape.dim_v), pos_dim = padded(plan->shape.pos_dim);
-    HGA_TRY(hga_new_zero(&plan->given, 1, sizeof *x, &x));
+    HGA_TRY(hga_new_zero(&plan->user_allocator, 1, sizeof *x, &x));
     x->floats = panel_floats(plan);
-    HGA_TRY(hga_new_zero(&plan->given, x->floats, sizeof *x->memory, &x->memory));
+    HGA_TRY(hga_new_zero(&plan->user_allocator, x->floats, sizeof *x->memory, &x->memory));
     float *at = first_line(x->memory);
     for (int i = 0; i < GROUPS; i++, at += group_floats(dim, dim_v)) {
         group *g = &x->group[i];
@@ -79,18 +79,18 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     }
     x->typed = at, x->d_typed = x->typed + dim * WINDOW, at = x->d_typed + dim * WINDOW;
     x->position = at, x->d_position = at + pos_dim * WINDOW, x->own = x->d_position + pos_dim * WINDOW;
-    x->own_turned = x->own + pos_dim * KERNEL_TILE, x->d_own = x->own_turned + pos_dim * KERNEL_TILE;
+    x->own_transposed = x->own + pos_dim * KERNEL_TILE, x->d_own = x->own_transposed + pos_dim * KERNEL_TILE;
     x->pair_bias = x->d_own + pos_dim * KERNEL_TILE, x->slopes = x->pair_bias + PAIRS;
     x->pair_type = (int32_t *)(x->slopes + PAIRS), x->row = (float *)(x->pair_type + PAIRS);
     x->seen.n_types = most_types(plan);
-    HGA_TRY(hga_new(&plan->given, x->seen.n_types, sizeof *x->seen.place, &x->seen.place));
-    for (int64_t i = 0; i < x->seen.n_types; i++) x->seen.place[i] = -1;
-    x->room = room_to_remember(plan), x->draws_most = most_draws(plan),
+    HGA_TRY(hga_new(&plan->user_allocator, x->seen.n_types, sizeof *x->seen.index, &x->seen.index));
+    for (int64_t i = 0; i < x->seen.n_types; i++) x->seen.index[i] = -1;
+    x->capacity = bytes_left(plan), x->draws_most = most_draws(plan),
     x->n_found = plan->program.n_stages * groups_of(plan);
-    HGA_TRY(hga_new_zero(&plan->given, x->n_found, sizeof *x->found, &x->found));
+    HGA_TRY(hga_new_zero(&plan->user_allocator, x->n_found, sizeof *x->found, &x->found));
     HGA_TRY(column_batch_create(plan, &x->columns));
 done:
-    if (st) panel_destroy(&plan->given, x), x = NULL;
+    if (st) panel_destroy(&plan->user_allocator, x), x = NULL;
     *out = x;
     return st;
 }
@@ -98,17 +98,17 @@ done:
 void panel_destroy(const hga_allocator *a, panel *x)
 {
     if (!x) return;
-    hga_delete(a, x->segment, x->segment_room, sizeof *x->segment);
-    hga_delete(a, x->window, x->window_room, sizeof *x->window);
-    hga_delete(a, x->tile, x->tile_room, sizeof *x->tile);
-    hga_delete(a, x->number, x->number_room, sizeof *x->number);
-    hga_delete(a, x->bits, x->bits_room, sizeof *x->bits);
-    hga_delete(a, x->place, x->place_room, sizeof *x->place);
-    hga_delete(a, x->seen.place, x->seen.n_types, sizeof *x->seen.place);
-    hga_delete(a, x->left, x->left_room, sizeof *x->left);
-    hga_delete(a, x->edge, x->edge_room, sizeof *x->edge);
+    hga_delete(a, x->segment, x->segment_capacity, sizeof *x->segment);
+    hga_delete(a, x->window, x->window_capacity, sizeof *x->window);
+    hga_delete(a, x->tile, x->tile_capacity, sizeof *x->tile);
+    hga_delete(a, x->number, x->number_capacity, sizeof *x->number);
+    hga_delete(a, x->bits, x->bits_capacity, sizeof *x->bits);
+    hga_delete(a, x->index, x->index_capacity, sizeof *x->index);
+    hga_delete(a, x->seen.index, x->seen.n_types, sizeof *x->seen.index);
+    hga_delete(a, x->left, x->left_capacity, sizeof *x->left);
+    hga_delete(a, x->edge, x->edge_capacity, sizeof *x->edge);
     hga_delete(a, x->found, x->n_found, sizeof *x->found);
-    hga_delete(a, x->drawn, x->drawn_room, sizeof *x->drawn);
+    hga_delete(a, x->drawn, x->drawn_capacity, sizeof *x->drawn);
     hga_delete(a, x->memory, x->floats, sizeof *x->memory);
     column_batch_destroy(a, x->columns);
     hga_delete(a, x, 1, sizeof *x);
@@ -132,11 +132,11 @@ void panel_open(const gradient_call *c, panel *x)
                 parts = {io->rel_key.data || io->rel_bias.data, io->node_pos.data != NULL, io->edge_bias.data != NULL};
     if (parts.types == known->types && parts.positions == known->positions && parts.ranks == known->ranks) return;
     memset(x->found, 0, (size_t)x->n_found * sizeof *x->found);
-    x->remembered = (lengths){0}, x->room = room_to_remember(c->plan), *known = parts;
+    x->remembered = (lengths){0}, x->capacity = bytes_left(c->plan), *known = parts;
 }
 
 /* Where edges count in order, can those of blocks and explicit ones be told apart from it? */
-static int counts_apart(const fast_pass *p)
+static int counts_alone(const fast_pass *p)
 {
     const hga_relation *r = &p->rows.r;
     return !p->panel->parts.ranks || !r->n_blocks || (!r->ptr && !r->src_order);
@@ -147,13 +147,13 @@ static int counts_apart(const fast_pass *p)
 static void remember_panel(panel *x, found *groups, hga_id n)
 {
     int64_t bytes = x->n.tiles * (int64_t)sizeof *x->tile + x->n.numbers * (int64_t)sizeof *x->number +
-                    x->n.bits * (int64_t)sizeof *x->bits + x->n.places + x->n.edges * (int64_t)sizeof *x->edge;
-    if (!x->room || !x->noted) return;
-    if (bytes <= x->room)
+                    x->n.bits * (int64_t)sizeof *x->bits + x->n.n_indices + x->n.edges * (int64_t)sizeof *x->edge;
+    if (!x->capacity || !x->noted) return;
+    if (bytes <= x->capacity)
         x->remembered = x->n;
     else
         for (hga_id i = 0; i < n; i++) groups[i].known = 0;
-    if (bytes > x->room) x->room = 0;
+    if (bytes > x->capacity) x->capacity = 0;
 }
 
 /* Two groups as they were found, if both are known and have the same rows. */
@@ -171,7 +171,7 @@ static int recall(const found *f, group *pair)
 /* Keeps what was found of two groups of rows for the next heads, while there is room. */
 static void note_found(panel *x, const group *pair, found *f)
 {
-    if (!f || f->known || !x->room) return;
+    if (!f || f->known || !x->capacity) return;
     x->noted = 1;
     for (int i = 0; i < 2; i++) {
         f[i] = (found){.known = 1,
@@ -192,7 +192,7 @@ static void measure_panel(panel *x)
     if (to->tiles - from->tiles > most->tiles) most->tiles = to->tiles - from->tiles;
     if (to->numbers - from->numbers > most->numbers) most->numbers = to->numbers - from->numbers;
     if (to->bits - from->bits > most->bits) most->bits = to->bits - from->bits;
-    if (to->places - from->places > most->places) most->places = to->places - from->places;
+    if (to->n_indices - from->n_indices > most->n_indices) most->n_indices = to->n_indices - from->n_indices;
     if (to->edges - from->edges > most->edges) most->edges = to->edges - from->edges;
 }
 
@@ -202,11 +202,11 @@ static hga_status reserve_lists(const fast_pass *p)
     hga_status st = HGA_OK;
     panel *x = p->panel;
     const lengths *n = &x->remembered, *more = &x->most;
-    HGA_TRY(room_for(p, &x->tile, &x->tile_room, n->tiles, more->tiles, sizeof *x->tile));
-    HGA_TRY(room_for(p, &x->number, &x->number_room, n->numbers, more->numbers, sizeof *x->number));
-    HGA_TRY(room_for(p, &x->bits, &x->bits_room, n->bits, more->bits, sizeof *x->bits));
-    HGA_TRY(room_for(p, &x->place, &x->place_room, n->places, more->places, sizeof *x->place));
-    HGA_TRY(room_for(p, &x->edge, &x->edge_room, n->edges, more->edges, sizeof *x->edge));
+    HGA_TRY(make_capacity(p, &x->tile, &x->tile_capacity, n->tiles, more->tiles, sizeof *x->tile));
+    HGA_TRY(make_capacity(p, &x->number, &x->number_capacity, n->numbers, more->numbers, sizeof *x->number));
+    HGA_TRY(make_capacity(p, &x->bits, &x->bits_capacity, n->bits, more->bits, sizeof *x->bits));
+    HGA_TRY(make_capacity(p, &x->index, &x->index_capacity, n->n_indices, more->n_indices, sizeof *x->index));
+    HGA_TRY(make_capacity(p, &x->edge, &x->edge_capacity, n->edges, more->edges, sizeof *x->edge));
 done:
     return st;
 }
@@ -215,7 +215,7 @@ done:
 static hga_status sort_edges(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
 {
     panel *x = p->panel;
-    int ordered = counts_apart(p);
+    int ordered = counts_alone(p);
     hga_status st = HGA_OK;
     g->tiles = x->n.tiles, g->n_tiles = 0, g->windows = x->n_windows, g->n_windows = 0;
     x->unranked = 0;
@@ -291,7 +291,7 @@ static hga_status attend_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
     if (p->finds) return HGA_OK;
     HGA_TRY(run_panel_tiles(p, s));
     for (hga_id i = 0, row = first; row < end && i < n; i++, row += KERNEL_TILE) store_sixteen(p, s, &x->group[i], row);
-    columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
+    columns_leave(p, s, first / ROW_RANGE_PANEL, first / ROW_RANGE_PANEL + 1);
 done:
     return st;
 }
@@ -300,8 +300,8 @@ done:
 static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
-    if (is_passed_over(p, first, first + STRIP_PANEL < end ? first + STRIP_PANEL : end)) {
-        if (!p->finds) columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
+    if (is_passed_over(p, first, first + ROW_RANGE_PANEL < end ? first + ROW_RANGE_PANEL : end)) {
+        if (!p->finds) columns_leave(p, s, first / ROW_RANGE_PANEL, first / ROW_RANGE_PANEL + 1);
         return HGA_OK;
     }
     for (hga_id last = p->head, head = last - p->heads + 1; !st && head <= last; head++)
@@ -317,8 +317,8 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
     x->parts = parts_of(p->call, s);
     rows_open(&p->rows, p->plan, s);
     x->begin = begin, x->end = end;
-    if (!rows_are_whole(p->plan) && goes_by_columns(p, s)) return attend_by_columns(p, s);
-    for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {
+    if (!rows_are_whole(p->plan) && runs_by_columns(p, s)) return attend_by_columns(p, s);
+    for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += ROW_RANGE_PANEL) {
         HGA_TRY(attend_heads(p, s, first, end));
         if (++x->panels * POUR_TYPES >= p->call->io->rel_key.rows) attend_ends(p);
     }
@@ -330,11 +330,11 @@ done:
 void attend_ends(fast_pass *p) { pour_rel_key(p), p->panel->panels = 0; }
 
 /* The rows at positions [begin, end), panel by panel. */
-static hga_status attend_strip(fast_pass *p, hga_id s, hga_id begin, hga_id end)
+static hga_status attend_row_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
 {
     hga_status st = attend_range(p, s, begin, end);
     attend_ends(p);
     return st;
 }
 
-hga_status fast_attend(fast_pass *p, hga_id s) { return each_strip(p, s, attend_strip); }
+hga_status fast_attend(fast_pass *p, hga_id s) { return each_row_range(p, s, attend_row_range); }

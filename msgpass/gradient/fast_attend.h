@@ -1,5 +1,5 @@
 /* fast_attend.h: the adjoint of an attending stage (fast_attend.c), also where a threshold weighs whole rows
-   (fast_whole.c); its panels (kept.c). */
+   (fast_whole.c); its panels (cached_panels.c). */
 #ifndef HGA_GRADIENT_FAST_ATTEND_H
 #define HGA_GRADIENT_FAST_ATTEND_H
 
@@ -20,11 +20,11 @@ void attend_ends(fast_pass *p);
 /* fast_whole.c: the same of a panel's rows at positions [first, end), which a threshold of all their scores weighs. */
 hga_status attend_whole(fast_pass *p, hga_id s, hga_id first, hga_id end);
 /* Its memory. */
-void whole_row_lay_out(int64_t edges, whole_row *x, carver *room);
+void whole_row_lay_out(int64_t edges, whole_row *x, carver *arena);
 
-/* kept.c: a workspace keeps the panels of all threads that a plan may have: make those of the first n that are not
-   there. */
+/* cached_panels.c: a workspace keeps the panels of all threads that a plan may have: make those of the first n that are
+   not there. */
 hga_status keep_panels(const hga_plan *plan, hga_workspace *workspace, hga_id n);
-struct panel **kept_panels_of(hga_workspace *workspace);
+struct panel **cached_panels_of(hga_workspace *workspace);
 
 #endif

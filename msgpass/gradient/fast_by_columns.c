@@ -55,7 +55,7 @@ hga_status column_batch_create(const hga_plan *plan, column_batch **out)
 {
     hga_status st = HGA_OK;
     column_batch *x = NULL;
-    const hga_allocator *a = &plan->given;
+    const hga_allocator *a = &plan->user_allocator;
     const hga_id dim = padded(plan->shape.dim);
     if (!any_by_columns(plan)) return HGA_OK;
     HGA_TRY(hga_new_zero(a, 1, sizeof *x, &x));
@@ -77,7 +77,7 @@ done:
 void column_batch_destroy(const hga_allocator *a, column_batch *x)
 {
     if (!x) return;
-    hga_delete(a, x->visits.visit, x->visits.room, sizeof *x->visits.visit);
+    hga_delete(a, x->visits.visit, x->visits.capacity, sizeof *x->visits.visit);
     hga_delete(a, x->visits.touched, x->visits.words, sizeof *x->visits.touched);
     hga_delete(a, x->visits.first, 64 * (int64_t)x->visits.words, sizeof *x->visits.first);
     hga_delete(a, x->visits.last, 64 * (int64_t)x->visits.words, sizeof *x->visits.last);
@@ -105,77 +105,77 @@ static void meet_columns(window_visits *x, last_visits *known, hga_id first, hga
             continue;
         }
         known->window[r] = here, known->visit[r] = x->n;
-        visits_add(x, here, (window_visit){.columns = columns, .place = first + r});
+        visits_add(x, here, (window_visit){.columns = columns, .index = first + r});
     }
 }
 
 /* Notes the windows that a segment's rows visit; a hole in a row's columns makes two runs of them. */
 static hga_status meet_segment(const fast_pass *p, const hga_segment *s, last_visits *known, hga_id position,
-                               hga_id place)
+                               hga_id index)
 {
     const panel *x = p->panel;
     window_visits *v = &x->columns->visits;
     const int64_t most = (int64_t)s->n_rows * (s->n_src / WINDOW + 3);
-    hga_status st = room_for(p, &v->visit, &v->room, v->n, most, sizeof *v->visit);
+    hga_status st = make_capacity(p, &v->visit, &v->capacity, v->n, most, sizeof *v->visit);
     for (hga_id at = s->row; !st && at < s->row + s->n_rows; at++) {
         hga_id c0, c1, hole;
         if (at < x->begin || at >= x->end) continue;
         hga_segment_columns(s, at, &c0, &c1, &hole);
-        meet_columns(v, known, place, at - position, s->src + c0, s->src + (hole < 0 ? c1 : hole));
-        if (hole >= 0) meet_columns(v, known, place, at - position, s->src + hole + 1, s->src + c1);
+        meet_columns(v, known, index, at - position, s->src + c0, s->src + (hole < 0 ? c1 : hole));
+        if (hole >= 0) meet_columns(v, known, index, at - position, s->src + hole + 1, s->src + c1);
     }
     return st;
 }
 
 /* Row r of sixteen, which chooses. */
-static hga_status meet_chosen(const fast_pass *p, last_visits *known, hga_id position, hga_id r, hga_id place)
+static hga_status meet_chosen(const fast_pass *p, last_visits *known, hga_id position, hga_id r, hga_id index)
 {
     window_visits *v = &p->panel->columns->visits;
     hga_pos at = known->choice;
     const chosen_row row = chosen_row_of(&p->rows.r, position + r, &at);
-    hga_status st = room_for(p, &v->visit, &v->room, v->n, row.n * (row.size / WINDOW + 2), sizeof *v->visit);
+    hga_status st = make_capacity(p, &v->visit, &v->capacity, v->n, row.n * (row.size / WINDOW + 2), sizeof *v->visit);
     known->choice = at;
     for (hga_pos i = 0; !st && i < row.n; i++) {
         int64_t begin, end;
         chosen_columns(&row, i, &begin, &end);
-        meet_columns(v, known, place, r, begin, end);
+        meet_columns(v, known, index, r, begin, end);
     }
     return st;
 }
 
 /* Sixteen rows from a position on, which have places from `place` on. */
-static hga_status meet_sixteen(fast_pass *p, hga_id s, hga_id position, hga_id place)
+static hga_status meet_sixteen(fast_pass *p, hga_id s, hga_id position, hga_id index)
 {
     last_visits known = {0};
     const panel *x = p->panel;
     hga_status chosen = HGA_OK;
     for (hga_id r = 0; r < KERNEL_TILE; r++) known.window[r] = -1;
     for (hga_id r = 0; p->rows.r.n_choices && !chosen && r < rows_from(p, position); r++)
-        if (position + r >= x->begin && position + r < x->end) chosen = meet_chosen(p, &known, position, r, place);
+        if (position + r >= x->begin && position + r < x->end) chosen = meet_chosen(p, &known, position, r, index);
     if (p->rows.r.n_choices) return chosen;
     hga_status st = read_segments(p, s, position, rows_from(p, position));
     for (int64_t i = 0; !st && i < p->panel->n_segments; i++)
-        st = meet_segment(p, &p->panel->segment[i], &known, position, place);
+        st = meet_segment(p, &p->panel->segment[i], &known, position, index);
     return st;
 }
 
 /* ---- tiles ---- */
 
 /* Row r of a tile is the batch's at that place. False where nothing is asked of it. */
-static int take_visit(const fast_pass *p, const hga_stage *stage, hga_id place, group *to, hga_id r)
+static int take_visit(const fast_pass *p, const hga_stage *stage, hga_id index, group *to, hga_id r)
 {
-    const group *from = &p->panel->columns->group[place / KERNEL_TILE];
-    const hga_id i = place % KERNEL_TILE, dim = p->field[stage->query].padded, dim_v = p->field[stage->out].padded;
-    const int asked = from->node[i] >= 0;
+    const group *from = &p->panel->columns->group[index / KERNEL_TILE];
+    const hga_id i = index % KERNEL_TILE, dim = p->field[stage->query].padded, dim_v = p->field[stage->out].padded;
+    const int has_adjoint = from->node[i] >= 0;
     float *q = to->q_rows + (ptrdiff_t)r * dim, *g = to->g_rows + (ptrdiff_t)r * dim_v;
     to->node[r] = from->node[i], to->lse[r] = from->lse[i], to->delta[r] = from->delta[i], to->at[r] = from->at[i];
-    if (asked) {
+    if (has_adjoint) {
         memcpy(q, from->q_rows + (ptrdiff_t)i * dim, (size_t)dim * sizeof *q);
         memcpy(g, from->g_rows + (ptrdiff_t)i * dim_v, (size_t)dim_v * sizeof *g);
     } else {
         memset(q, 0, (size_t)dim * sizeof *q), memset(g, 0, (size_t)dim_v * sizeof *g);
     }
-    return asked;
+    return has_adjoint;
 }
 
 static void take_no_row(const fast_pass *p, const hga_stage *stage, group *to, hga_id r)
@@ -188,7 +188,7 @@ static void take_no_row(const fast_pass *p, const hga_stage *stage, group *to, h
 
 /* The rows of a tile's group, and what they have of the window. */
 typedef struct tile_rows {
-    hga_id n, place[KERNEL_TILE];
+    hga_id n, index[KERNEL_TILE];
     uint64_t columns[KERNEL_TILE];
 } tile_rows;
 
@@ -199,13 +199,13 @@ static hga_id take_visits(const fast_pass *p, const hga_stage *stage, hga_id i, 
     const window_visit *visit = p->panel->columns->visits.visit;
     rows->n = 0, to->there = 0;
     for (; i >= 0 && rows->n < KERNEL_TILE; i = visit[i].next) {
-        const int asked = take_visit(p, stage, visit[i].place, to, rows->n);
-        to->there |= (uint32_t)asked << rows->n;
-        rows->place[rows->n] = visit[i].place, rows->columns[rows->n++] = asked ? visit[i].columns : 0;
+        const int has_adjoint = take_visit(p, stage, visit[i].index, to, rows->n);
+        to->there |= (uint32_t)has_adjoint << rows->n;
+        rows->index[rows->n] = visit[i].index, rows->columns[rows->n++] = has_adjoint ? visit[i].columns : 0;
     }
     for (hga_id r = rows->n; r < KERNEL_TILE; r++) take_no_row(p, stage, to, r);
     memset(to->dq, 0, (size_t)(dim * KERNEL_TILE) * sizeof *to->dq);
-    turn_group(p, stage, to);
+    transpose_group(p, stage, to);
     return i;
 }
 
@@ -214,7 +214,7 @@ static void give_rows(const fast_pass *p, const hga_stage *stage, const group *f
 {
     const hga_id dim = p->field[stage->query].padded;
     for (hga_id r = 0; r < rows->n; r++) {
-        float *to = p->panel->columns->group[rows->place[r] / KERNEL_TILE].dq + rows->place[r] % KERNEL_TILE * dim;
+        float *to = p->panel->columns->group[rows->index[r] / KERNEL_TILE].dq + rows->index[r] % KERNEL_TILE * dim;
         p->plan->kernels->blend(dim, 1, to, 1, from->dq + (ptrdiff_t)r * dim, to);
     }
 }
@@ -229,7 +229,7 @@ static int lay_window_columns(panel *x, hga_id here, const tile_rows *rows, tile
     if (!(some[0] | some[1])) return 0;
     hga_id first = WINDOW, last = 0;
     for (hga_id i = 0; i < t->n_groups; i++) {
-        lanes *bits = x->bits + x->n.bits + i * WINDOW;
+        lane_mask *bits = x->bits + x->n.bits + i * WINDOW;
         part[i] = (window_part){WINDOW, 0, 0};
         if (some[i]) part[i] = visits_trim(rows[i].columns, rows[i].n, bits);
         if (!some[i]) memset(bits, 0, WINDOW * sizeof *bits);
@@ -249,7 +249,7 @@ static hga_status run_window_tile(fast_pass *p, hga_id s, hga_id here, const til
     panel *x = p->panel;
     column_batch *b = x->columns;
     const hga_stage *stage = &p->program->stage[s];
-    b->tile = (tile){.columns = -1, .own = -1, .rank = -1, .types = -1, .places = -1, .n_groups = n_groups};
+    b->tile = (tile){.columns = -1, .own = -1, .rank = -1, .types = -1, .n_indices = -1, .n_groups = n_groups};
     if (!lay_window_columns(x, here, rows, &b->tile)) return HGA_OK;
     hga_status st = run_plain_tile(p, s, &b->tile);
     b->last = b->tile, x->near.tile = &b->last;
@@ -300,7 +300,7 @@ static hga_status run_batch(fast_pass *p, hga_id s, hga_id first, hga_id end)
     panel *x = p->panel;
     const hga_id n = (end - first + KERNEL_TILE - 1) / KERNEL_TILE;
     x->n = x->remembered;
-    HGA_TRY(room_for(p, &x->bits, &x->bits_room, x->n.bits, 2 * WINDOW, sizeof *x->bits));
+    HGA_TRY(make_capacity(p, &x->bits, &x->bits_capacity, x->n.bits, 2 * WINDOW, sizeof *x->bits));
     for (hga_id i = 0; i < n; i++) HGA_TRY(meet_sixteen(p, s, first + i * KERNEL_TILE, i * KERNEL_TILE));
     for (hga_id last = p->head, head = last - p->heads + 1; !p->finds && head <= last; head++) {
         p->head = head;
@@ -311,7 +311,7 @@ done:
     return st;
 }
 
-int goes_by_columns(const fast_pass *p, hga_id s)
+int runs_by_columns(const fast_pass *p, hga_id s)
 {
     return p->plan->stage[s].by_columns && p->panel->columns && !has_parts(p->panel);
 }
@@ -324,7 +324,7 @@ hga_status attend_by_columns(fast_pass *p, hga_id s)
     for (hga_id first = x->begin / KERNEL_TILE * KERNEL_TILE; first < x->end; first += BATCH_ROWS) {
         const hga_id end = x->end - first < BATCH_ROWS ? x->end : first + BATCH_ROWS;
         if (!is_passed_over(p, first, end)) HGA_TRY(run_batch(p, s, first, end));
-        if (!p->finds) columns_leave(p, s, first / STRIP_PANEL, (end + STRIP_PANEL - 1) / STRIP_PANEL);
+        if (!p->finds) columns_leave(p, s, first / ROW_RANGE_PANEL, (end + ROW_RANGE_PANEL - 1) / ROW_RANGE_PANEL);
     }
 done:
     return st;

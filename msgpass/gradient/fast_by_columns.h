@@ -11,7 +11,7 @@ int64_t column_batch_bytes(const hga_plan *plan);
 hga_status column_batch_create(const hga_plan *plan, column_batch **out);
 void column_batch_destroy(const hga_allocator *a, column_batch *x);
 /* May the call's stage go so? */
-int goes_by_columns(const fast_pass *p, hga_id s);
+int runs_by_columns(const fast_pass *p, hga_id s);
 /* The rows between the panel's begin and end. */
 hga_status attend_by_columns(fast_pass *p, hga_id s);
 

@@ -8,12 +8,12 @@
 
 /* Do lanes share out the field's rows in another order than they lie in? Then two may be the first to come to a chunk
    of rows at once. */
-static int lanes_meet(const fast_pass *p, hga_id f)
+static int threads_meet(const fast_pass *p, hga_id f)
 {
     int meet = 0;
-    for (hga_id s = 0; p->n_lanes > 1 && s < p->program->n_stages; s++) {
-        const strips *cut = &p->call->strips[s];
-        meet |= cut->n > 1 && p->program->stage[s].reads >> f & 1u && cut->rank != p->field[f].place;
+    for (hga_id s = 0; p->n_threads > 1 && s < p->program->n_stages; s++) {
+        const row_ranges *cut = &p->call->row_ranges[s];
+        meet |= cut->n > 1 && p->program->stage[s].reads >> f & 1u && cut->rank != p->field[f].index;
     }
     return meet;
 }
@@ -22,7 +22,7 @@ void clear_field(fast_pass *p, hga_id f)
 {
     fast_field *x = &p->field[f];
     int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
-    int now = x->fresh ? lanes_meet(p, f) : x->adjoint && !by_merging && x->writer < 0;
+    int now = x->fresh ? threads_meet(p, f) : x->adjoint && !by_merging && x->writer < 0;
     if (x->fresh) memset(x->fresh, !now, (size_t)count_chunks(p->plan));
     if (now) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof *x->adjoint);
     for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
@@ -64,7 +64,7 @@ static hga_id writer_of(const fast_pass *p, hga_id f)
 }
 
 /* Do none but attention and stages of key/value heads add to the field's adjoint? */
-static int is_asked_by_attention(const fast_pass *p, hga_id f)
+static int has_adjoint_of_attention(const fast_pass *p, hga_id f)
 {
     int others = 0;
     for (hga_id s = 0; s < p->program->n_stages; s++) {
@@ -78,6 +78,6 @@ void plan_clearing(fast_pass *p)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         p->field[f].writer = writer_of(p, f);
-        if (!is_asked_by_attention(p, f)) p->field[f].fresh = NULL;
+        if (!has_adjoint_of_attention(p, f)) p->field[f].fresh = NULL;
     }
 }

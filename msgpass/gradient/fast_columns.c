@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static hga_id panels_of(const hga_plan *plan) { return (plan->nodes.n + STRIP_PANEL - 1) / STRIP_PANEL; }
+static hga_id panels_of(const hga_plan *plan) { return (plan->nodes.n + ROW_RANGE_PANEL - 1) / ROW_RANGE_PANEL; }
 
 hga_id only_stage(const hga_plan *plan, hga_id f)
 {
@@ -29,8 +29,8 @@ hga_id columns_stage(const hga_plan *plan)
         const hga_stage *x = &p->stage[s];
         if (!kind_attends(plan->stage[s].kind) || has_energies(p, x->out) || x->key == x->value) continue;
         if (x->query == x->key || x->query == x->value || x->out == x->key || x->out == x->value) continue;
-        int given = program_is_input(p->field[x->key].binding) && program_is_input(p->field[x->value].binding);
-        if (given && only_stage(plan, x->key) == s && only_stage(plan, x->value) == s) return s;
+        int is_input = program_is_input(p->field[x->key].binding) && program_is_input(p->field[x->value].binding);
+        if (is_input && only_stage(plan, x->key) == s && only_stage(plan, x->value) == s) return s;
     }
     return -1;
 }
@@ -49,7 +49,7 @@ static void touch_chunks(void *context, hga_id first, hga_id last)
 }
 
 /* Lists the chunks by the last panel that has edges to them. */
-hga_status last_uses_create(const hga_plan *plan, const strips *cut, last_uses *out)
+hga_status last_uses_create(const hga_plan *plan, const row_ranges *cut, last_uses *out)
 {
     hga_status st = HGA_OK;
     const hga_allocator *a = &plan->allocator;
@@ -60,8 +60,9 @@ hga_status last_uses_create(const hga_plan *plan, const strips *cut, last_uses *
     HGA_TRY(hga_new_zero(a, panels + 1, sizeof *out->ptr, &out->ptr));
     for (hga_id i = 0; i < chunks; i++) last[i] = -1;
     for (last_visit at = {0, last}; at.panel < panels; at.panel++) {
-        hga_id first = at.panel * STRIP_PANEL, left = plan->nodes.n - first;
-        strips_visit(plan, stage, first, left < STRIP_PANEL ? left : STRIP_PANEL, &cut[stage], touch_chunks, &at);
+        hga_id first = at.panel * ROW_RANGE_PANEL, left = plan->nodes.n - first;
+        row_ranges_visit(plan, stage, first, left < ROW_RANGE_PANEL ? left : ROW_RANGE_PANEL, &cut[stage], touch_chunks,
+                         &at);
     }
     for (hga_id i = 0; i < chunks; i++)
         if (last[i] >= 0) out->ptr[last[i]]++;
@@ -83,20 +84,20 @@ void last_uses_clear(const hga_plan *plan, last_uses *x)
 /* ---- memory ---- */
 
 /* A chunk's keys, values and their gradients lie one behind the other. */
-column_chunks *columns_lay_out(const fast_pass *p, carver *room)
+column_chunks *columns_lay_out(const fast_pass *p, carver *arena)
 {
     hga_id stage = columns_stage(p->plan), chunks = count_chunks(p->plan);
     if (stage < 0) return NULL;
     const hga_stage *s = &p->program->stage[stage];
     int64_t dim = p->field[s->key].padded * CHUNK, dim_v = p->field[s->value].padded * CHUNK;
     column_chunks x = {.stage = stage, .value = dim, .d_key = -1, .d_value = -1, .floats = dim + dim_v};
-    if (p->needs->wanted >> s->key & 1u) x.d_key = x.floats, x.floats += dim;
-    if (p->needs->wanted >> s->value & 1u) x.d_value = x.floats, x.floats += dim_v;
-    column_chunks *out = carve(room, 1, sizeof x);
-    x.at = carve(room, chunks, sizeof *x.at);
-    x.unused = carve(room, chunks, sizeof *x.unused);
-    x.gone = carve(room, chunks, sizeof *x.gone);
-    x.memory = carve_floats(room, chunks * x.floats);
+    if (p->needs->grads >> s->key & 1u) x.d_key = x.floats, x.floats += dim;
+    if (p->needs->grads >> s->value & 1u) x.d_value = x.floats, x.floats += dim_v;
+    column_chunks *out = carve(arena, 1, sizeof x);
+    x.at = carve(arena, chunks, sizeof *x.at);
+    x.unused = carve(arena, chunks, sizeof *x.unused);
+    x.gone = carve(arena, chunks, sizeof *x.gone);
+    x.memory = carve_floats(arena, chunks * x.floats);
     if (out) *out = x;
     return out;
 }
@@ -108,7 +109,7 @@ enum { AHEAD = 12 };
 /* The node at a column; -1: none. */
 static hga_id column_at(const fast_pass *p, hga_id at)
 {
-    const hga_id *order = p->call->strips[p->chunks->stage].order;
+    const hga_id *order = p->call->row_ranges[p->chunks->stage].order;
     return at >= p->nodes.n ? -1 : order ? order[at] : at;
 }
 
@@ -138,7 +139,7 @@ static void clear_gradient(const fast_pass *p, hga_id f, hga_id chunk, float *me
     if (at >= 0) memset(memory + at, 0, (size_t)(count_in_chunk(p, chunk) * p->field[f].padded) * sizeof *memory);
 }
 
-float *bring_chunk(const fast_pass *p, hga_id chunk)
+float *fetch_chunk(const fast_pass *p, hga_id chunk)
 {
     column_chunks *x = p->chunks;
     const hga_stage *s = &p->program->stage[x->stage];
@@ -154,8 +155,8 @@ void columns_begin(const fast_pass *p)
     hga_id chunks = count_chunks(p->plan);
     if (!x) return;
     for (hga_id c = 0; c < chunks; c++) x->at[c] = NULL, x->unused[c] = chunks - 1 - c, x->gone[c] = 0;
-    x->n_unused = chunks, x->stay = p->n_lanes > 1;
-    for (hga_id c = 0; x->stay && c < chunks; c++) bring_chunk(p, c);
+    x->n_unused = chunks, x->stay = p->n_threads > 1;
+    for (hga_id c = 0; x->stay && c < chunks; c++) fetch_chunk(p, c);
 }
 
 /* ---- going ---- */
@@ -167,7 +168,7 @@ static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float 
     const hga_tensor *t = field_gradient(p->call, f);
     hga_id padded = p->field[f].padded, first = chunk * CHUNK;
     int accumulate = p->call->grad->accumulate;
-    if (!t->data || (!from && (accumulate || p->call->asked.n))) return;
+    if (!t->data || (!from && (accumulate || p->call->requested.n))) return;
     const caller_rows r = rows_at(p, f, t);
     if (from && !accumulate && is_stream(p->plan, &r)) {
         float *to[CHUNK];

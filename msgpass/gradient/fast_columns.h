@@ -7,18 +7,18 @@
 /* The only stage that reads or writes the field, -1. */
 hga_id only_stage(const hga_plan *plan, hga_id f);
 /* Does attention take the field's rows from the caller's tensors and put them there? */
-int goes_by_row(const hga_plan *plan, hga_id f);
+int is_by_row(const hga_plan *plan, hga_id f);
 /* The stage whose keys and values come chunk by chunk, -1. */
 hga_id columns_stage(const hga_plan *plan);
 /* Find when chunks may go. */
-hga_status last_uses_create(const hga_plan *plan, const strips *cut, last_uses *out);
+hga_status last_uses_create(const hga_plan *plan, const row_ranges *cut, last_uses *out);
 void last_uses_clear(const hga_plan *plan, last_uses *x);
 /* Their memory; NULL: no stage has chunks. */
-column_chunks *columns_lay_out(const fast_pass *p, carver *room);
+column_chunks *columns_lay_out(const fast_pass *p, carver *arena);
 /* Begin without any chunk. */
 void columns_begin(const fast_pass *p);
 /* Copy a chunk's rows; returns where. */
-float *bring_chunk(const fast_pass *p, hga_id chunk);
+float *fetch_chunk(const fast_pass *p, hga_id chunk);
 /* Let those chunks go that panels [first, end) of the stage were the last to need. */
 void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end);
 /* Let all go. */
@@ -31,7 +31,7 @@ static inline void near_column(const fast_pass *p, hga_id at, const float **k, c
     const hga_stage *s = &p->program->stage[x->stage];
     ptrdiff_t dim = p->field[s->key].padded, dim_v = p->field[s->value].padded, chunk = at / CHUNK, row = at % CHUNK;
     int32_t slot = p->slot ? p->slot[chunk] : -1;
-    float *rows = x->at[chunk] ? x->at[chunk] : bring_chunk(p, (hga_id)chunk);
+    float *rows = x->at[chunk] ? x->at[chunk] : fetch_chunk(p, (hga_id)chunk);
     *k = rows + row * dim, *v = rows + x->value + row * dim_v;
     *dk = slot < 0 ? rows + x->d_key + row * dim : p->own_dk + (slot * CHUNK + row) * dim;
     *dv = slot < 0 ? rows + x->d_value + row * dim_v : p->own_dv + (slot * CHUNK + row) * dim_v;
@@ -41,7 +41,7 @@ static inline void near_column(const fast_pass *p, hga_id at, const float **k, c
 static inline void find_source(const fast_pass *p, hga_id s, hga_id u, const float **k, const float **v)
 {
     const hga_stage *stage = &p->program->stage[s];
-    const hga_id *rank = p->call->strips[s].rank;
+    const hga_id *rank = p->call->row_ranges[s].rank;
     float *dk, *dv;
     if (p->chunks && p->chunks->stage == s)
         near_column(p, rank ? rank[u] : u, k, v, &dk, &dv);

@@ -16,12 +16,13 @@ int64_t most_draws(const hga_plan *plan)
 /* The heads of the eight of the head at hand that go with this pass's panels. */
 static unsigned heads_of_eight(const fast_pass *p)
 {
-    const turn_walk *w = &p->turns;
-    hga_id heads = p->plan->shape.n_heads, a_turn = p->n, first = p->head / 8 * 8;
+    const head_group_walk *w = &p->head_groups;
+    hga_id heads = p->plan->shape.n_heads, a_head_group = p->n, first = p->head / 8 * 8;
     unsigned all = 0;
     for (hga_id h = first; h < first + 8 && h < heads; h++) {
-        hga_id turn = h / a_turn;
-        if (turn >= w->first && turn < w->end && (turn - w->first) % w->step == 0) all |= 1u << (h - first);
+        hga_id head_group = h / a_head_group;
+        if (head_group >= w->first && head_group < w->end && (head_group - w->first) % w->step == 0)
+            all |= 1u << (h - first);
     }
     return all;
 }
@@ -40,12 +41,12 @@ void draws_open(const fast_pass *p)
 }
 
 /* Numbers for bits of this drawing, where several heads look at them and there is room. */
-static hga_status place_draws(const fast_pass *p, int64_t n, draws *d)
+static hga_status index_draws(const fast_pass *p, int64_t n, draws *d)
 {
     panel *x = p->panel;
     drawing *now = &x->drawing;
     if ((now->heads & (now->heads - 1)) == 0 || now->n + n > x->draws_most) return HGA_OK;
-    hga_status st = room_for(p, &x->drawn, &x->drawn_room, now->n, n, sizeof *x->drawn);
+    hga_status st = make_capacity(p, &x->drawn, &x->drawn_capacity, now->n, n, sizeof *x->drawn);
     if (!st) *d = (draws){now->number, now->n}, now->n += n;
     return st;
 }
@@ -62,7 +63,7 @@ hga_status reserve_draws(fast_pass *p)
     int64_t n = x->remembered.edges / 2 + x->n_found;
     for (int64_t i = 0; i < x->remembered.tiles; i++) n += (int64_t)x->tile[i].n * x->tile[i].n_groups * most;
     n = n < x->draws_most ? n : x->draws_most;
-    return most > 1 ? room_for(p, &x->drawn, &x->drawn_room, 0, n, sizeof *x->drawn) : HGA_OK;
+    return most > 1 ? make_capacity(p, &x->drawn, &x->drawn_capacity, 0, n, sizeof *x->drawn) : HGA_OK;
 }
 
 /* ---- tiles ---- */
@@ -70,15 +71,15 @@ hga_status reserve_draws(fast_pass *p)
 /* The types of a tile's pairs: NULL, of its columns, or where they vary in one of all pairs. */
 static const int32_t *list_types(panel *x, const tile *t)
 {
-    if (t->places < 0) return t->types < 0 ? NULL : x->number + t->types;
-    const uint8_t *place = x->place + t->places;
+    if (t->n_indices < 0) return t->types < 0 ? NULL : x->number + t->types;
+    const uint8_t *index = x->index + t->n_indices;
     const hga_id *type = x->number + t->types;
-    for (hga_id i = 0; i < t->n * KERNEL_TILE; i++) x->pair_type[i] = type[place[i]];
+    for (hga_id i = 0; i < t->n * KERNEL_TILE; i++) x->pair_type[i] = type[index[i]];
     return x->pair_type;
 }
 
 /* The bits of a tile's weights that dropout keeps, in each of `heads`, group by group. */
-static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint16_t *kept, ptrdiff_t a_group)
+static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint16_t *drop_mask, ptrdiff_t a_group)
 {
     panel *x = p->panel;
     const int32_t *type = list_types(x, t);
@@ -88,28 +89,29 @@ static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint1
                                                    .destination = x->group[t->group + i].node,
                                                    .source = x->near.node,
                                                    .type = type,
-                                                   .types_vary = t->places >= 0,
+                                                   .types_vary = t->n_indices >= 0,
                                                    .heads = heads,
                                                    .stride = t->n},
-                                    p->head / 8, kept + i * a_group);
+                                    p->head / 8, drop_mask + i * a_group);
 }
 
 /* The head's bits of a tile: known ones, or drawn now for all heads where they can be kept, else for this one alone. */
-hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *kept[2])
+hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *drop_mask[2])
 {
     panel *x = p->panel;
     unsigned heads = x->drawing.heads, own = 1u << p->head % 8;
     ptrdiff_t a_group = (ptrdiff_t)t->n * __builtin_popcount(heads), rank = __builtin_popcount(heads & (own - 1));
-    int known = t->kept.drawing == x->drawing.number, remembered = t >= x->tile && t < x->tile + x->remembered.tiles;
-    hga_status st = known || !remembered ? HGA_OK : place_draws(p, a_group * t->n_groups, &t->kept);
+    int known = t->drop_mask.drawing == x->drawing.number,
+        remembered = t >= x->tile && t < x->tile + x->remembered.tiles;
+    hga_status st = known || !remembered ? HGA_OK : index_draws(p, a_group * t->n_groups, &t->drop_mask);
     if (st) return st;
-    if (t->kept.drawing == x->drawing.number) {
-        uint16_t *at = x->drawn + t->kept.at;
+    if (t->drop_mask.drawing == x->drawing.number) {
+        uint16_t *at = x->drawn + t->drop_mask.at;
         if (!known) draw_groups(p, t, heads, at, a_group);
-        for (hga_id i = 0; i < t->n_groups; i++) kept[i] = at + i * a_group + rank * t->n;
+        for (hga_id i = 0; i < t->n_groups; i++) drop_mask[i] = at + i * a_group + rank * t->n;
     } else {
         draw_groups(p, t, own, x->single[0], WINDOW);
-        kept[0] = x->single[0], kept[1] = x->single[1];
+        drop_mask[0] = x->single[0], drop_mask[1] = x->single[1];
     }
     return HGA_OK;
 }
@@ -123,11 +125,11 @@ static void draw_left(const fast_pass *p, const group *g, uint8_t *bits)
     for (hga_id r = 0; r < KERNEL_TILE; r++)
         for (hga_id at = g->row_end[r]; at < g->row_end[r + 1]; at += KERNEL_CHUNK) {
             hga_id n = g->row_end[r + 1] - at < KERNEL_CHUNK ? g->row_end[r + 1] - at : KERNEL_CHUNK;
-            float kept[KERNEL_CHUNK * 8];
-            drop_row(p, g->node[r], &edge[at].e, sizeof *edge, n, p->head / 8 * 8, 8, kept);
+            float drop_mask[KERNEL_CHUNK * 8];
+            drop_row(p, g->node[r], &edge[at].e, sizeof *edge, n, p->head / 8 * 8, 8, drop_mask);
             for (hga_id i = 0; i < n; i++) {
                 unsigned all = 0;
-                for (hga_id h = 0; h < 8; h++) all |= (unsigned)(kept[i * 8 + h] != 0) << h;
+                for (hga_id h = 0; h < 8; h++) all |= (unsigned)(drop_mask[i * 8 + h] != 0) << h;
                 bits[at + i] = (uint8_t)all;
             }
         }
@@ -141,10 +143,10 @@ hga_status left_draws(const fast_pass *p, const group *g, found *f, const uint8_
     *bits = NULL;
     if (p->plan->options.dropout == 0 || !n || !f || !f->known || f->there != g->there || f->edges != g->edges)
         return HGA_OK;
-    int known = f->kept.drawing == x->drawing.number;
-    hga_status st = known ? HGA_OK : place_draws(p, (n + 1) / 2, &f->kept);
-    if (st || f->kept.drawing != x->drawing.number) return st;
-    uint8_t *at = (uint8_t *)(x->drawn + f->kept.at);
+    int known = f->drop_mask.drawing == x->drawing.number;
+    hga_status st = known ? HGA_OK : index_draws(p, (n + 1) / 2, &f->drop_mask);
+    if (st || f->drop_mask.drawing != x->drawing.number) return st;
+    uint8_t *at = (uint8_t *)(x->drawn + f->drop_mask.at);
     if (!known) draw_left(p, g, at);
     *bits = at;
     return HGA_OK;

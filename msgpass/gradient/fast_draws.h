@@ -12,7 +12,7 @@ void draws_open(const fast_pass *p);
 /* Memory for all that a call will draw into tiles and lists that are found. */
 hga_status reserve_draws(fast_pass *p);
 /* The bits of a tile's groups. */
-hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *kept[2]);
+hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *drop_mask[2]);
 /* The bits of a group's left edges; *bits NULL: they are not cached. */
 hga_status left_draws(const fast_pass *p, const group *g, found *f, const uint8_t **bits);
 

@@ -14,8 +14,8 @@ hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position)
 {
     panel *x = p->panel;
     hga_status st = HGA_OK;
-    if (x->n_left == x->left_room)
-        st = hga_grow(&p->plan->given, &x->left, &x->left_room, x->n_left, x->n_left + 1, sizeof *x->left);
+    if (x->n_left == x->left_capacity)
+        st = hga_grow(&p->plan->user_allocator, &x->left, &x->left_capacity, x->n_left, x->n_left + 1, sizeof *x->left);
     if (!st) x->left[x->n_left++] = (left_edge){row, e, position};
     return st;
 }
@@ -23,7 +23,7 @@ hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position)
 /* |x_q - x_k|, of which slopes take so much. */
 static double distance(const fast_pass *p, hga_id v, hga_id u)
 {
-    const double *at = p->plan->keeper->lists.position;
+    const double *at = p->plan->cache->lists.position;
     return fabs(at[v] - at[u]);
 }
 
@@ -40,7 +40,7 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
     if (io->edge_bias.data && s == p->plan->bias_stage) {
         hga_id heads = io->edge_bias.columns;
         sum += (double)io->edge_bias
-                   .data[(p->plan->keeper->lists.first_edge[v] + x->position) * heads + (heads == 1 ? 0 : p->head)];
+                   .data[(p->plan->cache->lists.first_edge[v] + x->position) * heads + (heads == 1 ? 0 : p->head)];
     }
     hga_id own = x->e.pos_of ? x->e.pos_of - 1 : v, other = x->e.src_pos_of ? x->e.src_pos_of - 1 : x->e.src,
            dim = p->plan->shape.pos_dim;
@@ -99,7 +99,7 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
         if (sums->of[HGA_TABLE_EDGE_BIAS] && s == p->plan->bias_stage) {
             hga_id heads = io->edge_bias.columns;
             sums->of[HGA_TABLE_EDGE_BIAS]
-                    [(p->plan->keeper->lists.first_edge[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] += d;
+                    [(p->plan->cache->lists.first_edge[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] += d;
         }
         if (sums->of[HGA_TABLE_LOG_MASS]) sums->of[HGA_TABLE_LOG_MASS][x[i].e.src] += (double)counts[i];
         if (sums->of[HGA_TABLE_SLOPES]) sums->of[HGA_TABLE_SLOPES][p->head] -= d * distance(p, v, x[i].e.src);
@@ -115,7 +115,7 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
 
 /* What dropout leaves of n edges of row v, which lie `stride` bytes apart, in some heads; 0: dropped. */
 void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, hga_id first_head, hga_id heads,
-              float *kept)
+              float *drop_mask)
 {
     const hga_io *io = p->call->io;
     hga_id destination[KERNEL_CHUNK], source[KERNEL_CHUNK];
@@ -129,15 +129,15 @@ void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hg
                                                       .destination = destination,
                                                       .source = source,
                                                       .type = type},
-                                 kept);
+                                 drop_mask);
 }
 
 /* The same of a row's left edges in the head at hand, from `bits` where they are drawn. */
-static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n, const uint8_t *bits, float *kept)
+static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n, const uint8_t *bits, float *drop_mask)
 {
     float keep = 1 / (1 - p->plan->options.dropout);
-    if (!bits) drop_row(p, v, &x->e, sizeof *x, n, p->head, 1, kept);
-    for (hga_id i = 0; bits && i < n; i++) kept[i] = (float)(bits[i] >> p->head % 8 & 1) * keep;
+    if (!bits) drop_row(p, v, &x->e, sizeof *x, n, p->head, 1, drop_mask);
+    for (hga_id i = 0; bits && i < n; i++) drop_mask[i] = (float)(bits[i] >> p->head % 8 & 1) * keep;
 }
 
 /* A row's edges that are in no tile: what they add to the gradients of its query, of keys and values, and of tables. */
@@ -147,12 +147,12 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
     const hga_io *io = p->call->io;
     hga_id padded_dim = p->field[stage->query].padded, v = g->node[row];
     const float *k[KERNEL_CHUNK], *value[KERNEL_CHUNK], *r[KERNEL_CHUNK];
-    float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], kept[KERNEL_CHUNK], ds[KERNEL_CHUNK],
+    float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], drop_mask[KERNEL_CHUNK], ds[KERNEL_CHUNK],
         dc[KERNEL_CHUNK], count[KERNEL_CHUNK];
-    int with_keys = is_asked(p, stage->key), with_values = is_asked(p, stage->value),
+    int with_keys = has_adjoint(p, stage->key), with_values = has_adjoint(p, stage->value),
         near = p->chunks && p->chunks->stage == s, drops = p->plan->options.dropout > 0,
-        sigmoid = weights_are_sigmoids(p->plan), apart = sigmoid || known.weight;
-    const hga_id *rank = p->call->strips[s].rank;
+        sigmoid = weights_are_sigmoids(p->plan), strided = sigmoid || known.weight;
+    const hga_id *rank = p->call->row_ranges[s].rank;
     for (hga_id i = 0; i < n; i++) {
         hga_id u = x[i].e.src;
         if (near) near_column(p, rank ? rank[u] : u, &k[i], &value[i], &dk[i], &dv[i]);
@@ -162,7 +162,7 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
         score[i] = base_score(p, s, v, &x[i]);
         if (io->rel_key.data) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
     }
-    if (drops) drop_left(p, v, x, n, known.bits, kept);
+    if (drops) drop_left(p, v, x, n, known.bits, drop_mask);
     p->plan->kernels->grad_row(&(kernel_grad_row){.n = n,
                                                   .dim = p->plan->shape.dim,
                                                   .dim_v = p->plan->shape.dim_v,
@@ -172,7 +172,7 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                   .dk = with_keys ? dk : NULL,
                                                   .dv = with_values ? dv : NULL,
                                                   .score = score,
-                                                  .kept = drops ? kept : NULL,
+                                                  .drop_mask = drops ? drop_mask : NULL,
                                                   .q = g->q_rows + (ptrdiff_t)row * padded_dim,
                                                   .g = g->g_rows + (ptrdiff_t)row * p->field[stage->out].padded,
                                                   .lse = g->lse[row],
@@ -182,10 +182,10 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                   .ds = ds,
                                                   .dc = dc,
                                                   .sigmoid = sigmoid,
-                                                  .counts = apart ? count : NULL,
+                                                  .counts = strided ? count : NULL,
                                                   .weight = known.weight,
                                                   .slope = known.slope});
-    if (p->wants_tables) sum_tables(p, s, g, row, x, n, ds, dc, apart ? count : ds);
+    if (p->needs_tables) sum_tables(p, s, g, row, x, n, ds, dc, strided ? count : ds);
 }
 
 /* The edges that are left, row after row, each in the order they were left in, to the panel's list. */
@@ -195,9 +195,9 @@ hga_status sort_left(fast_pass *p, group *g)
     hga_id at[KERNEL_TILE + 1];
     memset(g->row_end, 0, sizeof g->row_end);
     g->edges = x->n.edges;
-    if (x->n.edges + x->n_left > x->edge_room) {
-        hga_status st =
-            hga_grow(&p->plan->given, &x->edge, &x->edge_room, x->n.edges, x->n.edges + x->n_left, sizeof *x->edge);
+    if (x->n.edges + x->n_left > x->edge_capacity) {
+        hga_status st = hga_grow(&p->plan->user_allocator, &x->edge, &x->edge_capacity, x->n.edges,
+                                 x->n.edges + x->n_left, sizeof *x->edge);
         if (st) return st;
     }
     for (int64_t i = 0; i < x->n_left; i++) g->row_end[x->left[i].row + 1]++;

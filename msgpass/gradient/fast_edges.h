@@ -24,7 +24,7 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                     known_edges known);
 /* What dropout leaves of n <= KERNEL_CHUNK edges of row v, `stride` bytes apart, in some heads, kept[n][heads]. */
 void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, hga_id first_head, hga_id heads,
-              float *kept);
+              float *drop_mask);
 /* Scores of n <= KERNEL_CHUNK edges e of row v, from the canonical position on, to `score`. */
 void score_edges(const fast_pass *p, hga_id s, hga_id v, const float *q, const row_edge *e, hga_pos position, hga_id n,
                  float *score);

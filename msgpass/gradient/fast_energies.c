@@ -1,6 +1,6 @@
 /* fast_energies.c: states that a program goes on with. Such a state is no sum any more: what its energy and its
    share of what is left ask of it needs its value, so attention goes forward again, row by row, and the tape need
-   not keep it. The formulas are those of stage_meanings.c. */
+   not keep it. The formulas are those of all_stage_semantics.c. */
 #include "carve.h"
 #include "exponents.h"
 #include "fast_states.h"
@@ -158,7 +158,7 @@ hga_status fast_descend(fast_pass *p, hga_id s, int backwards)
     return walk_energies(p, s, backwards, backwards ? descend_adjoint : descend_row);
 }
 
-void ask_of_states(const fast_pass *p, hga_id field)
+void request_states(const fast_pass *p, hga_id field)
 {
     const fast_field *x = &p->field[field];
     for (node_walk w = {0}; node_next(p, 0, &w);) {

@@ -2,7 +2,7 @@
    walk of attention without its numbers. */
 #include "fast_attend.h"
 #include "fast_draws.h"
-#include "lanes.h"
+#include "fast_threads.h"
 #include "panel.h"
 
 /* The rows that go with part i of the trees, in all stages that attend. */
@@ -17,9 +17,9 @@ done:
     return st;
 }
 
-static hga_status find_strip(fast_pass *p, hga_id stage, hga_id i)
+static hga_status find_row_range(fast_pass *p, hga_id stage, hga_id i)
 {
-    const strips *cut = &p->call->strips[stage];
+    const row_ranges *cut = &p->call->row_ranges[stage];
     hga_status st = HGA_OK;
     if (!p->call->subtrees->n) return attend_range(p, stage, cut->first[i], cut->first[i + 1]);
     for (hga_id at = cut->first[i]; at < cut->first[i + 1]; at++) HGA_TRY(find_of_trees(p, at + 1));
@@ -28,7 +28,7 @@ done:
 }
 
 /* Strips of each stage that attends, or of the subtrees' last one; the first lane looks at part 0 of the trees, too. */
-hga_status fast_find(fast_pass *p, lane *l, hga_id first, hga_id n_lanes)
+hga_status fast_find(fast_pass *p, fast_thread *l, hga_id first, hga_id n_threads)
 {
     hga_status st = HGA_OK;
     const subtrees *t = p->call->subtrees;
@@ -37,8 +37,8 @@ hga_status fast_find(fast_pass *p, lane *l, hga_id first, hga_id n_lanes)
     one.panel = l->panel, one.rows = l->rows, one.rows.lists = p->rows.lists;
     for (hga_id s = p->program->n_stages; s-- > 0;) {
         if (t->n ? s != t->last_attended : !kind_attends(p->plan->stage[s].kind)) continue;
-        hga_id n = p->call->strips[s].n, step = n_lanes < n ? n_lanes : n;
-        for (hga_id i = first; i < n && first < step; i += step) HGA_TRY(find_strip(&one, s, i));
+        hga_id n = p->call->row_ranges[s].n, step = n_threads < n ? n_threads : n;
+        for (hga_id i = first; i < n && first < step; i += step) HGA_TRY(find_row_range(&one, s, i));
     }
     if (t->n && first == 0) HGA_TRY(find_of_trees(&one, 0));
     HGA_TRY(reserve_draws(&one));

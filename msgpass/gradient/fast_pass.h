@@ -14,8 +14,8 @@
        d numerator = e^-lse G,  d denominator = -e^-lse delta. */
 typedef struct fast_field {
     hga_id columns, padded;
-    const hga_id *value_place; /* [n_nodes]: the same of values alone, where they lie by subtrees */
-    const hga_id *place; /* [n_nodes]: which row is a node's, where one order serves all stages; NULL: nodes' own */
+    const hga_id *value_index; /* [n_nodes]: the same of values alone, where they lie by subtrees */
+    const hga_id *index; /* [n_nodes]: which row is a node's, where one order serves all stages; NULL: nodes' own */
     int by_row;     /* attention alone looks at it, and takes its rows from the caller's tensors and puts them there:
                             nothing of it is here */
     hga_id writer;  /* the stage that is the first to ask of the field, if it writes each row once; -1 */
@@ -45,11 +45,11 @@ typedef struct column_chunks {
    weights numbers, weights, slopes (kernel_entmax) and what is asked of the weights. */
 typedef struct whole_row {
     float *score, *count, *weight, *slope, *product;
-    hga_id *place;
+    hga_id *index;
 } whole_row;
 
 /* What a thread has for itself. */
-typedef struct lane {
+typedef struct fast_thread {
     struct panel *panel;
     edge_rows rows;
     float *numbers; /* two rows of the caller's tensors */
@@ -58,12 +58,12 @@ typedef struct lane {
     int32_t *slot;  /* [chunks], -1 between strips */
     table_sums own; /* of a strip, where there are several */
     hga_status status;
-} lane;
+} fast_thread;
 
 /* Turns first, first + step, .. before `end`. */
-typedef struct turn_walk {
+typedef struct head_group_walk {
     hga_id first, step, end;
-} turn_walk;
+} head_group_walk;
 
 typedef struct fast_pass {
     const gradient_call *call; /* NULL while memory is measured */
@@ -71,12 +71,12 @@ typedef struct fast_pass {
     const call_needs *needs;
     const hga_program *program;
     hga_nodes nodes;
-    hga_id kv, head;  /* at hand */
-    hga_id first, n;  /* the query heads of the turn: head `first` and those behind it */
-    int finds;        /* nothing is computed: what columns rows see is found, for calls to come */
-    int adds;         /* other turns give the same keys and values theirs, too */
-    turn_walk turns;  /* that go with this pass's panels */
-    hga_id field_dim; /* padded columns of queries and keys */
+    hga_id kv, head;             /* at hand */
+    hga_id first, n;             /* the query heads of the turn: head `first` and those behind it */
+    int finds;                   /* nothing is computed: what columns rows see is found, for calls to come */
+    int adds;                    /* other turns give the same keys and values theirs, too */
+    head_group_walk head_groups; /* that go with this pass's panels */
+    hga_id field_dim;            /* padded columns of queries and keys */
     hga_status status;
     fast_field field[HGA_FIELD_SLOTS];
     column_chunks *chunks; /* NULL: all fields are as `field` says */
@@ -85,12 +85,12 @@ typedef struct fast_pass {
     struct panel *panel;
     float *numbers;      /* of the lane that is at work */
     float *log_mass;     /* [n_nodes]; NULL where no stage attends by mass */
-    int wants_tables;    /* any gradient that edges sum up one by one */
+    int needs_tables;    /* any gradient that edges sum up one by one */
     float *rel_key;      /* the table, its rows padded with zeros; NULL without */
     float softcap;       /* of contents, 0: none */
     const float *slopes; /* [n_heads], NULL: none */
-    lane *lanes;         /* [n_lanes]: threads that share out the head at hand; the first is the pass's own */
-    hga_id n_lanes;
+    fast_thread *thread; /* [n_threads]: threads that share out the head at hand; the first is the pass's own */
+    hga_id n_threads;
     hga_id *raised; /* subtrees that are coarsened and asked */
     void *memory;   /* [bytes]: rows whose padding is zero */
     int64_t bytes;
@@ -118,11 +118,11 @@ static inline brood brood_of(const hga_nodes *nodes, hga_id v)
 
 static inline hga_id row_number(const fast_pass *p, hga_id f, hga_id v)
 {
-    return p->field[f].place ? p->field[f].place[v] : v;
+    return p->field[f].index ? p->field[f].index[v] : v;
 }
 static inline float *value_row(const fast_pass *p, hga_id f, hga_id v)
 {
-    hga_id row = p->field[f].value_place ? p->field[f].value_place[v] : row_number(p, f, v);
+    hga_id row = p->field[f].value_index ? p->field[f].value_index[v] : row_number(p, f, v);
     return p->field[f].value + (ptrdiff_t)row * p->field[f].padded;
 }
 static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
@@ -187,7 +187,7 @@ void clear_rest(fast_pass *p);
 /* Find, of each field, who writes it before others add to it, and whether its chunks are cleared when they are
    needed. */
 void plan_clearing(fast_pass *p);
-/* fast_places.c: put rows of fields in the order in which attention takes them. */
-void plan_places(fast_pass *p);
+/* fast_orders.c: put rows of fields in the order in which attention takes them. */
+void plan_orders(fast_pass *p);
 
 #endif

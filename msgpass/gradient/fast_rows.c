@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-int goes_by_row(const hga_plan *plan, hga_id f)
+int is_by_row(const hga_plan *plan, hga_id f)
 {
     const hga_program *p = &plan->program;
     hga_id s = only_stage(plan, f);
@@ -31,7 +31,7 @@ hga_id rows_from(const fast_pass *p, hga_id first)
 
 int is_passed_over(const fast_pass *p, hga_id first, hga_id end)
 {
-    return !p->finds && p->call->asked.n && !p->rows.r.dst_order && !range_has(p->call, first, end);
+    return !p->finds && p->call->requested.n && !p->rows.r.dst_order && !range_has(p->call, first, end);
 }
 
 /* The node at a position; -1: none, or none of those that are attended now. */
@@ -42,7 +42,7 @@ static hga_id position_node(const fast_pass *p, hga_id position)
     return order ? order[position] : position;
 }
 
-int is_asked(const fast_pass *p, hga_id f)
+int has_adjoint(const fast_pass *p, hga_id f)
 {
     return p->field[f].by_row ? field_gradient(p->call, f)->data != NULL : p->field[f].adjoint != NULL;
 }
@@ -56,10 +56,10 @@ static int rounds_queries(const fast_pass *p, hga_id s)
 }
 
 /* A query of the caller's. */
-static void read_query(const fast_pass *p, hga_id s, const caller_rows *given, hga_id v, float *to)
+static void read_query(const fast_pass *p, hga_id s, const caller_rows *input, hga_id v, float *to)
 {
     hga_id padded = p->field[p->program->stage[s].query].padded;
-    read_padded(given, row_of(given, v), padded, to);
+    read_padded(input, row_of(input, v), padded, to);
     if (rounds_queries(p, s)) p->plan->kernels->round_bf16(padded, to, to);
 }
 
@@ -68,15 +68,15 @@ static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
 {
     hga_id f = p->program->stage[s].query;
     const fast_field *x = &p->field[f];
-    const caller_rows given = x->by_row ? rows_at(p, f, field_tensor(p->call, f)) : (caller_rows){0};
+    const caller_rows input = x->by_row ? rows_at(p, f, field_tensor(p->call, f)) : (caller_rows){0};
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *row = g->q_rows + (ptrdiff_t)i * x->padded;
         hga_id v = g->node[i];
-        if (x->by_row) fetch_row(&given, position_node(p, first + KERNEL_TILE + i));
+        if (x->by_row) fetch_row(&input, position_node(p, first + KERNEL_TILE + i));
         if (v < 0) {
             memset(row, 0, (size_t)x->padded * sizeof *row);
         } else if (x->by_row) {
-            read_query(p, s, &given, v, row);
+            read_query(p, s, &input, v, row);
             p->plan->kernels->scale(x->padded, p->call->scale, row, row);
         } else {
             p->plan->kernels->scale(x->padded, p->call->scale, value_row(p, f, v), row);
@@ -87,36 +87,37 @@ static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
 /* ---- what is asked of the output ---- */
 
 /* From the caller's rows: a row without edges asks for nothing. */
-static void load_given(const fast_pass *p, hga_id f, group *g, hga_id first)
+static void load_adjoints(const fast_pass *p, hga_id f, group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];
-    const caller_rows given = rows_at(p, f, &p->call->grad->d_out), out = rows_at(p, f, &p->call->io->out);
+    const caller_rows upstream = rows_at(p, f, &p->call->grad->d_out), out = rows_at(p, f, &p->call->io->out);
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *row = g->g_rows + (ptrdiff_t)i * x->padded;
-        hga_id v = position_node(p, first + i), next = position_node(p, first + KERNEL_TILE + i), at = v - given.node;
-        int here = v >= 0 && row_of(&given, v);
-        g->lse[i] = here ? call_asked_lse(p->call, at, p->head) : INFINITY;
+        hga_id v = position_node(p, first + i), next = position_node(p, first + KERNEL_TILE + i),
+               at = v - upstream.node;
+        int here = v >= 0 && row_of(&upstream, v);
+        g->lse[i] = here ? call_requests_lse(p->call, at, p->head) : INFINITY;
         g->node[i] = g->lse[i] == INFINITY ? -1 : v;
-        fetch_row(&given, next), fetch_row(&out, next);
+        fetch_row(&upstream, next), fetch_row(&out, next);
         if (g->node[i] < 0) {
             memset(row, 0, (size_t)x->padded * sizeof *row);
             continue;
         }
-        read_padded(&given, row_of(&given, v), x->padded, row);
-        g->delta[i] = asked_delta(p, at, x->columns, row, look_at_row(&out, row_of(&out, v), p->panel->row));
+        read_padded(&upstream, row_of(&upstream, v), x->padded, row);
+        g->delta[i] = adjoint_delta(p, at, x->columns, row, look_at_row(&out, row_of(&out, v), p->panel->row));
     }
 }
 
 /* From the stage's adjoint. */
-static void load_asked(const fast_pass *p, hga_id f, group *g, hga_id first)
+static void load_adjoint(const fast_pass *p, hga_id f, group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *row = g->g_rows + (ptrdiff_t)i * x->padded;
         hga_id v = position_node(p, first + i);
-        int wanted = v >= 0 && program_row(&p->nodes, p->program->field[f].rows, v) && x->lse[v] != INFINITY;
-        g->node[i] = wanted ? v : -1;
-        if (wanted)
+        int needs_grad = v >= 0 && program_row(&p->nodes, p->program->field[f].rows, v) && x->lse[v] != INFINITY;
+        g->node[i] = needs_grad ? v : -1;
+        if (needs_grad)
             memcpy(row, adjoint_row(p, f, v), (size_t)x->padded * sizeof *row), g->lse[i] = x->lse[v],
                                                                                 g->delta[i] = x->delta[v];
         else
@@ -146,17 +147,17 @@ void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
 }
 
 /* Sixteen rows turned. */
-static void turn(const fast_pass *p, const float *rows, hga_id columns, float *out)
+static void head_group(const fast_pass *p, const float *rows, hga_id columns, float *out)
 {
     const float *row[KERNEL_TILE];
     for (hga_id i = 0; i < KERNEL_TILE; i++) row[i] = rows + (ptrdiff_t)i * columns;
-    p->plan->kernels->turn_rows(KERNEL_TILE, row, 1, columns, out);
+    p->plan->kernels->transpose_rows(KERNEL_TILE, row, 1, columns, out);
 }
 
-void turn_group(const fast_pass *p, const hga_stage *stage, group *g)
+void transpose_group(const fast_pass *p, const hga_stage *stage, group *g)
 {
-    turn(p, g->q_rows, p->field[stage->query].padded, g->q);
-    turn(p, g->g_rows, p->field[stage->out].padded, g->g);
+    head_group(p, g->q_rows, p->field[stage->query].padded, g->q);
+    head_group(p, g->g_rows, p->field[stage->out].padded, g->g);
 }
 
 /* Sixteen rows of queries, of the output's gradient and of log-sum-exps, both as rows and turned. */
@@ -167,13 +168,13 @@ void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
     g->there = 0;
     for (hga_id i = 0; i < KERNEL_TILE; i++) g->lse[i] = INFINITY, g->delta[i] = 0, g->node[i] = -1;
     if (first >= p->panel->end) return;
-    (p->field[stage->out].by_row ? load_given : load_asked)(p, stage->out, g, first);
+    (p->field[stage->out].by_row ? load_adjoints : load_adjoint)(p, stage->out, g, first);
     for (hga_id i = 0; i < KERNEL_TILE; i++) g->there |= (uint32_t)(g->node[i] >= 0) << i;
     if (!g->there) return;
     for (hga_id i = 0; p->slopes && i < KERNEL_TILE; i++)
-        g->at[i] = g->node[i] < 0 ? 0 : (float)p->plan->keeper->lists.position[g->node[i]];
+        g->at[i] = g->node[i] < 0 ? 0 : (float)p->plan->cache->lists.position[g->node[i]];
     load_queries(p, s, g, first);
-    turn_group(p, stage, g);
+    transpose_group(p, stage, g);
     memset(g->dq, 0, (size_t)(dim * KERNEL_TILE) * sizeof *g->dq);
 }
 
@@ -187,8 +188,8 @@ static void add_scale(fast_pass *p, hga_id s, const group *g, hga_id i)
     const float *dq = g->dq + (ptrdiff_t)i * x->padded, *q;
     hga_id v = g->node[i];
     if (x->by_row) {
-        const caller_rows given = rows_at(p, f, field_tensor(p->call, f));
-        read_query(p, s, &given, v, p->panel->row), q = p->panel->row;
+        const caller_rows upstream = rows_at(p, f, field_tensor(p->call, f));
+        read_query(p, s, &upstream, v, p->panel->row), q = p->panel->row;
     } else {
         q = value_row(p, f, v);
     }
@@ -212,7 +213,7 @@ static void give_to_caller(fast_pass *p, hga_id f, const group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];
     const hga_tensor *t = field_gradient(p->call, f);
-    int accumulate = p->call->grad->accumulate, is_set = accumulate || p->call->asked.n;
+    int accumulate = p->call->grad->accumulate, is_set = accumulate || p->call->requested.n;
     float *whole[KERNEL_TILE];
     if (!t->data) return;
     const caller_rows to = rows_at(p, f, t);

@@ -15,8 +15,8 @@ void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
 /* Store the gradients of a group's rows. */
 void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first);
 /* Transpose the group's operands. */
-void turn_group(const fast_pass *p, const hga_stage *stage, group *g);
+void transpose_group(const fast_pass *p, const hga_stage *stage, group *g);
 /* Does the field have a gradient: the caller's, where attention takes its rows one by one, or the pass' own? */
-int is_asked(const fast_pass *p, hga_id f);
+int has_adjoint(const fast_pass *p, hga_id f);
 
 #endif

@@ -59,7 +59,7 @@ static void find_near_columns(fast_pass *p, hga_id s, const tile *t)
         find_near(p, t);
     else
         find_near_rows(p, &p->program->stage[s], t);
-    for (hga_id c = 0; p->slopes && c < t->n; c++) x->at[c] = (float)p->plan->keeper->lists.position[x->node[c]];
+    for (hga_id c = 0; p->slopes && c < t->n; c++) x->at[c] = (float)p->plan->cache->lists.position[x->node[c]];
 }
 
 /* ---- types ---- */
@@ -79,7 +79,7 @@ static void add_type_biases(const fast_pass *p, const tile *t, float *bias)
 }
 
 /* Keys of such columns, with their types' added, and what they are given, in the panel's own rows. */
-static void bring_typed_keys(fast_pass *p, const tile *t, const float **k, float **dk)
+static void gather_typed_keys(fast_pass *p, const tile *t, const float **k, float **dk)
 {
     panel *x = p->panel;
     hga_id dim = p->field_dim;
@@ -110,12 +110,12 @@ static void take_types(fast_pass *p, const tile *t, int with_keys, const float *
 
 /* What pairs of one column with several types have by their places: rows of the tables, where these lie, biases, and
    the biases' gradients. */
-typedef struct typed_places {
-    const float *r[KERNEL_PLACES];
-    float *dr[KERNEL_PLACES], bias[KERNEL_PLACES], d_bias[KERNEL_PLACES];
-} typed_places;
+typedef struct typed_indices {
+    const float *r[KERNEL_INDICES];
+    float *dr[KERNEL_INDICES], bias[KERNEL_INDICES], d_bias[KERNEL_INDICES];
+} typed_indices;
 
-static kernel_grad_places bring_places(const fast_pass *p, const tile *t, typed_places *y)
+static kernel_grad_indices gather_indices(const fast_pass *p, const tile *t, typed_indices *y)
 {
     const panel *x = p->panel;
     hga_id heads = p->plan->shape.n_heads;
@@ -126,16 +126,16 @@ static kernel_grad_places bring_places(const fast_pass *p, const tile *t, typed_
         if (p->d_rel_key) y->dr[i] = p->d_rel_key + type * p->field_dim;
         if (rel_bias) y->bias[i] = rel_bias[type * heads + p->head];
     }
-    return (kernel_grad_places){.n = t->n_types,
-                                .of = x->place + t->places,
-                                .r = p->rel_key ? y->r : NULL,
-                                .bias = rel_bias ? y->bias : NULL,
-                                .dr = p->d_rel_key ? y->dr : NULL,
-                                .d_bias = p->sums.of[HGA_TABLE_REL_BIAS] ? y->d_bias : NULL};
+    return (kernel_grad_indices){.n = t->n_types,
+                                 .of = x->index + t->n_indices,
+                                 .r = p->rel_key ? y->r : NULL,
+                                 .bias = rel_bias ? y->bias : NULL,
+                                 .dr = p->d_rel_key ? y->dr : NULL,
+                                 .d_bias = p->sums.of[HGA_TABLE_REL_BIAS] ? y->d_bias : NULL};
 }
 
 /* The gradients of a tile's types are added to those of relative biases. */
-static void take_places(fast_pass *p, const tile *t, const float *d_bias)
+static void take_indices(fast_pass *p, const tile *t, const float *d_bias)
 {
     double *sum = p->sums.of[HGA_TABLE_REL_BIAS];
     const hga_id heads = p->plan->shape.n_heads;
@@ -148,10 +148,10 @@ static void take_places(fast_pass *p, const tile *t, const float *d_bias)
 /* Which pairs the tile's weights are kept of. */
 static hga_status drop_weights(fast_pass *p, tile *t, kernel_grad_tile *out)
 {
-    const uint16_t *kept[2];
+    const uint16_t *drop_mask[2];
     if (p->plan->options.dropout == 0) return HGA_OK;
-    hga_status st = tile_draws(p, t, kept);
-    for (hga_id i = 0; !st && i < t->n_groups; i++) out->group[i].kept = kept[i];
+    hga_status st = tile_draws(p, t, drop_mask);
+    for (hga_id i = 0; !st && i < t->n_groups; i++) out->group[i].drop_mask = drop_mask[i];
     out->keep = 1 / (1 - p->plan->options.dropout);
     return st;
 }
@@ -166,7 +166,7 @@ static hga_id own_node(const panel *x, const tile *t, const group *g, hga_id row
 }
 
 /* The positions of a tile's columns and rows, and zeros for their gradients where these are wanted. */
-static kernel_grad_positions bring_positions(fast_pass *p, const tile *t, const group *g)
+static kernel_grad_positions gather_positions(fast_pass *p, const tile *t, const group *g)
 {
     panel *x = p->panel;
     hga_id dim = p->plan->shape.pos_dim, width = padded(dim);
@@ -178,17 +178,17 @@ static kernel_grad_positions bring_positions(fast_pass *p, const tile *t, const 
         rows[row] = own < 0 ? NULL : at + (ptrdiff_t)own * dim;
         if (own >= 0) memcpy(x->own + (ptrdiff_t)row * width, rows[row], (size_t)dim * sizeof *at);
         if (own < 0) memset(x->own + (ptrdiff_t)row * width, 0, (size_t)dim * sizeof *at);
-        for (hga_id c = 0; c < dim; c++) x->own_turned[c * KERNEL_TILE + row] = x->own[(ptrdiff_t)row * width + c];
+        for (hga_id c = 0; c < dim; c++) x->own_transposed[c * KERNEL_TILE + row] = x->own[(ptrdiff_t)row * width + c];
     }
-    int wanted = p->sums.of[HGA_TABLE_NODE_POS] != NULL;
-    if (wanted) memset(x->d_own, 0, (size_t)(width * KERNEL_TILE) * sizeof *x->d_own);
-    if (wanted) memset(x->d_position, 0, (size_t)(width * t->n) * sizeof *x->d_own);
+    int needs_grad = p->sums.of[HGA_TABLE_NODE_POS] != NULL;
+    if (needs_grad) memset(x->d_own, 0, (size_t)(width * KERNEL_TILE) * sizeof *x->d_own);
+    if (needs_grad) memset(x->d_position, 0, (size_t)(width * t->n) * sizeof *x->d_own);
     return (kernel_grad_positions){.dim = dim,
                                    .row = x->own,
-                                   .row_turned = x->own_turned,
+                                   .row_transposed = x->own_transposed,
                                    .column = x->position,
-                                   .d_row = wanted ? x->d_own : NULL,
-                                   .d_column = wanted ? x->d_position : NULL};
+                                   .d_row = needs_grad ? x->d_own : NULL,
+                                   .d_column = needs_grad ? x->d_position : NULL};
 }
 
 /* The tile's gradients of positions are added to those of its nodes. */
@@ -214,7 +214,7 @@ static uint32_t rows_with(const panel *x, const tile *t, const group *g, hga_id 
 }
 
 /* Where the bias of each pair is in its table, pair by pair: to[pair] <- bias, or, back, the table's sums += slope. */
-static void bring_biases(fast_pass *p, const tile *t, const group *g, int back)
+static void gather_biases(fast_pass *p, const tile *t, const group *g, int back)
 {
     panel *x = p->panel;
     const hga_io *io = p->call->io;
@@ -224,7 +224,7 @@ static void bring_biases(fast_pass *p, const tile *t, const group *g, int back)
     for (hga_id c = 0; c < t->n; c++)
         for (uint32_t left = rows_with(x, t, g, c); left; left &= left - 1) {
             hga_id row = __builtin_ctz(left), i = c * KERNEL_TILE + row;
-            ptrdiff_t at = (ptrdiff_t)(p->plan->keeper->lists.first_edge[g->node[row]] + rank[row]++) * heads + head;
+            ptrdiff_t at = (ptrdiff_t)(p->plan->cache->lists.first_edge[g->node[row]] + rank[row]++) * heads + head;
             if (back)
                 p->sums.of[HGA_TABLE_EDGE_BIAS][at] += (double)x->slopes[i];
             else
@@ -247,7 +247,7 @@ static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, co
                                .lse = g->lse,
                                .delta = g->delta,
                                .row_at = g->at,
-                               .dq = is_asked(p, stage->query) || p->sums.of[HGA_TABLE_SCALE] ? g->dq : NULL};
+                               .dq = has_adjoint(p, stage->query) || p->sums.of[HGA_TABLE_SCALE] ? g->dq : NULL};
 }
 
 /* What the kernel is given of any tile: its groups, columns and their gradients, the cap, the head's slope. */
@@ -260,8 +260,8 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
                             .dim_v = p->plan->shape.dim_v,
                             .k = x->near.k,
                             .v = x->near.v,
-                            .dk = is_asked(p, stage->key) ? x->near.dk : NULL,
-                            .dv = is_asked(p, stage->value) ? x->near.dv : NULL,
+                            .dk = has_adjoint(p, stage->key) ? x->near.dk : NULL,
+                            .dv = has_adjoint(p, stage->value) ? x->near.dv : NULL,
                             .cap = p->softcap,
                             .sigmoid = weights_are_sigmoids(p->plan)};
     if (p->slopes) out.column_at = x->near.at, out.slope = p->slopes[p->head];
@@ -308,38 +308,38 @@ hga_status run_plain_tile(fast_pass *p, hga_id s, tile *t)
 }
 
 /* A tile of one group whose pairs may. */
-static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
+static hga_status run_alone(fast_pass *p, hga_id s, tile *t)
 {
     const hga_stage *stage = &p->program->stage[s];
     panel *x = p->panel;
     const group *g = &x->group[t->group];
     float bias[WINDOW] = {0}, column_sum[WINDOW] = {0}, count[WINDOW] = {0};
-    typed_places typed;
+    typed_indices typed;
     const float *k[WINDOW];
     float *dk[WINDOW];
-    int by_type = p->rel_key || p->call->io->rel_bias.data, by_column = by_type && t->places < 0;
+    int by_type = p->rel_key || p->call->io->rel_bias.data, by_column = by_type && t->n_indices < 0;
     kernel_grad_tile out = tile_of(p, stage, t);
-    kernel_grad_places places;
+    kernel_grad_indices indices;
     kernel_grad_positions positions;
     int with_keys = out.dk != NULL;
     hga_status st = drop_weights(p, t, &out);
     if (st) return st;
     if (stage->by_mass) add_masses(p, t, bias);
     if (by_column) add_type_biases(p, t, bias);
-    if (by_column && p->rel_key) bring_typed_keys(p, t, k, dk), out.k = k;
+    if (by_column && p->rel_key) gather_typed_keys(p, t, k, dk), out.k = k;
     if (by_column && p->d_rel_key) out.dk = dk;
     if (stage->by_mass || by_column) out.bias = bias;
     if (p->sums.of[HGA_TABLE_LOG_MASS]) sum_counts(&out, column_sum, count);
     if (p->sums.of[HGA_TABLE_REL_BIAS]) out.column_sum = column_sum;
-    if (by_type && !by_column) places = bring_places(p, t, &typed), out.places = &places;
-    if (x->parts.positions) positions = bring_positions(p, t, g), out.positions = &positions;
-    if (x->parts.ranks) bring_biases(p, t, g, 0), out.pair_bias = x->pair_bias;
+    if (by_type && !by_column) indices = gather_indices(p, t, &typed), out.indices = &indices;
+    if (x->parts.positions) positions = gather_positions(p, t, g), out.positions = &positions;
+    if (x->parts.ranks) gather_biases(p, t, g, 0), out.pair_bias = x->pair_bias;
     if (p->sums.of[HGA_TABLE_EDGE_BIAS] && x->parts.ranks) out.slopes = x->slopes;
     p->plan->kernels->grad_tile(&out);
     if (by_column) take_types(p, t, with_keys, column_sum);
-    if (out.places) take_places(p, t, typed.d_bias);
+    if (out.indices) take_indices(p, t, typed.d_bias);
     if (out.positions) take_positions(p, t, g);
-    if (out.slopes) bring_biases(p, t, g, 1);
+    if (out.slopes) gather_biases(p, t, g, 1);
     take_masses(p, t, out.sigmoid ? count : column_sum);
     return HGA_OK;
 }
@@ -368,7 +368,7 @@ hga_status run_panel_tiles(fast_pass *p, hga_id s)
     p->panel->near.tile = NULL;
     for (tile *t; !st && (t = next_tile(p->panel, at));) {
         find_near_columns(p, s, t);
-        st = has_parts(p->panel) ? run_apart(p, s, t) : run_alike(p, stage, t);
+        st = has_parts(p->panel) ? run_alone(p, s, t) : run_alike(p, stage, t);
     }
     return st;
 }

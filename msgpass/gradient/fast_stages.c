@@ -73,8 +73,8 @@ static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double t
 
 static int writes_row(const fast_pass *p, const hga_stage *stage, hga_id v)
 {
-    int is_kept = v < p->nodes.level_ptr[1] && program_keeps_tokens(stage);
-    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept;
+    int is_copied = v < p->nodes.level_ptr[1] && program_keeps_tokens(stage);
+    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_copied;
 }
 
 /* A sum forwards or backwards, rows in the order of the stage or the other way. */
@@ -111,7 +111,7 @@ static int is_written_later(const hga_program *p, hga_id field, hga_id s)
 static hga_status attend_back(fast_pass *p, hga_id s)
 {
     hga_id out = p->program->stage[s].out;
-    if (p->field[out].own_lse && !is_written_later(p->program, out, s)) ask_of_states(p, out);
+    if (p->field[out].own_lse && !is_written_later(p->program, out, s)) request_states(p, out);
     return fast_attend(p, s);
 }
 

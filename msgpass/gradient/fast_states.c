@@ -7,13 +7,13 @@
 #include <math.h>
 
 /* The adjoint of a state. */
-typedef struct asked_state {
+typedef struct adjoint_state {
     const float *row;
     float delta, lse;
-} asked_state;
+} adjoint_state;
 
 /* The adjoint of a state, times w, is merged into node u's. */
-static void merge_asked(const fast_pass *p, hga_id f, hga_id u, asked_state from, float w)
+static void merge_adjoint(const fast_pass *p, hga_id f, hga_id u, adjoint_state from, float w)
 {
     const fast_field *x = &p->field[f];
     double a = -(double)x->lse[u], b = log((double)w) - (double)from.lse;
@@ -39,17 +39,17 @@ hga_status fast_spread(fast_pass *p, hga_id s)
         const fast_field *x = &p->field[stage->out];
         if (!program_row(&p->nodes, p->program->field[stage->out].rows, v) || x->lse[v] == INFINITY) continue;
         HGA_TRY(edges_read(&p->rows, v));
-        const asked_state asked = {adjoint_row(p, stage->out, v), x->delta[v], x->lse[v]};
+        const adjoint_state adjoint = {adjoint_row(p, stage->out, v), x->delta[v], x->lse[v]};
         for (int64_t i = 0; i < p->rows.n; i++)
-            merge_asked(p, stage->out, p->rows.edge[i].src, asked, p->rows.edge[i].weight);
+            merge_adjoint(p, stage->out, p->rows.edge[i].src, adjoint, p->rows.edge[i].weight);
     }
 done:
     return st;
 }
 
-static float *asked_row(const fast_field *x, hga_id v)
+static float *adjoint_row_of(const fast_field *x, hga_id v)
 {
-    return x->adjoint + (ptrdiff_t)(x->place ? x->place[v] : v) * x->padded;
+    return x->adjoint + (ptrdiff_t)(x->index ? x->index[v] : v) * x->padded;
 }
 
 /* What has a say at node v: itself, if anything was asked of it, and its children from *at on, KERNEL_CHUNK at most:
@@ -59,7 +59,7 @@ static hga_id find_askers(const fast_field *x, const brood *b, hga_id v, hga_id 
 {
     hga_id n = 0;
     for (hga_id u = v;; u = b->list ? b->list[*at] : b->first + *at, ++*at) {
-        if (x->lse[u] != INFINITY) row[n] = asked_row(x, u), delta[n] = x->delta[u], ask[n++] = -x->lse[u];
+        if (x->lse[u] != INFINITY) row[n] = adjoint_row_of(x, u), delta[n] = x->delta[u], ask[n++] = -x->lse[u];
         if (n == KERNEL_CHUNK || *at == b->n) break;
     }
     return n;
@@ -72,7 +72,7 @@ static void merge_states(const fast_pass *p, const fast_field *x, hga_id v, hga_
     float hi = ask[0], sum = 0, mean = 0;
     for (hga_id i = 1; i < n; i++) hi = ask[i] > hi ? ask[i] : hi;
     for (hga_id i = 0; i < n; i++) ask[i] = expf(ask[i] - hi), sum += ask[i], mean += ask[i] * delta[i];
-    p->plan->kernels->weigh(n, row, 0, ask, 1 / sum, x->padded, asked_row(x, v));
+    p->plan->kernels->weigh(n, row, 0, ask, 1 / sum, x->padded, adjoint_row_of(x, v));
     x->delta[v] = mean / sum, x->lse[v] = -(hi + logf(sum));
 }
 
@@ -93,7 +93,7 @@ static void merge_family(const fast_pass *p, const fast_field *x, hga_id v)
 enum { MOST_MERGED = 128 };
 
 /* Weights of the members of n families, unless one of them asks for nothing or a parent was asked already. */
-static int weigh_asked(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const hga_id *ptr, float *weight)
+static int weigh_adjoint(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const hga_id *ptr, float *weight)
 {
     for (hga_id i = 0; i < n; i++) {
         float hi = -INFINITY;
@@ -123,12 +123,12 @@ static void merge_numbers(const fast_field *x, hga_id v, hga_id first, hga_id n,
 static void merge_batch(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const hga_id *ptr)
 {
     float weight[MOST_MERGED];
-    if (p->nodes.child_list || ptr[n] - ptr[0] > MOST_MERGED || !weigh_asked(p, x, v, n, ptr, weight)) {
+    if (p->nodes.child_list || ptr[n] - ptr[0] > MOST_MERGED || !weigh_adjoint(p, x, v, n, ptr, weight)) {
         for (hga_id i = 0; i < n; i++) merge_family(p, x, v + i);
         return;
     }
     for (hga_id i = 0; i < n; i++) merge_numbers(x, v + i, ptr[i], ptr[i + 1] - ptr[i], weight + (ptr[i] - ptr[0]));
-    p->plan->kernels->gather(n, ptr, weight, asked_row(x, ptr[0]), x->padded, asked_row(x, v));
+    p->plan->kernels->gather(n, ptr, weight, adjoint_row_of(x, ptr[0]), x->padded, adjoint_row_of(x, v));
 }
 
 void merge_families(const fast_pass *p, hga_id f, row_range nodes)

@@ -10,13 +10,14 @@
 hga_status fast_spread(fast_pass *p, hga_id s);
 /* What the slopes of row i of the output are relative to, whose gradient is `given`: of sigmoids to nothing; of whole
    rows fast_whole.c finds it. */
-static inline float asked_delta(const fast_pass *p, int64_t i, hga_id columns, const float *given, const float *result)
+static inline float adjoint_delta(const fast_pass *p, int64_t i, hga_id columns, const float *upstream,
+                                  const float *result)
 {
     const hga_tensor *d_lse = &p->call->grad->d_lse;
     double less = 0;
     if (weights_are_sigmoids(p->plan) || rows_are_whole(p->plan)) return 0;
     if (d_lse->data) less = (double)*(const float *)tensor_at(d_lse, p->plan->shape.n_heads, 1, i, p->head);
-    return (float)(p->plan->kernels->dot(columns, given, result) - less);
+    return (float)(p->plan->kernels->dot(columns, upstream, result) - less);
 }
 /* Merge the adjoints of the children of these nodes into theirs, to which nobody has added but the output's
    gradient. */
@@ -31,6 +32,6 @@ hga_status fast_energy(fast_pass *p, hga_id s, int backwards);
 /* What is left of each node, forward or backward. */
 hga_status fast_descend(fast_pass *p, hga_id s, int backwards);
 /* Turn the adjoint of a state into the form that attention takes. */
-void ask_of_states(const fast_pass *p, hga_id field);
+void request_states(const fast_pass *p, hga_id field);
 
 #endif

@@ -72,12 +72,12 @@ void seed_range(fast_pass *p, row_range nodes)
     row_range rows = rows_among(&d, nodes);
     for (hga_id i = rows.first; i < rows.end; i++) {
         hga_id v = d.node + i;
-        float *given = adjoint_row(p, out, v);
-        numbers_read(d.type, next_row(&d, i), d.columns, given);
+        float *upstream = adjoint_row(p, out, v);
+        numbers_read(d.type, next_row(&d, i), d.columns, upstream);
         if (!x->lse) continue;
         const float *result = look_at_row(&o, next_row(&o, i), p->numbers);
-        x->lse[v] = call_asked_lse(p->call, i, p->head);
-        x->delta[v] = asked_delta(p, i, d.columns, given, result);
+        x->lse[v] = call_requests_lse(p->call, i, p->head);
+        x->delta[v] = adjoint_delta(p, i, d.columns, upstream, result);
     }
 }
 

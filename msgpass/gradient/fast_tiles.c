@@ -8,17 +8,17 @@
 static hga_status list_numbers(fast_pass *p, const hga_id *from, hga_id n, int64_t *at)
 {
     panel *x = p->panel;
-    hga_status st = room_for(p, &x->number, &x->number_room, x->n.numbers, n, sizeof *x->number);
+    hga_status st = make_capacity(p, &x->number, &x->number_capacity, x->n.numbers, n, sizeof *x->number);
     if (st) return st;
     memcpy(x->number + x->n.numbers, from, (size_t)n * sizeof *from);
     *at = x->n.numbers, x->n.numbers += n;
     return HGA_OK;
 }
 
-static hga_status list_bits(fast_pass *p, const lanes *from, hga_id n, int64_t *at)
+static hga_status list_bits(fast_pass *p, const lane_mask *from, hga_id n, int64_t *at)
 {
     panel *x = p->panel;
-    hga_status st = room_for(p, &x->bits, &x->bits_room, x->n.bits, n, sizeof *x->bits);
+    hga_status st = make_capacity(p, &x->bits, &x->bits_capacity, x->n.bits, n, sizeof *x->bits);
     if (st) return st;
     memcpy(x->bits + x->n.bits, from, (size_t)n * sizeof *from);
     *at = x->n.bits, x->n.bits += n;
@@ -29,7 +29,7 @@ static hga_status list_bits(fast_pass *p, const lanes *from, hga_id n, int64_t *
 static hga_status list_tile(fast_pass *p, const tile *t)
 {
     panel *x = p->panel;
-    hga_status st = room_for(p, &x->tile, &x->tile_room, x->n.tiles, 1, sizeof *x->tile);
+    hga_status st = make_capacity(p, &x->tile, &x->tile_capacity, x->n.tiles, 1, sizeof *x->tile);
     if (!st) x->tile[x->n.tiles++] = *t;
     return st;
 }
@@ -53,12 +53,12 @@ done:
 /* ---- columns of several windows ---- */
 
 /* Columns being laid side by side, of one group or of two. */
-typedef struct tray {
+typedef struct staging {
     hga_id group, n_groups, n, column[WINDOW];
-    lanes rows[2][WINDOW];
-} tray;
+    lane_mask rows[2][WINDOW];
+} staging;
 
-static int is_full(const lanes *rows, hga_id n, uint32_t there)
+static int is_full(const lane_mask *rows, hga_id n, uint32_t there)
 {
     uint32_t all = there;
     for (hga_id c = 0; c < n; c++) all &= rows[c];
@@ -66,13 +66,13 @@ static int is_full(const lanes *rows, hga_id n, uint32_t there)
 }
 
 /* A tile of the tray's columns, if there are any; in the list of the pair's first group. */
-static hga_status empty_tray(fast_pass *p, group *pair, tray *t)
+static hga_status flush_staging(fast_pass *p, group *pair, staging *t)
 {
     panel *x = p->panel;
     hga_status st = HGA_OK;
     tile new = {.n = t->n, .first = t->column[0], .group = t->group, .n_groups = t->n_groups};
     if (t->n == 0) return HGA_OK;
-    new.columns = new.rows[0] = new.rows[1] = new.own = new.rank = new.types = new.places = -1;
+    new.columns = new.rows[0] = new.rows[1] = new.own = new.rank = new.types = new.n_indices = -1;
     if (t->column[t->n - 1] != t->column[0] + t->n - 1) HGA_TRY(list_numbers(p, t->column, t->n, &new.columns));
     for (hga_id i = 0; i < t->n_groups; i++)
         if (!is_full(t->rows[i], t->n, x->group[t->group + i].there))
@@ -83,10 +83,10 @@ done:
     return st;
 }
 
-static hga_status put_column(fast_pass *p, group *pair, tray *t, hga_id column, lanes first, lanes second)
+static hga_status put_column(fast_pass *p, group *pair, staging *t, hga_id column, lane_mask first, lane_mask second)
 {
     t->column[t->n] = column, t->rows[0][t->n] = first, t->rows[1][t->n] = second;
-    return ++t->n == WINDOW ? empty_tray(p, pair, t) : HGA_OK;
+    return ++t->n == WINDOW ? flush_staging(p, pair, t) : HGA_OK;
 }
 
 /* Columns of a group, on the way through its windows. */
@@ -106,9 +106,9 @@ static column_walk walk_of(const panel *x, const group *g)
 /* The column at hand, beyond all others when there is none. */
 static hga_id column_of(const column_walk *w) { return w->at == w->end ? INT32_MAX : w->at->first + w->c; }
 
-static lanes take_column(column_walk *w)
+static lane_mask take_column(column_walk *w)
 {
-    lanes rows = w->at->rows[w->c++];
+    lane_mask rows = w->at->rows[w->c++];
     if (w->c == w->at->n) w->at++, w->c = 0;
     return rows;
 }
@@ -118,12 +118,12 @@ hga_status lay_windows(fast_pass *p, group *pair)
 {
     hga_status st = HGA_OK;
     hga_id first = (hga_id)(pair - p->panel->group);
-    tray one = {.group = first, .n_groups = 1}, other = {.group = first + 1, .n_groups = 1},
-         both = {.group = first, .n_groups = 2};
+    staging one = {.group = first, .n_groups = 1}, other = {.group = first + 1, .n_groups = 1},
+            both = {.group = first, .n_groups = 2};
     column_walk a = walk_of(p->panel, &pair[0]), b = walk_of(p->panel, &pair[1]);
     while (a.at < a.end || b.at < b.end) {
         hga_id here = column_of(&a), there = column_of(&b), column = here < there ? here : there;
-        lanes rows = here == column ? take_column(&a) : 0, others = there == column ? take_column(&b) : 0;
+        lane_mask rows = here == column ? take_column(&a) : 0, others = there == column ? take_column(&b) : 0;
         if (rows && others)
             HGA_TRY(put_column(p, pair, &both, column, rows, others));
         else if (rows)
@@ -131,9 +131,9 @@ hga_status lay_windows(fast_pass *p, group *pair)
         else if (others)
             HGA_TRY(put_column(p, pair, &other, column, others, 0));
     }
-    HGA_TRY(empty_tray(p, pair, &one));
-    HGA_TRY(empty_tray(p, pair, &other));
-    HGA_TRY(empty_tray(p, pair, &both));
+    HGA_TRY(flush_staging(p, pair, &one));
+    HGA_TRY(flush_staging(p, pair, &other));
+    HGA_TRY(flush_staging(p, pair, &both));
 done:
     return st;
 }

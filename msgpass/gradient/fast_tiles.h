@@ -1,5 +1,5 @@
-/* fast_tiles.h: columns of a group side by side (fast_pieces.c), laid into tiles (fast_tiles.c), which are computed
-   (fast_run_tiles.c). */
+/* fast_tiles.h: columns of a group side by side (fast_column_runs.c), laid into tiles (fast_tiles.c), which are
+   computed (fast_run_tiles.c). */
 #ifndef HGA_GRADIENT_FAST_TILES_H
 #define HGA_GRADIENT_FAST_TILES_H
 

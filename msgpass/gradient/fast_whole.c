@@ -8,12 +8,12 @@
 #include "fast_rows.h"
 #include "panel.h"
 
-void whole_row_lay_out(int64_t edges, whole_row *x, carver *room)
+void whole_row_lay_out(int64_t edges, whole_row *x, carver *arena)
 {
     const int64_t written = edges + KERNEL_PAD;
-    x->score = carve_floats(room, edges), x->count = carve_floats(room, edges);
-    x->weight = carve_floats(room, written), x->slope = carve_floats(room, written);
-    x->product = carve_floats(room, edges), x->place = carve(room, written, sizeof *x->place);
+    x->score = carve_floats(arena, edges), x->count = carve_floats(arena, edges);
+    x->weight = carve_floats(arena, written), x->slope = carve_floats(arena, written);
+    x->product = carve_floats(arena, edges), x->index = carve(arena, written, sizeof *x->index);
 }
 
 /* As how many tokens the row's edges count; is any of them not 1? */
@@ -44,7 +44,7 @@ static hga_id weigh_row(const fast_pass *p, hga_id s, hga_id v, const float *q)
                                                      .unit = 1,
                                                      .score = x->score,
                                                      .count = count_edges(p, s) ? x->count : NULL,
-                                                     .place = x->place,
+                                                     .index = x->index,
                                                      .weight = x->weight,
                                                      .slope = x->slope});
 }
@@ -54,8 +54,8 @@ static hga_id find_some(const fast_pass *p, hga_id row, hga_id at, hga_id have, 
 {
     const hga_id n = have - at < KERNEL_CHUNK ? have - at : KERNEL_CHUNK;
     for (hga_id i = 0; i < n; i++) {
-        const hga_id place = p->whole.place[at + i];
-        out[i] = (left_edge){row, p->rows.edge[place], place};
+        const hga_id index = p->whole.index[at + i];
+        out[i] = (left_edge){row, p->rows.edge[index], index};
     }
     return n;
 }
@@ -66,17 +66,17 @@ static void ask_weights(const fast_pass *p, hga_id s, hga_id v, const float *g, 
 {
     static const float none[KERNEL_CHUNK];
     const float *value[KERNEL_CHUNK], *key;
-    float kept[KERNEL_CHUNK];
+    float drop_mask[KERNEL_CHUNK];
     for (hga_id i = 0; i < n; i++) find_source(p, s, x[i].e.src, &key, &value[i]);
     p->plan->kernels->grad_scores(
         &(kernel_grad_row){.n = n, .dim = p->plan->shape.dim_v, .k = value, .score = none, .q = g}, out);
     if (p->plan->options.dropout == 0) return;
-    drop_row(p, v, &x->e, sizeof *x, n, p->head, 1, kept);
-    for (hga_id i = 0; i < n; i++) out[i] *= kept[i];
+    drop_row(p, v, &x->e, sizeof *x, n, p->head, 1, drop_mask);
+    for (hga_id i = 0; i < n; i++) out[i] *= drop_mask[i];
 }
 
 /* What is asked of the row's weights in the mean, each as much as it has slope. */
-static float mean_asked(const fast_pass *p, hga_id s, hga_id v, const float *g, hga_id have)
+static float mean_adjoint(const fast_pass *p, hga_id s, hga_id v, const float *g, hga_id have)
 {
     const whole_row *w = &p->whole;
     left_edge x[KERNEL_CHUNK];
@@ -95,12 +95,12 @@ static hga_status run_row(fast_pass *p, hga_id s, group *g, hga_id r)
     const hga_stage *stage = &p->program->stage[s];
     const hga_id v = g->node[r];
     const float *q = g->q_rows + (ptrdiff_t)r * p->field[stage->query].padded,
-                *given = g->g_rows + (ptrdiff_t)r * p->field[stage->out].padded;
+                *input = g->g_rows + (ptrdiff_t)r * p->field[stage->out].padded;
     left_edge x[KERNEL_CHUNK];
     hga_status st = edges_read(&p->rows, v);
     if (st) return st;
     const hga_id have = weigh_row(p, s, v, q);
-    g->delta[r] = mean_asked(p, s, v, given, have);
+    g->delta[r] = mean_adjoint(p, s, v, input, have);
     for (hga_id at = 0, n; at < have; at += n) {
         n = find_some(p, r, at, have, x);
         run_some_edges(p, s, g, r, x, n, (known_edges){.weight = p->whole.weight + at, .slope = p->whole.slope + at});
@@ -114,13 +114,13 @@ hga_status attend_whole(fast_pass *p, hga_id s, hga_id first, hga_id end)
     hga_status st = HGA_OK;
     group *g = p->panel->group;
     if (p->finds) return HGA_OK;
-    for (hga_id at = first; at < end && at < first + STRIP_PANEL; at += KERNEL_TILE) {
+    for (hga_id at = first; at < end && at < first + ROW_RANGE_PANEL; at += KERNEL_TILE) {
         load_sixteen(p, s, g, at);
         for (hga_id r = 0; r < KERNEL_TILE; r++)
             if (g->there >> r & 1u) HGA_TRY(run_row(p, s, g, r));
         store_sixteen(p, s, g, at);
     }
-    columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
+    columns_leave(p, s, first / ROW_RANGE_PANEL, first / ROW_RANGE_PANEL + 1);
 done:
     return st;
 }

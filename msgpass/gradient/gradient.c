@@ -1,10 +1,10 @@
 /* gradient.c: the call. What it is given is checked before anything is written; then it goes the way of its plan. */
 #include "carve.h"
-#include "edge_tables.h"
+#include "call_lists.h"
 #include "plan.h"
 #include "ranges.h"
 #include "thread_binding.h"
-#include "ways.h"
+#include "solvers.h"
 #include "workspace_base.h"
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
@@ -12,7 +12,7 @@ static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_g
     return (gradient_call){.plan = plan,
                            .io = io,
                            .grad = grad,
-                           .scale = meaning_scale(&plan->program, &plan->shape, io),
+                           .scale = semantics_scale(&plan->program, &plan->shape, io),
                            .threads = threads_allowed(plan->threads)};
 }
 
@@ -29,16 +29,16 @@ hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, 
 /* Everything but what the way takes; bytes in all. `shared`: what several processes share of the call; NULL. */
 static int64_t lay_out_call(gradient_call *c, hga_grad_io *own, sharing *shared, void *memory)
 {
-    carver room = {.base = memory};
-    if (shared) shared->of->lay_out(shared, c, &room);
-    range_open(c, own, &room);
-    c->sums = tables_lay_out(&c->needs, &room);
-    return room.used;
+    carver arena = {.base = memory};
+    if (shared) shared->of->lay_out(shared, c, &arena);
+    range_open(c, own, &arena);
+    c->sums = tables_lay_out(&c->needs, &arena);
+    return arena.used;
 }
 
-static hga_id find_turns(const gradient_call *c, const way_choice *to)
+static hga_id find_head_groups(const gradient_call *c, const solver_choice *to)
 {
-    return to->way->by_heads && c->needs.as_floats ? c->plan->shape.n_heads : c->plan->shape.n_kv_heads;
+    return to->solver->by_heads && c->needs.as_floats ? c->plan->shape.n_heads : c->plan->shape.n_kv_heads;
 }
 
 /* Has the call any head? Of several processes some may have none. */
@@ -47,24 +47,24 @@ static int has_heads(const gradient_call *c) { return c->needs.kv_end > c->needs
 /* The call's way, and the memory that it and the rest take, where the workspace has it from earlier calls without an
    allocation. */
 typedef struct call_memory {
-    const way_choice *to;
+    const solver_choice *to;
     char *memory;
-    int64_t bytes, way, kept; /* of all but the way, of the way, and what it keeps */
+    int64_t bytes, solver, cached; /* of all but the way, of the way, and what it keeps */
 } call_memory;
 
 /* The way that the call goes, and the bytes that it and the rest take. */
 static hga_status measure_call(const hga_plan *plan, gradient_call *c, sharing *shared, call_memory *d)
 {
-    hga_status st = way_choose(plan, c->needs.features, &d->to);
+    hga_status st = solver_choose(plan, c->needs.features, &d->to);
     if (st) return st;
-    const struct way *goes = d->to->way;
-    c->needs.turns = find_turns(c, d->to);
-    if (goes->writes_edges) c->needs.entries[HGA_TABLE_EDGE_KEY] = c->needs.entries[HGA_TABLE_EDGE_VALUE] = 0;
-    if (c->io && c->grad && goes->skips && goes->skips(c->plan)) range_skip(c);
-    if (shared) shared->reads_out = goes->reads_out;
+    const struct solver *chosen = d->to->solver;
+    c->needs.head_groups = find_head_groups(c, d->to);
+    if (chosen->writes_edges) c->needs.entries[HGA_TABLE_EDGE_KEY] = c->needs.entries[HGA_TABLE_EDGE_VALUE] = 0;
+    if (c->io && c->grad && chosen->skips && chosen->skips(c->plan)) range_skip(c);
+    if (shared) shared->reads_out = chosen->reads_out;
     d->bytes = lay_out_call(c, NULL, shared, NULL);
-    d->way = has_heads(c) ? goes->room(c->plan, d->to->made, &c->needs) : 0;
-    d->kept = has_heads(c) && goes->kept ? goes->kept(c->plan, d->to->made, &c->needs) : 0;
+    d->solver = has_heads(c) ? chosen->bytes(c->plan, d->to->made, &c->needs) : 0;
+    d->cached = has_heads(c) && chosen->cached_bytes ? chosen->cached_bytes(c->plan, d->to->made, &c->needs) : 0;
     return HGA_OK;
 }
 
@@ -75,9 +75,9 @@ static hga_status take_memory(const hga_plan *plan, gradient_call *c, sharing *s
     hga_status st = measure_call(plan, c, shared, d);
     void *memory;
     if (st) return st;
-    const struct way *goes = d->to->way;
-    HGA_TRY(workspace_spare(workspace, d->bytes + d->way, &memory));
-    if (goes->keep && has_heads(c)) HGA_TRY(goes->keep(c->plan, d->to->made, &c->needs, workspace));
+    const struct solver *chosen = d->to->solver;
+    HGA_TRY(workspace_spare(workspace, d->bytes + d->solver, &memory));
+    if (chosen->cache && has_heads(c)) HGA_TRY(chosen->cache(c->plan, d->to->made, &c->needs, workspace));
     d->memory = memory;
 done:
     return st;
@@ -98,10 +98,10 @@ hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *sha
     hga_status st = HGA_OK;
     const hga_plan *plan = c->plan;
     const hga_io *io = c->io;
-    const hga_grad_io *wanted = c->grad;
-    hga_grad_io own = {0}, read = *wanted;
+    const hga_grad_io *grad = c->grad;
+    hga_grad_io own = {0}, read = *grad;
     call_memory d;
-    HGA_TRY(way_plan(plan, &c->plan));
+    HGA_TRY(solver_plan(plan, &c->plan));
     unread_take_out(c->plan, &read), c->grad = &read;
     if (shared) HGA_TRY(shared->of->agree(shared, c, workspace));
     find_needs(c, shared);
@@ -112,16 +112,16 @@ hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *sha
     tables_clear(c);
     binding old = {0};
     if (c->threads == 1) binding_take_alone(plan, &old);
-    if (has_heads(c)) st = d.to->way->go(c, d.to->made, workspace, d.memory + d.bytes);
+    if (has_heads(c)) st = d.to->solver->go(c, d.to->made, workspace, d.memory + d.bytes);
     topology_unbind(&old);
     if (st) goto done;
     sinks_sum(c);
     if (shared) HGA_TRY(shared->of->close(shared, c, &read));
     tables_store(c);
-    unread_store(c->plan, wanted);
+    unread_store(c->plan, grad);
     binding_say(plan);
 done:
-    c->grad = wanted, c->plan = plan, c->io = io;
+    c->grad = grad, c->plan = plan, c->io = io;
     return st;
 }
 
@@ -139,15 +139,15 @@ hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t 
     const hga_plan *plan = c->plan;
     hga_grad_io read;
     call_memory d;
-    HGA_TRY(way_plan(plan, &c->plan));
+    HGA_TRY(solver_plan(plan, &c->plan));
     if (c->grad) read = *c->grad, unread_take_out(c->plan, &read), c->grad = &read;
     if (shared) HGA_TRY(shared->of->agree(shared, c, workspace));
     find_needs(c, shared);
     if (!c->io) c->io = &none;
     HGA_TRY(workspace ? take_memory(plan, c, shared, workspace, &d) : measure_call(plan, c, shared, &d));
-    if (bytes) *bytes = d.bytes + d.way + d.kept;
-    if (workspace && d.to->way->find && has_heads(c))
-        HGA_TRY(d.to->way->find(c, d.to->made, workspace, d.memory + d.bytes));
+    if (bytes) *bytes = d.bytes + d.solver + d.cached;
+    if (workspace && d.to->solver->find && has_heads(c))
+        HGA_TRY(d.to->solver->find(c, d.to->made, workspace, d.memory + d.bytes));
 done:
     return st;
 }
@@ -159,12 +159,12 @@ hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, cons
     if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
     if (workspace && !workspace_is_of(workspace, plan))
         return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
-    asked_rows asked;
-    hga_status st = io ? ranges_asked(plan, io, &asked) : HGA_OK;
-    if (!st && io) st = plan_bring(plan, io);
+    requested_rows requested;
+    hga_status st = io ? ranges_requested(plan, io, &requested) : HGA_OK;
+    if (!st && io) st = plan_make_call_lists(plan, io);
     if (st) return st;
     gradient_call c = {.plan = plan, .io = io, .grad = grad, .threads = threads_allowed(plan->threads)};
-    if (io) st = call_check_wanted(&c);
+    if (io) st = call_check_outputs(&c);
     if (st) return st;
     const plan_wing *wing = plan->share.wing;
     return wing ? wing->gradient->prepare(&c, workspace, bytes) : gradient_prepare(&c, workspace, bytes, NULL);
@@ -194,16 +194,16 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
     if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
     hga_status st = HGA_OK;
     hga_grad_io own = {0};
-    carver room = {0};
+    carver arena = {0};
     void *rows = NULL;
     gradient_call c = call_of(plan, io, grad);
     c.moved = (nudge){input, entry, by};
     HGA_TRY(call_check_loss(&c));
     HGA_TRY(call_check_input(input));
-    range_needs(&c, c.needs.kept_bytes);
-    range_open(&c, &own, &room);
-    HGA_TRY(hga_new(&plan->given, room.used, 1, &rows));
-    if (room.used) range_open(&c, &own, &(carver){.base = rows});
+    range_needs(&c, c.needs.compact_bytes);
+    range_open(&c, &own, &arena);
+    HGA_TRY(hga_new(&plan->user_allocator, arena.used, 1, &rows));
+    if (arena.used) range_open(&c, &own, &(carver){.base = rows});
     *loss = 0;
     for (hga_id kv = 0; kv < plan->shape.n_kv_heads; kv++) {
         double part;
@@ -211,6 +211,6 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
         *loss += part;
     }
 done:
-    hga_delete(&plan->given, rows, room.used, 1);
+    hga_delete(&plan->user_allocator, rows, arena.used, 1);
     return st;
 }

@@ -1,19 +1,19 @@
 /* gradient.h: what the files of this room share.
 
-   gradient.c   the call; check.c: what it is given; apart.c: where that lies; needs.c: what its memory depends on
-   ways.c       which way it goes, made once and left with the plan (ways.h); live.c: stages that count
+   gradient.c   the call; check.c: what it is given; disjoint.c: where that lies; needs.c: what its memory depends on
+   solvers.c       which way it goes, made once and left with the plan (solvers.h); live.c: stages that count
    batch.c      many calls at once
    range.c      calls for some rows of the output
    unread.c     gradients of what no stage reads
    tables.c     sums of what is shared by edges
    sinks.c      gradients of sinks */
-#ifndef HGA_GRADIENT_ROOM_H
-#define HGA_GRADIENT_ROOM_H
+#ifndef HGA_GRADIENT_GRADIENT_H
+#define HGA_GRADIENT_GRADIENT_H
 
 #include "bindings.h"
 #include "call.h"
 #include "carve.h"
-#include "stage_meanings.h"
+#include "stage_semantics.h"
 #include "tape.h"
 
 /* The rows of a stage; zero the struct before the first time, but for the lists. */
@@ -32,25 +32,25 @@ typedef struct last_uses {
 
 /* ---- calls ---- */
 
-enum { N_KEPT = 3 };
+enum { N_COMPACT = 3 };
 
 /* All that the memory of a call depends on, besides its plan. */
 typedef struct call_needs {
     unsigned features;         /* BRINGS_*, see call.h */
-    uint32_t wanted;           /* bit f: the gradient of field f goes to the caller */
+    uint32_t grads;            /* bit f: the gradient of field f goes to the caller */
     uint32_t packed, d_packed; /* bit f: the caller's rows of it, or of its gradient, are floats, heads side by side */
     int64_t entries[HGA_N_TABLES]; /* of the tables whose gradients are wanted, 0: not wanted */
-    uint32_t apart;                /* bit t: every head has entries of table t of its own */
+    uint32_t by_head;              /* bit t: every head has entries of table t of its own */
     hga_id n_rel_key;              /* 0: there are no relative keys */
     hga_id threads;
     /* gradients of keys, values and the caller's own tensors: sums lose nothing when they are put down */
     int as_floats;
     /* What goes back by itself, as the way says: a key/value head with all query heads that read it, or each query
        head, which adds what keys and values are given to the caller's rows behind those before it. */
-    hga_id turns;
+    hga_id head_groups;
     hga_id kv_first, kv_end; /* the key/value heads that go back here: all of them, or a rank's */
     /* calls for some rows: what is given of them, of the output, of its log-sum-exps and of edge_out */
-    int64_t kept_bytes[N_KEPT];
+    int64_t compact_bytes[N_COMPACT];
 } call_needs;
 
 /* One call. */
@@ -60,18 +60,18 @@ typedef struct gradient_call {
     const hga_grad_io *grad;
     call_needs needs;
     float scale;
-    hga_id threads;        /* as many as the plan has, or one where no others may start */
-    const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
-    ptrdiff_t lse_row;     /* floats from row to row of it */
-    table_sums *sums;      /* [turns], of all heads; those that heads write apart are one array for all */
-    nudge moved;           /* hga_plan_loss; zero: nothing is */
-    hga_id samples;        /* of a rank: the call goes back through so many, this one and those that follow */
-    asked_rows asked;      /* of the output, where the way looks at no others; n = 0: it may look at all */
+    hga_id threads;           /* as many as the plan has, or one where no others may start */
+    const float *tape_lse;    /* [rows of out][n_heads]; NULL where the program gives no softmax state */
+    ptrdiff_t lse_row;        /* floats from row to row of it */
+    table_sums *sums;         /* [turns], of all heads; those that heads write apart are one array for all */
+    nudge moved;              /* hga_plan_loss; zero: nothing is */
+    hga_id samples;           /* of a rank: the call goes back through so many, this one and those that follow */
+    requested_rows requested; /* of the output, where the way looks at no others; n = 0: it may look at all */
     /* what the fast way has made: */
-    const struct strips *strips;     /* [stages], of those that attend */
-    const last_uses *last_uses;      /* of the stage whose keys and values come chunk by chunk */
-    const struct subtrees *subtrees; /* then strips are of subtrees, at the stage that attends last */
-    const row_list *lists;           /* [stages], of those that go row by row; NULL: rows are read for every head */
+    const struct row_ranges *row_ranges; /* [stages], of those that attend */
+    const last_uses *last_uses;          /* of the stage whose keys and values come chunk by chunk */
+    const struct subtrees *subtrees;     /* then strips are of subtrees, at the stage that attends last */
+    const row_list *lists;               /* [stages], of those that go row by row; NULL: rows are read for every head */
 } gradient_call;
 
 /* Of so many heads, as a field or a plan has them, those that go back here; and the first of them. */
@@ -103,11 +103,11 @@ struct sharing {
         hga_status (*agree)(sharing *s, const gradient_call *c, hga_workspace *workspace);
         /* The call is given what it would have, for its needs. */
         void (*describe)(sharing *s, gradient_call *c);
-        void (*lay_out)(sharing *s, const gradient_call *c, carver *room); /* memory, or its size */
+        void (*lay_out)(sharing *s, const gradient_call *c, carver *arena); /* memory, or its size */
         /* Rows come to this process. */
-        hga_status (*open)(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *given);
+        hga_status (*open)(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *input);
         /* Rows go to whose they are; what the call has summed up is of all processes, and c->grad the caller's own. */
-        hga_status (*close)(sharing *s, gradient_call *c, const hga_grad_io *wanted);
+        hga_status (*close)(sharing *s, gradient_call *c, const hga_grad_io *grad);
     } * of;
     hga_id kv_first, kv_end; /* the key/value heads that go back here */
     int reads_out;           /* does the way look at the output? */
@@ -124,7 +124,7 @@ hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t 
 
 /* tables.c: the sums of the wanted tables in memory of the room's; heads added in their order, to the caller's
    arrays. */
-table_sums *tables_lay_out(const call_needs *needs, carver *room);
+table_sums *tables_lay_out(const call_needs *needs, carver *arena);
 void tables_clear(const gradient_call *c);
 void tables_store(const gradient_call *c);
 
@@ -143,7 +143,7 @@ static inline hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
     return range_of_rows(plan, plan->program.field[field].io, first);
 }
 /* So many of them does a call bring: of a rank, its own and shared ones. */
-static inline hga_id field_given(const hga_plan *plan, hga_id field) { return plan->storage[field].given_n; }
+static inline hga_id field_is_input(const hga_plan *plan, hga_id field) { return plan->storage[field].input_n; }
 /* The tape's log-sum-exp of row i of the output. */
 static inline float call_lse(const gradient_call *c, int64_t i, hga_id head)
 {
@@ -151,7 +151,7 @@ static inline float call_lse(const gradient_call *c, int64_t i, hga_id head)
 }
 /* What weights of the output's row are relative to, e^(s - x), or the sigmoid of that; +inf: nothing is asked of it.
    Rows that a threshold weighs have none, and are asked as far as they have edges. */
-static inline float call_asked_lse(const gradient_call *c, int64_t i, hga_id head)
+static inline float call_requests_lse(const gradient_call *c, int64_t i, hga_id head)
 {
     const float lse = call_lse(c, i, head);
     if (lse == -INFINITY) return INFINITY;
@@ -177,19 +177,19 @@ hga_status call_check_loss(const gradient_call *c);
 /* May the input be moved? */
 hga_status call_check_input(hga_gradient_input input);
 /* A wanted gradient of a table needs the table. */
-hga_status call_check_wanted(const gradient_call *c);
-/* apart.c: does what is wanted lie apart from what is read, and from each other? */
-hga_status check_apart(const gradient_call *c);
+hga_status call_check_outputs(const gradient_call *c);
+/* disjoint.c: does what is wanted lie apart from what is read, and from each other? */
+hga_status check_disjoint(const gradient_call *c);
 /* And of n calls at once what each wants from what the others want and read? Else *sample is the later of two. */
-hga_status calls_apart(const gradient_call *call, hga_id n, hga_id *sample);
+hga_status calls_disjoint(const gradient_call *call, hga_id n, hga_id *sample);
 
 /* sinks.c: the sinks' gradients, whatever way the rest went. */
 void sinks_sum(const gradient_call *c);
 
 /* range.c: where the call is for some rows, *own is what it is given with nothing of the others, in memory of the
    room's, and takes the place of c->grad; unless the way looks at no others by itself: then c->asked is set. */
-void range_needs(const gradient_call *c, int64_t bytes[N_KEPT]);
-void range_open(gradient_call *c, hga_grad_io *own, carver *room);
+void range_needs(const gradient_call *c, int64_t bytes[N_COMPACT]);
+void range_open(gradient_call *c, hga_grad_io *own, carver *arena);
 void range_skip(gradient_call *c);
 /* Has any of the output's rows of nodes [first, end) been asked for? */
 int range_has(const gradient_call *c, hga_id first, hga_id end);
@@ -203,7 +203,7 @@ void unread_store(const hga_plan *plan, const hga_grad_io *grad);
 
 static inline double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head)
 {
-    return edge_kept(c->plan->options.dropout, c->io, e, v, head);
+    return edge_is_undropped(c->plan->options.dropout, c->io, e, v, head);
 }
 
 /* plain.c: what the loss is made of on key/value head `kv`, with c->moved. */

@@ -21,7 +21,7 @@ typedef struct linear {
     float *scaled[HGA_MAX_STAGES];      /* [edges]: weights times scales of types; where there are scales */
     char *scratch[HGA_MAX_STAGES];      /* where edges are listed by the call */
     linear_rows value[HGA_FIELD_SLOTS]; /* where gradients of scales are wanted */
-    linear_rows asked[HGA_FIELD_SLOTS];
+    linear_rows adjoint[HGA_FIELD_SLOTS];
     const linear_edges *edges; /* [stages] */
     linear_edges own[HGA_MAX_STAGES];
 } linear;
@@ -38,63 +38,63 @@ static float *row_at(const linear_rows *x, hga_id v) { return x->at + (v - x->fi
 /* ---- who goes this way ---- */
 
 /* Sums of what is there into what is not yet. */
-static const char *stages_refuse(const hga_plan *plan, reason *room)
+static const char *stages_refuse(const hga_plan *plan, reason *buffer)
 {
     const hga_program *p = &plan->program;
     uint32_t there = 0;
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) there |= 1u << f;
     for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++) {
-        if (!kind_sums(plan->stage[s - p->stage].kind)) return reason_of(room, "stage '%s' is no sum", s->name);
+        if (!kind_sums(plan->stage[s - p->stage].kind)) return reason_of(buffer, "stage '%s' is no sum", s->name);
         if (s->relation < 0 || s->order != HGA_FLAT)
-            return reason_of(room, "stage '%s' goes along the tree or level by level", s->name);
-        if (there >> s->out & 1u) return reason_of(room, "stage '%s' writes a field a second time", s->name);
+            return reason_of(buffer, "stage '%s' goes along the tree or level by level", s->name);
+        if (there >> s->out & 1u) return reason_of(buffer, "stage '%s' writes a field a second time", s->name);
         if (p->field[s->value].binding == HGA_IO_OUT) /* is asked for more than the caller's */
-            return reason_of(room, "stage '%s' reads the output", s->name);
+            return reason_of(buffer, "stage '%s' reads the output", s->name);
         there |= 1u << s->out;
     }
     return NULL;
 }
 
 /* Edges of blocks are listed, which must take little beside a row for each node: few of them, or many columns. */
-static const char *edges_refuse(const hga_plan *plan, reason *room)
+static const char *edges_refuse(const hga_plan *plan, reason *buffer)
 {
     int64_t most = (int64_t)plan->nodes.n * plan->shape.n_kv_heads * plan->shape.dim_v * (int64_t)sizeof(float);
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_relation *r = &plan->stage[s].relation;
         hga_pos of_blocks = r->n_edges - (r->ptr ? r->ptr[plan->nodes.n] : 0);
         if (of_blocks > most / (hga_pos)(sizeof(hga_id) + sizeof(float)))
-            return reason_of(room, "blocks of '%s' have too many edges to list", r->name);
+            return reason_of(buffer, "blocks of '%s' have too many edges to list", r->name);
     }
     return NULL;
 }
 
 /* Fields are values in float, the caller's or the program's own, and edges few enough to be listed. */
-static const char *linear_refuses(const hga_plan *plan, unsigned features, reason *room)
+static const char *linear_refuses(const hga_plan *plan, unsigned features, reason *buffer)
 {
     const hga_program *p = &plan->program;
     const char *why;
     (void)features;
-    if ((why = is_generic(plan, room))) return why;
-    if ((why = stages_refuse(plan, room))) return why;
+    if ((why = is_generic(plan, buffer))) return why;
+    if ((why = stages_refuse(plan, buffer))) return why;
     for (hga_id f = 1; f <= p->n_fields; f++) {
         hga_width w = p->field[f].width;
         hga_binding b = p->field[f].binding;
         if (!field_is_used(p, f)) continue;
         if (w != HGA_WIDTH_VALUE && w != HGA_WIDTH_OUT)
-            return reason_of(room, "field '%s' is not of values", p->field[f].name);
+            return reason_of(buffer, "field '%s' is not of values", p->field[f].name);
         if (storage_is_rounded(plan, f)) return "operands are rounded to bfloat16";
         if (b != HGA_INTERNAL && b != HGA_IO_VALUE && b != HGA_IO_OUT)
-            return reason_of(room, "field '%s' is a tensor of the user's", p->field[f].name);
+            return reason_of(buffer, "field '%s' is a tensor of the user's", p->field[f].name);
     }
-    return edges_refuse(plan, room);
+    return edges_refuse(plan, buffer);
 }
 
 static int64_t lay_out_edges(const hga_plan *plan, linear_edges *edges, void *memory)
 {
-    carver room = {.base = memory};
-    for (hga_id s = 0; s < plan->program.n_stages; s++) linear_edges_lay_out(plan, s, &edges[s], &room);
-    return room.used;
+    carver arena = {.base = memory};
+    for (hga_id s = 0; s < plan->program.n_stages; s++) linear_edges_lay_out(plan, s, &edges[s], &arena);
+    return arena.used;
 }
 
 static int64_t most_scratch(const hga_plan *plan)
@@ -115,13 +115,13 @@ static void drop_linear(const hga_plan *plan, void *what)
 }
 
 /* A plan has the edges where they are few beside the tensors; else each call lists them anew in its own memory. */
-static hga_status make_linear(const hga_plan *plan, void **out, const char **why, reason *room)
+static hga_status make_linear(const hga_plan *plan, void **out, const char **why, reason *buffer)
 {
     hga_status st = HGA_OK;
     made_linear *made = NULL;
     char *scratch = NULL;
     int64_t bytes = most_scratch(plan);
-    (void)why, (void)room;
+    (void)why, (void)buffer;
     HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *made, &made));
     made->bytes = lay_out_edges(plan, made->edges, NULL);
     if (made->bytes > most_list_bytes(plan)) goto done;
@@ -139,21 +139,21 @@ done:
 /* ---- rows ---- */
 
 /* Are the rows of what is asked of a field, or of its values, the caller's own? */
-static int asked_is_given(const linear *x, const call_needs *needs, hga_id f)
+static int adjoint_is_input(const linear *x, const call_needs *needs, hga_id f)
 {
     hga_binding b = x->plan->program.field[f].binding;
     int packed = (int)(needs->d_packed >> f & 1u);
     if (b == HGA_IO_OUT) return x->plan->shape.n_heads == x->plan->shape.n_kv_heads && packed;
-    return b != HGA_INTERNAL && (packed || !(needs->wanted >> f & 1u));
+    return b != HGA_INTERNAL && (packed || !(needs->grads >> f & 1u));
 }
 
-static int value_is_given(const linear *x, const call_needs *needs, hga_id f)
+static int value_is_input(const linear *x, const call_needs *needs, hga_id f)
 {
     return x->plan->program.field[f].binding == HGA_IO_VALUE && needs->packed >> f & 1u;
 }
 
 /* They are of key/value heads, or as many. */
-static linear_rows given_rows(const linear *x, hga_id f, const hga_tensor *t)
+static linear_rows input_rows(const linear *x, hga_id f, const hga_tensor *t)
 {
     const hga_shape *s = &x->plan->shape;
     linear_rows rows = {.at = t->data ? tensor_at(t, s->n_kv_heads, s->dim_v, 0, x->kv_first) : NULL,
@@ -162,12 +162,12 @@ static linear_rows given_rows(const linear *x, hga_id f, const hga_tensor *t)
     return rows;
 }
 
-static linear_rows own_rows(const linear *x, hga_id f, carver *room)
+static linear_rows own_rows(const linear *x, hga_id f, carver *arena)
 {
     const hga_field *field = &x->plan->program.field[f];
     linear_rows rows = {.row = padded(x->columns)};
     rows.n = range_of_rows(x->plan, field->binding == HGA_INTERNAL ? field->rows : field->io, &rows.first);
-    rows.at = carve_floats(room, rows.n * rows.row);
+    rows.at = carve_floats(arena, rows.n * rows.row);
     return rows;
 }
 
@@ -175,23 +175,23 @@ static linear_rows own_rows(const linear *x, hga_id f, carver *room)
 static int64_t lay_out_linear(linear *x, const void *made, const call_needs *needs, void *memory)
 {
     const hga_program *p = &x->plan->program;
-    carver room = {.base = memory};
-    x->wide = carve(&room, x->columns, sizeof *x->wide);
+    carver arena = {.base = memory};
+    x->wide = carve(&arena, x->columns, sizeof *x->wide);
     for (hga_id f = 1; f <= p->n_fields; f++) {
         if (!field_is_used(p, f)) continue;
-        if (!asked_is_given(x, needs, f)) x->asked[f] = own_rows(x, f, &room);
+        if (!adjoint_is_input(x, needs, f)) x->adjoint[f] = own_rows(x, f, &arena);
         if (!needs->entries[HGA_TABLE_TYPE_SCALE] || p->field[f].binding == HGA_IO_OUT) continue;
-        if (!value_is_given(x, needs, f)) x->value[f] = own_rows(x, f, &room);
+        if (!value_is_input(x, needs, f)) x->value[f] = own_rows(x, f, &arena);
     }
     for (hga_id s = 0; s < p->n_stages; s++) {
         int64_t heavy = (int64_t)linear_most_heavy(x->plan, s) * x->columns, scratch = linear_scratch_bytes(x->plan, s);
-        x->heavy[s] = carve(&room, heavy, sizeof *x->heavy[s]);
+        x->heavy[s] = carve(&arena, heavy, sizeof *x->heavy[s]);
         if (p->stage[s].message == HGA_SCALED)
-            x->scaled[s] = carve(&room, x->plan->stage[s].relation.n_edges, sizeof *x->scaled[s]);
-        if (!made) linear_edges_lay_out(x->plan, s, &x->own[s], &room);
-        if (!made) x->scratch[s] = carve(&room, scratch, 1);
+            x->scaled[s] = carve(&arena, x->plan->stage[s].relation.n_edges, sizeof *x->scaled[s]);
+        if (!made) linear_edges_lay_out(x->plan, s, &x->own[s], &arena);
+        if (!made) x->scratch[s] = carve(&arena, scratch, 1);
     }
-    return room.used;
+    return arena.used;
 }
 
 /* The caller's rows. */
@@ -201,9 +201,9 @@ static void bind_linear(linear *x, const gradient_call *c)
     x->call = c;
     for (hga_id f = 1; f <= p->n_fields; f++) {
         if (!field_is_used(p, f)) continue;
-        if (asked_is_given(x, &c->needs, f)) x->asked[f] = given_rows(x, f, field_gradient(c, f));
-        if (c->needs.entries[HGA_TABLE_TYPE_SCALE] && value_is_given(x, &c->needs, f))
-            x->value[f] = given_rows(x, f, field_tensor(c, f));
+        if (adjoint_is_input(x, &c->needs, f)) x->adjoint[f] = input_rows(x, f, field_gradient(c, f));
+        if (c->needs.entries[HGA_TABLE_TYPE_SCALE] && value_is_input(x, &c->needs, f))
+            x->value[f] = input_rows(x, f, field_tensor(c, f));
     }
 }
 
@@ -231,11 +231,11 @@ static int is_its_own(const linear *x, const linear_rows *rows, const hga_tensor
 }
 
 /* The caller's rows, folded, where they are not `given` as they are. */
-static void load_folded(const linear *x, const hga_tensor *given, hga_id heads, const linear_rows *to)
+static void load_folded(const linear *x, const hga_tensor *input, hga_id heads, const linear_rows *to)
 {
     const hga_shape *s = &x->plan->shape;
     hga_id group = heads / s->n_kv_heads, threads = x->call->threads;
-    if (!to->at || is_its_own(x, to, given)) return;
+    if (!to->at || is_its_own(x, to, input)) return;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         binding old;
@@ -243,7 +243,7 @@ static void load_folded(const linear *x, const hga_tensor *given, hga_id heads, 
 #pragma omp for nowait
         for (hga_id i = 0; i < to->n; i++)
             for (hga_id kv = 0; kv < x->heads; kv++)
-                fold_heads(x, given, heads, i, (x->kv_first + kv) * group, group,
+                fold_heads(x, input, heads, i, (x->kv_first + kv) * group, group,
                            to->at + i * to->row + (ptrdiff_t)kv * s->dim_v);
         topology_unbind(&old);
     }
@@ -276,15 +276,15 @@ static void load_all(const linear *x)
     for (hga_id f = 1; f <= x->plan->program.n_fields; f++) {
         hga_binding b = x->plan->program.field[f].binding;
         if (b == HGA_IO_VALUE) load_folded(x, &x->call->io->value, s->n_kv_heads, &x->value[f]);
-        if (b == HGA_IO_VALUE && g->accumulate) load_folded(x, &g->d_value, s->n_kv_heads, &x->asked[f]);
-        if (b == HGA_IO_OUT) load_folded(x, &g->d_out, s->n_heads, &x->asked[f]);
+        if (b == HGA_IO_VALUE && g->accumulate) load_folded(x, &g->d_value, s->n_kv_heads, &x->adjoint[f]);
+        if (b == HGA_IO_OUT) load_folded(x, &g->d_out, s->n_heads, &x->adjoint[f]);
     }
 }
 
 static void store_all(const linear *x)
 {
     for (hga_id f = 1; f <= x->plan->program.n_fields; f++)
-        if (x->plan->program.field[f].binding == HGA_IO_VALUE) store_folded(x, &x->asked[f], &x->call->grad->d_value);
+        if (x->plan->program.field[f].binding == HGA_IO_VALUE) store_folded(x, &x->adjoint[f], &x->call->grad->d_value);
 }
 
 /* ---- edges ---- */
@@ -417,7 +417,7 @@ static void run_linear_columns(const linear *x, const column_range *c)
         if (to->at) (x->edges[s].by_source ? spread : sum_sources)(x, s, from, to, 1, c);
     }
     for (hga_id s = p->n_stages; s-- > 0;) {
-        const linear_rows *from = &x->asked[p->stage[s].out], *to = &x->asked[p->stage[s].value];
+        const linear_rows *from = &x->adjoint[p->stage[s].out], *to = &x->adjoint[p->stage[s].value];
         if (to->at) (x->edges[s].by_source ? sum_sources : spread)(x, s, from, to, asks_first(x, s), c);
     }
 }
@@ -447,14 +447,14 @@ static void give_scales(const linear *x, hga_id stage, hga_id kv)
 {
     const hga_stage *s = &x->plan->program.stage[stage];
     const linear_edges *e = &x->edges[stage];
-    const linear_rows *asked = &x->asked[s->out], *value = &x->value[s->value];
+    const linear_rows *adjoint = &x->adjoint[s->out], *value = &x->value[s->value];
     hga_id columns = x->plan->shape.dim_v;
     double *scale = x->call->sums[x->kv_first + kv].of[HGA_TABLE_TYPE_SCALE];
     for (hga_id i = 0; e->type && i < e->n; i++)
         for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++) {
             hga_id v = e->by_source ? e->other[at] : e->order[i], u = e->by_source ? e->order[i] : e->other[at];
             scale[e->type[at]] +=
-                (double)e->weight[at] * (double)x->plan->kernels->dot(columns, row_at(asked, v) + kv * columns,
+                (double)e->weight[at] * (double)x->plan->kernels->dot(columns, row_at(adjoint, v) + kv * columns,
                                                                       row_at(value, u) + kv * columns);
         }
 }
@@ -483,7 +483,7 @@ static linear linear_of(const hga_plan *plan, const call_needs *needs)
     return (linear){.plan = plan, .kv_first = needs->kv_first, .heads = heads, .columns = heads * plan->shape.dim_v};
 }
 
-static int64_t linear_room(const hga_plan *plan, const void *made, const call_needs *needs)
+static int64_t linear_bytes(const hga_plan *plan, const void *made, const call_needs *needs)
 {
     linear x = linear_of(plan, needs);
     return lay_out_linear(&x, made, needs, NULL);
@@ -506,9 +506,9 @@ static hga_status go_linear(gradient_call *c, const void *what, hga_workspace *w
     return HGA_OK;
 }
 
-const way linear_way = {.name = "sums from end to end, all heads together",
-                        .refuses = linear_refuses,
-                        .make = make_linear,
-                        .drop = drop_linear,
-                        .room = linear_room,
-                        .go = go_linear};
+const solver linear_solver = {.name = "sums from end to end, all heads together",
+                              .refuses = linear_refuses,
+                              .make = make_linear,
+                              .drop = drop_linear,
+                              .bytes = linear_bytes,
+                              .go = go_linear};

@@ -138,17 +138,17 @@ hga_id linear_most_heavy(const hga_plan *plan, hga_id stage)
 }
 
 /* Room for as many edges as the stage's relation has; whether they go by source or by destination is decided here. */
-void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, carver *room)
+void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, carver *arena)
 {
     edge_ends x = ends_of(plan, stage);
     hga_pos most = plan->stage[stage].relation.n_edges;
     *e = (linear_edges){.by_source = x.by_source, .n = x.most.n};
-    e->order = carve(room, e->n, sizeof *e->order);
-    e->ptr = carve(room, (int64_t)e->n + 1, sizeof *e->ptr);
-    e->other = carve(room, most, sizeof *e->other);
-    e->weight = carve(room, most, sizeof *e->weight);
-    if (plan->program.stage[stage].message == HGA_SCALED) e->type = carve(room, most, sizeof *e->type);
-    e->heavy = carve(room, linear_most_heavy(plan, stage), sizeof *e->heavy);
+    e->order = carve(arena, e->n, sizeof *e->order);
+    e->ptr = carve(arena, (int64_t)e->n + 1, sizeof *e->ptr);
+    e->other = carve(arena, most, sizeof *e->other);
+    e->weight = carve(arena, most, sizeof *e->weight);
+    if (plan->program.stage[stage].message == HGA_SCALED) e->type = carve(arena, most, sizeof *e->type);
+    e->heavy = carve(arena, linear_most_heavy(plan, stage), sizeof *e->heavy);
 }
 
 /* What listing takes: places of nodes, sums of weights, degrees of the other end. */
@@ -158,19 +158,19 @@ typedef struct list_scratch {
     hga_pos *degree;
 } list_scratch;
 
-static list_scratch lay_out_scratch(const edge_ends *x, carver *room)
+static list_scratch lay_out_scratch(const edge_ends *x, carver *arena)
 {
     hga_id others = x->by_source ? x->out.n : x->value.n;
-    return (list_scratch){carve(room, x->most.n, sizeof(hga_id)), carve(room, x->out.n, sizeof(double)),
-                          carve(room, others, sizeof(hga_pos))};
+    return (list_scratch){carve(arena, x->most.n, sizeof(hga_id)), carve(arena, x->out.n, sizeof(double)),
+                          carve(arena, others, sizeof(hga_pos))};
 }
 
 int64_t linear_scratch_bytes(const hga_plan *plan, hga_id stage)
 {
     edge_ends x = ends_of(plan, stage);
-    carver room = {0};
-    lay_out_scratch(&x, &room);
-    return room.used;
+    carver arena = {0};
+    lay_out_scratch(&x, &arena);
+    return arena.used;
 }
 
 /* ---- lists ---- */

@@ -5,7 +5,7 @@
 
 #include "carve.h"
 #include "plan.h"
-#include "ways.h"
+#include "solvers.h"
 
 /* Rows of nodes first .. first + n - 1, the columns of key/value heads side by side; `at` NULL: not needed. */
 typedef struct linear_rows {
@@ -28,7 +28,7 @@ typedef struct linear_edges {
 
 /* Which of the stage's ends has more rows, and arrays for the edges that come to rows of its output from rows of its
    value, and for what it takes to list them; then they are listed. */
-void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, carver *room);
+void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, carver *arena);
 void linear_edges_list(const hga_plan *plan, hga_id stage, linear_edges *e, void *scratch);
 int64_t linear_scratch_bytes(const hga_plan *plan, hga_id stage);
 /* Nodes that may be heavy, at most. */

@@ -1,7 +1,7 @@
 /* live.c: the plan of a backward pass has the stages that count (hga_program_live). The others have an adjoint of zero:
    another output of the caller's, a state that nobody goes on with, a mean that a later one makes anew. */
 #include "plan.h"
-#include "ways.h"
+#include "solvers.h"
 
 /* The other stages leave the plan's program, and those that stay move up. */
 void keep_live_stages(hga_plan *plan)

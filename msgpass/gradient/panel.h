@@ -6,7 +6,7 @@
 #include "fast_pass.h"
 #include "window_visits.h"
 
-enum { WINDOW = KERNEL_CHUNK, GROUPS = STRIP_PANEL / KERNEL_TILE };
+enum { WINDOW = KERNEL_CHUNK, GROUPS = ROW_RANGE_PANEL / KERNEL_TILE };
 
 /* What scores of the stage at hand have besides the product with the key, a mass and a weight. */
 typedef struct score_parts {
@@ -27,7 +27,7 @@ typedef struct left_edge {
 typedef struct window {
     hga_id first, n;
     int full; /* all rows that there are have edges to all columns */
-    lanes rows[WINDOW];
+    lane_mask rows[WINDOW];
     hga_id own[KERNEL_TILE];  /* node + 1 whose position a row uses, 0: its own */
     hga_id rank[KERNEL_TILE]; /* edges of the row before the window */
 } window;
@@ -44,11 +44,11 @@ typedef struct tile {
     hga_id n, first; /* columns, and the first one's position */
     int64_t columns; /* where the list of their positions begins; -1: they are first, first + 1, .. */
     hga_id group, n_groups;
-    int64_t rows[2];       /* of each group, bits of its rows; -1: all rows that there are have edges to all columns */
-    int64_t own, rank;     /* of the window, among the numbers */
-    hga_id n_types;        /* types, among the numbers: one for each column, or, with `places`, those */
-    int64_t types, places; /* that the pairs' places name */
-    draws kept;
+    int64_t rows[2];   /* of each group, bits of its rows; -1: all rows that there are have edges to all columns */
+    int64_t own, rank; /* of the window, among the numbers */
+    hga_id n_types;    /* types, among the numbers: one for each column, or, with `places`, those */
+    int64_t types, n_indices; /* that the pairs' places name */
+    draws drop_mask;
 } tile;
 
 /* Sixteen rows and what belongs to them. */
@@ -71,12 +71,12 @@ typedef struct found {
     uint32_t there;
     int64_t tiles, n_tiles, edges;
     hga_id row_end[KERNEL_TILE + 1];
-    draws kept; /* of the edges, a byte each */
+    draws drop_mask; /* of the edges, a byte each */
 } found;
 
 /* How long the panel's lists are. */
 typedef struct lengths {
-    int64_t tiles, numbers, bits, places, edges;
+    int64_t tiles, numbers, bits, n_indices, edges;
 } lengths;
 
 /* What draws depend on besides pairs and their types: those of one drawing have it in common. */
@@ -92,7 +92,7 @@ typedef struct drawing {
 typedef struct pair_types {
     int mixed; /* some column has several */
     int32_t column[WINDOW], pair[WINDOW][KERNEL_TILE];
-    int16_t *place; /* [n_types]: a type's place, -1 without */
+    int16_t *index; /* [n_types]: a type's place, -1 without */
     int64_t n_types;
 } pair_types;
 
@@ -111,10 +111,10 @@ typedef struct panel {
     hga_id begin, end;             /* rows that are attended now, of groups that may have others */
     tile_columns near;
     float *typed, *d_typed; /* [WINDOW][padded]: a tile's keys with their types' added, and what both are given */
-    float *position, *d_position, *own, *own_turned, *d_own; /* of a tile's columns, and of its rows */
-    float *pair_bias, *slopes;                               /* [WINDOW][KERNEL_TILE] */
-    int32_t *pair_type;                                      /* the same */
-    float *row;                                              /* a row of the caller's */
+    float *position, *d_position, *own, *own_transposed, *d_own; /* of a tile's columns, and of its rows */
+    float *pair_bias, *slopes;                                   /* [WINDOW][KERNEL_TILE] */
+    int32_t *pair_type;                                          /* the same */
+    float *row;                                                  /* a row of the caller's */
     pair_types seen;
     hga_id rank[KERNEL_TILE]; /* edges of the rows of the group at hand so far */
     int unranked;             /* edges of the group came that do not count in order */
@@ -122,12 +122,12 @@ typedef struct panel {
     window *window;           /* of a group, or of two */
     tile *tile;
     hga_id *number;
-    lanes *bits;
-    uint8_t *place;
+    lane_mask *bits;
+    uint8_t *index;
     left_edge *left; /* of the group at hand, for rows */
     left_edge *edge; /* the same by row, of all groups */
-    int64_t segment_room, n_segments, window_room, n_windows, tile_room, number_room, bits_room, place_room, left_room,
-        n_left, edge_room;
+    int64_t segment_capacity, n_segments, window_capacity, n_windows, tile_capacity, number_capacity, bits_capacity,
+        index_capacity, left_capacity, n_left, edge_capacity;
     lengths n;
     found *found; /* [stages][groups of all rows, an even number]; NULL: nothing is remembered */
     int64_t n_found;
@@ -135,10 +135,10 @@ typedef struct panel {
     lengths remembered; /* what is remembered of the lists */
     lengths most;       /* what a panel had of them at most */
     int noted;          /* something of the panel at hand is to be remembered */
-    int64_t room;       /* bytes that it may take in all; 0: no more is remembered */
+    int64_t capacity;   /* bytes that it may take in all; 0: no more is remembered */
     drawing drawing;
     uint16_t *drawn; /* bits, while there is room for draws_most; and a tile's of one head */
-    int64_t drawn_room, draws_most;
+    int64_t drawn_capacity, draws_most;
     uint16_t single[2][WINDOW];
     float *memory;
     int64_t floats;
@@ -146,9 +146,10 @@ typedef struct panel {
 } panel;
 
 /* Room for `more` behind the first n of a list. */
-static inline hga_status room_for(const fast_pass *p, void *list, int64_t *room, int64_t n, int64_t more, size_t size)
+static inline hga_status make_capacity(const fast_pass *p, void *list, int64_t *capacity, int64_t n, int64_t more,
+                                       size_t size)
 {
-    return n + more > *room ? hga_grow(&p->plan->given, list, room, n, n + more, size) : HGA_OK;
+    return n + more > *capacity ? hga_grow(&p->plan->user_allocator, list, capacity, n, n + more, size) : HGA_OK;
 }
 
 /* Do pairs have scores of their own, or weights that are dropped? */

@@ -1,6 +1,6 @@
 /* plain.c: what a gradient is. A program runs forward in double, one group of heads at a time, and every stage keeps
-   what it is about to overwrite; then the stages are walked backwards, each by the adjoint that meaning/ has beside its
-   formula, row by row. Slow and obvious; the fast way beside it must agree. */
+   what it is about to overwrite; then the stages are walked backwards, each by the adjoint that semantics/ has beside
+   its formula, row by row. Slow and obvious; the fast way beside it must agree. */
 #include "plain.h"
 #include "carve.h"
 #include "regions.h"
@@ -14,13 +14,13 @@
 
 /* ---- storage ---- */
 
-static void rows_lay_out(const pass *p, hga_id field, double_rows *v, carver *room)
+static void rows_lay_out(const pass *p, hga_id field, double_rows *v, carver *arena)
 {
     v->heads = field_heads(p->plan, field) == p->plan->shape.n_heads ? p->end - p->first : 1;
     v->columns = field_columns(p->plan, field);
     int64_t rows = (int64_t)p->nodes.n * v->heads;
-    v->x = carve(room, rows * v->columns, sizeof *v->x);
-    if (p->program->field[field].width == HGA_WIDTH_STATE) v->lse = carve(room, rows, sizeof *v->lse);
+    v->x = carve(arena, rows * v->columns, sizeof *v->x);
+    if (p->program->field[field].width == HGA_WIDTH_STATE) v->lse = carve(arena, rows, sizeof *v->lse);
 }
 
 static void rows_zero(const pass *p, double_rows *v)
@@ -67,19 +67,19 @@ static int64_t widest_plain_row(const hga_plan *plan)
 /* Values, adjoints, what stages overwrite, and a row: all that a pass has, one key/value head after the other. */
 static int64_t pass_lay_out(pass *p, void *memory)
 {
-    carver room = {.base = memory};
+    carver arena = {.base = memory};
     hga_id widest = widest_columns(&p->plan->shape);
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
-        rows_lay_out(p, f, &p->value.of[f], &room), rows_lay_out(p, f, &p->adjoint.of[f], &room);
+        rows_lay_out(p, f, &p->value.of[f], &arena), rows_lay_out(p, f, &p->adjoint.of[f], &arena);
         for (hga_id s = 0; s < p->program->n_stages; s++)
-            if (p->program->stage[s].writes >> f & 1u) rows_lay_out(p, f, &p->before[s].of[f], &room);
+            if (p->program->stage[s].writes >> f & 1u) rows_lay_out(p, f, &p->before[s].of[f], &arena);
     }
-    p->numbers = carve_floats(&room, widest);
-    p->rows.own = carve(&room, p->widest, sizeof *p->rows.own), p->rows.room = p->widest;
-    void *row = carve(&room, row_room_bytes(p->widest, widest), 1);
-    if (row) p->room = row_room_at(row, p->widest, widest);
-    user_rows_lay_out(p, &room);
-    return room.used;
+    p->numbers = carve_floats(&arena, widest);
+    p->rows.own = carve(&arena, p->widest, sizeof *p->rows.own), p->rows.capacity = p->widest;
+    void *row = carve(&arena, plain_scratch_bytes(p->widest, widest), 1);
+    if (row) p->scratch = plain_scratch_at(row, p->widest, widest);
+    user_rows_lay_out(p, &arena);
+    return arena.used;
 }
 
 static void pass_begin(pass *p, void *memory)
@@ -101,9 +101,9 @@ typedef struct seen_values {
 
 static const seen_values *seen_of(const field_values *from) { return (const seen_values *)(const void *)from; }
 
-static const double *see_row(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
+static const double *see_row(const field_values *from, hga_id f, hga_id v, hga_id head, double *buffer)
 {
-    return row_as_read(seen_of(from)->p, seen_of(from)->stage, f, v, head, room);
+    return row_as_read(seen_of(from)->p, seen_of(from)->stage, f, v, head, buffer);
 }
 
 static double see_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
@@ -127,12 +127,12 @@ static void write_seen_lse(const field_values *to, hga_id f, hga_id v, hga_id he
 
 static int writes(const pass *p, const hga_stage *stage, hga_id v)
 {
-    int is_kept = v < p->nodes.level_ptr[1] && program_keeps_tokens(stage);
-    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept;
+    int is_copied = v < p->nodes.level_ptr[1] && program_keeps_tokens(stage);
+    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_copied;
 }
 
 /* What is given of the row's edge_out; NULL: nothing. */
-static const float *edge_out_given(const pass *p, const stage_row *r)
+static const float *edge_out_adjoint(const pass *p, const stage_row *r)
 {
     const hga_tensor *t = &p->call->grad->d_edge_out;
     hga_id first, n = field_io(p->plan, r->stage->out, &first);
@@ -143,7 +143,7 @@ static const float *edge_out_given(const pass *p, const stage_row *r)
 /* A loss alone wants what the row's features of edges come to, times what is given of it. */
 static double edge_out_loss(const pass *p, const stage_row *r)
 {
-    const float *d = edge_out_given(p, r);
+    const float *d = edge_out_adjoint(p, r);
     double sum = 0;
     for (hga_id c = 0; d && c < p->call->io->edge_value.columns; c++) sum += (double)d[c] * row_add_features(r, c);
     return sum;
@@ -152,8 +152,8 @@ static double edge_out_loss(const pass *p, const stage_row *r)
 /* A row of a stage forwards or backwards, by its formula or by the caller's functions. */
 static void run_row(pass *p, stage_row *r, int backwards)
 {
-    const stage_meaning *kind = &stage_meanings[r->kind];
-    const row_gradients g = {&p->adjoint, p->sums, edge_out_given(p, r)};
+    const stage_semantics *kind = &all_stage_semantics[r->kind];
+    const row_gradients g = {&p->adjoint, p->sums, edge_out_adjoint(p, r)};
     if (r->kind == KIND_USER)
         (backwards ? user_adjoint : user_row)(p, r);
     else if (backwards)
@@ -164,18 +164,18 @@ static void run_row(pass *p, stage_row *r, int backwards)
 
 /* Is the row asked for anything? One that is not gives nothing back, whatever it holds: 0 times what is not finite
    would be no number. */
-static int is_asked(const pass *p, const stage_row *r)
+static int has_adjoint(const pass *p, const stage_row *r)
 {
-    const float *features = edge_out_given(p, r);
-    int asked = 0;
-    for (hga_id c = 0; features && c < p->call->io->edge_value.columns; c++) asked |= features[c] != 0;
+    const float *features = edge_out_adjoint(p, r);
+    int had_adjoint = 0;
+    for (hga_id c = 0; features && c < p->call->io->edge_value.columns; c++) had_adjoint |= features[c] != 0;
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         if (!(r->stage->writes >> f & 1u)) continue;
         const double *d = double_row(&p->adjoint, f, r->v, r->head);
-        for (hga_id c = 0; c < p->adjoint.of[f].columns; c++) asked |= d[c] != 0;
-        if (p->adjoint.of[f].lse) asked |= *double_lse(&p->adjoint, f, r->v, r->head) != 0;
+        for (hga_id c = 0; c < p->adjoint.of[f].columns; c++) had_adjoint |= d[c] != 0;
+        if (p->adjoint.of[f].lse) had_adjoint |= *double_lse(&p->adjoint, f, r->v, r->head) != 0;
     }
-    return asked;
+    return had_adjoint;
 }
 
 /* Node v's row for all heads at hand: forwards it replaces what it was, backwards that has been kept. */
@@ -194,9 +194,9 @@ static hga_status run_node(pass *p, hga_id s, hga_id v, int backwards)
                    .n = p->rows.n,
                    .values = &seen.as,
                    .was = backwards ? &p->before[s].as : &p->value.as,
-                   .room = p->room};
+                   .scratch = p->scratch};
     for (r.head = p->first; r.head < heads_end(p, stage->out); r.head++)
-        if (!backwards || is_asked(p, &r)) run_row(p, &r, backwards);
+        if (!backwards || has_adjoint(p, &r)) run_row(p, &r, backwards);
 done:
     return st;
 }
@@ -217,7 +217,7 @@ done:
 }
 
 /* Keep what the stage is about to overwrite. */
-static void keep(pass *p, hga_id s)
+static void cache(pass *p, hga_id s)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++)
         if (p->program->stage[s].writes >> f & 1u) rows_copy(p, &p->value.of[f], &p->before[s].of[f]);
@@ -227,7 +227,7 @@ static hga_status forward(pass *p)
 {
     hga_status st = HGA_OK;
     for (hga_id s = 0; s < p->program->n_stages; s++) {
-        keep(p, s);
+        cache(p, s);
         HGA_TRY(walk_stage(p, s, 0));
     }
 done:
@@ -279,12 +279,12 @@ static void seed_rounded(pass *p, hga_id out, hga_id i, hga_id v, hga_id h)
 static void seed(pass *p)
 {
     hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
-    const hga_tensor *lse = &p->call->grad->d_lse, *given = &p->call->grad->d_out;
+    const hga_tensor *lse = &p->call->grad->d_lse, *input = &p->call->grad->d_out;
     hga_id heads = p->plan->shape.n_heads, columns = p->adjoint.of[out].columns;
     for (hga_id i = 0; i < n; i++) {
         for (hga_id h = p->first; h < heads_end(p, out); h++) {
             double *d = double_row(&p->adjoint, out, first + i, h);
-            numbers_read(given->dtype, tensor_at(given, heads, columns, i, h), columns, p->numbers);
+            numbers_read(input->dtype, tensor_at(input, heads, columns, i, h), columns, p->numbers);
             for (hga_id c = 0; c < columns; c++) d[c] = (double)p->numbers[c];
             if (lse->data)
                 *double_lse(&p->adjoint, out, first + i, h) = (double)*(const float *)tensor_at(lse, heads, 1, i, h);
@@ -367,9 +367,9 @@ static pass pass_of(const gradient_call *c, hga_id kv)
     hga_id biased = call_has_edges(c->io) ? plan->bias_stage : -1;
     pass p = empty_pass(plan, kv);
     p.call = c, p.sums = c->sums ? &c->sums[kv] : NULL;
-    p.m = meaning_of_call(&plan->program, plan->nodes, &plan->shape, c->io);
-    p.m.position = plan->keeper->lists.position, p.m.dropout = plan->options.dropout, p.m.moved = c->moved;
-    p.m.biased = biased, p.m.first_edge = biased >= 0 ? plan->keeper->lists.first_edge : NULL;
+    p.m = semantics_of_call(&plan->program, plan->nodes, &plan->shape, c->io);
+    p.m.position = plan->cache->lists.position, p.m.dropout = plan->options.dropout, p.m.moved = c->moved;
+    p.m.biased = biased, p.m.first_edge = biased >= 0 ? plan->cache->lists.first_edge : NULL;
     return p;
 }
 
@@ -382,14 +382,14 @@ static int64_t pass_bytes(const hga_plan *plan)
 /* ---- the way ---- */
 
 /* Has the field been read rounded, and is it written now, or read as it was? */
-static hga_id goes_on_with_rounded(const hga_stage *s, uint32_t rounded)
+static hga_id continues_rounded(const hga_stage *s, uint32_t rounded)
 {
     uint32_t again = rounded & (s->writes | (s->order == HGA_FLAT ? 0 : s->reads));
     return again ? __builtin_ctz(again) : 0;
 }
 
 /* The reasons in the order in which they are told; the first that holds is the answer. */
-const char *must_be_plain(const hga_plan *plan, reason *room)
+const char *must_be_plain(const hga_plan *plan, reason *buffer)
 {
     uint32_t read = 0, rounded = 0, operands = 0;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) operands |= (uint32_t)storage_is_rounded(plan, f) << f;
@@ -398,22 +398,22 @@ const char *must_be_plain(const hga_plan *plan, reason *room)
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (plan->stage[s].kind == KIND_ATTEND_INSIDE) return "attention and its energies are one stage";
     if (scores_are_sums(plan)) return "additive scores";
-    const char *why = is_generic(plan, room);
+    const char *why = is_generic(plan, buffer);
     if (why) return why;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
         stage_kind kind = plan->stage[s].kind;
         if (kind == KIND_USER) return "functions of the caller's own";
         if ((kind == KIND_ENERGY || kind == KIND_DESCEND) && !energies_are_simple(plan))
-            return reason_of(room, "stage '%s' goes on with a state that not attention alone has made", stage->name);
-        if (plan->stage[s].strays) return "blocks with columns of nodes that have no rows";
+            return reason_of(buffer, "stage '%s' goes on with a state that not attention alone has made", stage->name);
+        if (plan->stage[s].has_rowless_columns) return "blocks with columns of nodes that have no rows";
         if (kind_sums(kind) && read >> stage->out & 1u)
-            return reason_of(room, "stage '%s' writes field '%s' again after it was attended to", stage->name,
+            return reason_of(buffer, "stage '%s' writes field '%s' again after it was attended to", stage->name,
                              plan->program.field[stage->out].name);
         if (!kind_sums(kind) || kind == KIND_WEIGHTED_SUM) read |= stage->reads;
-        hga_id again = goes_on_with_rounded(stage, rounded);
+        hga_id again = continues_rounded(stage, rounded);
         if (again)
-            return reason_of(room, "stage '%s' goes on with field '%s', which was read rounded to bfloat16",
+            return reason_of(buffer, "stage '%s' goes on with field '%s', which was read rounded to bfloat16",
                              stage->name, plan->program.field[again].name);
         if (stage->order == HGA_FLAT) rounded |= stage->reads & operands;
     }
@@ -444,13 +444,13 @@ static hga_status go_plain(gradient_call *c, const void *made, hga_workspace *wo
     return st;
 }
 
-static int64_t plain_room(const hga_plan *plan, const void *made, const call_needs *needs)
+static int64_t plain_bytes(const hga_plan *plan, const void *made, const call_needs *needs)
 {
     (void)made, (void)needs;
     return pass_bytes(plan);
 }
 
-const way plain_way = {.name = "row by row in double", .reads_out = 1, .room = plain_room, .go = go_plain};
+const solver plain_solver = {.name = "row by row in double", .reads_out = 1, .bytes = plain_bytes, .go = go_plain};
 
 /* ---- the loss ---- */
 
@@ -476,13 +476,13 @@ hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
     int64_t bytes = pass_bytes(c->plan) + LINE_FLOATS * (int64_t)sizeof(float);
     void *memory = NULL;
     pass p = pass_of(c, kv);
-    HGA_TRY(hga_new(&c->plan->given, bytes, 1, &memory));
+    HGA_TRY(hga_new(&c->plan->user_allocator, bytes, 1, &memory));
     pass_begin(&p, first_line(memory));
     HGA_TRY(forward(&p));
     each_sink(&p, pay_sink);
     seed(&p);
     *loss = sum_loss(&p) + p.edge_loss;
 done:
-    hga_delete(&c->plan->given, memory, bytes, 1);
+    hga_delete(&c->plan->user_allocator, memory, bytes, 1);
     return st;
 }

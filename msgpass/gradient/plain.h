@@ -1,4 +1,4 @@
-/* plain.h: the plain way: a program forward and backward in double, one key/value head at a time, by what meaning/
+/* plain.h: the plain way: a program forward and backward in double, one key/value head at a time, by what semantics/
    says of every stage.
 
    plain.c         storage, the stages forwards and backwards
@@ -8,7 +8,7 @@
 
 #include "carve.h"
 #include "plan.h"
-#include "ways.h"
+#include "solvers.h"
 
 #include <math.h>
 
@@ -17,7 +17,7 @@ typedef struct pass {
     const hga_plan *plan;
     const hga_program *program;
     hga_nodes nodes;
-    meaning m;
+    semantics m;
     const table_sums *sums;
     hga_id first, end; /* the query heads at hand, which read one key/value head */
     doubles value, adjoint;
@@ -26,7 +26,7 @@ typedef struct pass {
     float *numbers;                 /* a row of the caller's tensors */
     double edge_loss;               /* of a loss alone: what edge_out has of it */
     edge_rows rows;
-    row_room room;
+    plain_scratch scratch;
     struct user_rows *user; /* what stages of the caller's own need, NULL without */
 } pass;
 
@@ -41,10 +41,10 @@ static inline hga_id heads_end(const pass *p, hga_id field) { return p->first + 
 /* ---- plain_user.c ---- */
 
 /* Node v's numbers of a field as the stage reads them: in `room`, where it reads them rounded. */
-const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *room);
+const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *buffer);
 
 /* What the aggregates of user stages take; nothing where the program has none. */
-void user_rows_lay_out(pass *p, carver *room);
+void user_rows_lay_out(pass *p, carver *arena);
 void user_row(pass *p, const stage_row *r);
 void user_adjoint(pass *p, const stage_row *r);
 

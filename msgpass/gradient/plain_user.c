@@ -11,12 +11,12 @@
 
 static double to_bf16(double x) { return isfinite((float)x) ? (double)widen_bf16(narrow_bf16((float)x)) : x; }
 
-const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *room)
+const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *buffer)
 {
     const double *x = double_row(&p->value, f, v, head);
     if (!reads_rounded(s) || !storage_is_rounded(p->plan, f)) return x;
-    for (hga_id c = 0; c < p->value.of[f].columns; c++) room[c] = to_bf16(x[c]);
-    return room;
+    for (hga_id c = 0; c < p->value.of[f].columns; c++) buffer[c] = to_bf16(x[c]);
+    return buffer;
 }
 
 /* Aggregates are aligned to lines, as they are in an execution. */
@@ -59,12 +59,12 @@ static int has_user_stage(const hga_plan *plan)
 }
 
 /* Memory for both ends of an edge, their gradients, and two aggregates, if any stage is the caller's own. */
-void user_rows_lay_out(pass *p, carver *room)
+void user_rows_lay_out(pass *p, carver *arena)
 {
     if (!has_user_stage(p->plan)) return;
-    user_rows *u = carve(room, 1, sizeof *u);
-    float *at_row = carve_floats(room, 4 * row_floats(p->plan));
-    void *state = carve(room, state_bytes(p->plan), 1), *d_state = carve(room, state_bytes(p->plan), 1);
+    user_rows *u = carve(arena, 1, sizeof *u);
+    float *at_row = carve_floats(arena, 4 * row_floats(p->plan));
+    void *state = carve(arena, state_bytes(p->plan), 1), *d_state = carve(arena, state_bytes(p->plan), 1);
     p->user = u;
     if (!u) return;
     *u = (user_rows){.state = state, .d_state = d_state};
@@ -80,7 +80,7 @@ void user_rows_lay_out(pass *p, carver *room)
 static const double *row_shown(const pass *p, const hga_stage *s, const doubles *from, hga_id f, hga_id v, hga_id h)
 {
     int reads = from == &p->value && !(s->writes >> f & 1u);
-    return reads ? row_as_read(p, s, f, v, h, p->room.source) : double_row(from, f, v, h);
+    return reads ? row_as_read(p, s, f, v, h, p->scratch.source) : double_row(from, f, v, h);
 }
 
 /* Show node v: the fields of `shown`, as `from` has them; NULL: zeros. */
@@ -116,11 +116,11 @@ static int has_score(const hga_stage *s) { return s->query && s->key && s->relat
 static scored_edge scored(const pass *p, const stage_row *r, int64_t i)
 {
     return edge_between(&p->m, r->s, r->v, r->head, &r->edge[i], i,
-                        row_as_read(p, r->stage, r->stage->query, r->v, r->head, r->room.own),
-                        row_as_read(p, r->stage, r->stage->key, r->edge[i].src, r->head, r->room.source));
+                        row_as_read(p, r->stage, r->stage->query, r->v, r->head, r->scratch.own),
+                        row_as_read(p, r->stage, r->stage->key, r->edge[i].src, r->head, r->scratch.source));
 }
 
-static double score_given(const pass *p, const stage_row *r, int64_t i)
+static double score_input(const pass *p, const stage_row *r, int64_t i)
 {
     if (!has_score(r->stage)) return 0;
     scored_edge x = scored(p, r, i);
@@ -134,7 +134,7 @@ static hga_edge user_edge(const pass *p, const stage_row *r, int64_t i, const hg
     return (hga_edge){.position = sp->row_ptr ? sp->row_ptr[r->v] + i : -1,
                       .type = r->edge[i].type,
                       .weight = r->edge[i].weight,
-                      .score = score_given(p, r, i),
+                      .score = score_input(p, r, i),
                       .source =
                           show(p, r->stage, sp->shown.source, &p->value, r->edge[i].src, r->head, &p->user->source),
                       .destination = *own};

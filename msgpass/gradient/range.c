@@ -15,48 +15,48 @@ static int64_t bytes_of(const gradient_call *c, hga_id columns, const hga_tensor
 }
 
 /* Rows of the output that are asked for; are they not all? */
-static int is_part(const gradient_call *c, asked_rows *asked)
+static int is_part(const gradient_call *c, requested_rows *requested)
 {
-    return ranges_asked(c->plan, c->io, asked) == HGA_OK && !asked->all;
+    return ranges_requested(c->plan, c->io, requested) == HGA_OK && !requested->all;
 }
 
-void range_needs(const gradient_call *c, int64_t bytes[N_KEPT])
+void range_needs(const gradient_call *c, int64_t bytes[N_COMPACT])
 {
-    asked_rows asked;
-    int part = is_part(c, &asked);
+    requested_rows requested;
+    int part = is_part(c, &requested);
     bytes[0] = part ? bytes_of(c, field_columns(c->plan, out_of(c)), &c->grad->d_out) : 0;
     bytes[1] = part ? bytes_of(c, 1, &c->grad->d_lse) : 0;
     bytes[2] = part ? bytes_of(c, c->io->edge_value.columns, &c->grad->d_edge_out) : 0;
 }
 
 /* The caller's numbers on the rows that are asked for, zeros elsewhere. */
-static hga_tensor keep_rows(const gradient_call *c, hga_id columns, const asked_rows *asked, const hga_tensor *t,
-                            void *memory)
+static hga_tensor keep_rows(const gradient_call *c, hga_id columns, const requested_rows *requested,
+                            const hga_tensor *t, void *memory)
 {
     hga_id io_first, rows = field_io(c->plan, out_of(c), &io_first), heads = c->plan->shape.n_heads;
-    hga_tensor kept = {.data = t->data ? memory : NULL, .dtype = t->dtype, .rows = rows};
+    hga_tensor compact = {.data = t->data ? memory : NULL, .dtype = t->dtype, .rows = rows};
     size_t bytes = (size_t)columns * dtype_bytes(t->dtype);
-    if (!kept.data) return kept;
-    memset(kept.data, 0, (size_t)bytes_of(c, columns, t));
-    for (const hga_interval *x = asked->interval; x < asked->interval + asked->n; x++)
+    if (!compact.data) return compact;
+    memset(compact.data, 0, (size_t)bytes_of(c, columns, t));
+    for (const hga_interval *x = requested->interval; x < requested->interval + requested->n; x++)
         for (hga_id i = (hga_id)x->first; i < x->first + x->n; i++)
             for (hga_id h = 0; h < heads; h++)
-                memcpy(tensor_at(&kept, heads, columns, i, h), tensor_at(t, heads, columns, i, h), bytes);
-    return kept;
+                memcpy(tensor_at(&compact, heads, columns, i, h), tensor_at(t, heads, columns, i, h), bytes);
+    return compact;
 }
 
 /* The gradients that the caller gives of the output are copied, zeros in place of rows that are not asked for. */
-void range_open(gradient_call *c, hga_grad_io *own, carver *room)
+void range_open(gradient_call *c, hga_grad_io *own, carver *arena)
 {
-    asked_rows asked;
-    if (c->asked.n) return;
-    void *out = carve(room, c->needs.kept_bytes[0], 1), *lse = carve(room, c->needs.kept_bytes[1], 1),
-         *features = carve(room, c->needs.kept_bytes[2], 1);
-    if (!room->base || !is_part(c, &asked)) return;
+    requested_rows requested;
+    if (c->requested.n) return;
+    void *out = carve(arena, c->needs.compact_bytes[0], 1), *lse = carve(arena, c->needs.compact_bytes[1], 1),
+         *features = carve(arena, c->needs.compact_bytes[2], 1);
+    if (!arena->base || !is_part(c, &requested)) return;
     *own = *c->grad;
-    own->d_out = keep_rows(c, field_columns(c->plan, out_of(c)), &asked, &c->grad->d_out, out);
-    own->d_lse = keep_rows(c, 1, &asked, &c->grad->d_lse, lse);
-    own->d_edge_out = keep_rows(c, c->io->edge_value.columns, &asked, &c->grad->d_edge_out, features);
+    own->d_out = keep_rows(c, field_columns(c->plan, out_of(c)), &requested, &c->grad->d_out, out);
+    own->d_lse = keep_rows(c, 1, &requested, &c->grad->d_lse, lse);
+    own->d_edge_out = keep_rows(c, c->io->edge_value.columns, &requested, &c->grad->d_edge_out, features);
     c->grad = own;
 }
 
@@ -64,10 +64,10 @@ void range_open(gradient_call *c, hga_grad_io *own, carver *room)
 
 void range_skip(gradient_call *c)
 {
-    if (!is_part(c, &c->asked))
-        c->asked = (asked_rows){0};
+    if (!is_part(c, &c->requested))
+        c->requested = (requested_rows){0};
     else
-        memset(c->needs.kept_bytes, 0, sizeof c->needs.kept_bytes);
+        memset(c->needs.compact_bytes, 0, sizeof c->needs.compact_bytes);
 }
 
 /* Is a row among [first, end) asked for? */
@@ -75,16 +75,16 @@ int range_has(const gradient_call *c, hga_id first, hga_id end)
 {
     hga_id io_first;
     field_io(c->plan, out_of(c), &io_first);
-    int64_t begin = 0, beyond = c->asked.n;
+    int64_t begin = 0, beyond = c->requested.n;
     while (begin < beyond) { /* intervals ascend: the first one that ends behind `first` */
         int64_t middle = begin + (beyond - begin) / 2;
-        hga_interval x = c->asked.interval[middle];
+        hga_interval x = c->requested.interval[middle];
         if (x.first + x.n + io_first > first)
             beyond = middle;
         else
             begin = middle + 1;
     }
-    return c->asked.n == 0 || (begin < c->asked.n && c->asked.interval[begin].first + io_first < end);
+    return c->requested.n == 0 || (begin < c->requested.n && c->requested.interval[begin].first + io_first < end);
 }
 
 void range_clear(const gradient_call *c, hga_id f)

@@ -7,7 +7,7 @@
 #include "plan.h"
 #include "sorted_edges.h"
 #include "thread_binding.h"
-#include "ways.h"
+#include "solvers.h"
 
 #include <math.h>
 #include <omp.h>
@@ -19,7 +19,7 @@ enum { BLOCK = 128 }; /* rows that a thread takes at once */
 typedef struct wide_rows {
     hga_id heads, columns;
     kernel_wide read;
-    kernel_given given;
+    kernel_gradient from;
 } wide_rows;
 
 /* Edges by the rows at one end: those of row i are at [ptr[i], ptr[i + 1]); nodes at the other end. */
@@ -31,11 +31,11 @@ typedef struct edge_list {
 } edge_list;
 
 /* The relation's edges by their sources, those that attention looks at. */
-typedef struct turned_edges {
+typedef struct transposed_edges {
     sorted_edges list; /* columns are nodes */
     float *weight;     /* [list.n]; NULL: 1 */
     int32_t *type;     /* .. where weights are dropped, which depends on it; NULL: 0 */
-} turned_edges;
+} transposed_edges;
 
 typedef struct scattered {
     const gradient_call *call;
@@ -45,13 +45,13 @@ typedef struct scattered {
     hga_id heads, share; /* that go back here; share: query heads that read one key/value head */
     hga_id first_head;
     hga_id row_first, rows, key_first, keys;
-    turned_edges turned;
-    hga_pos *place, *cursor; /* of turned edges, in tables of edges; and [keys], to find them. NULL: nobody asks */
+    transposed_edges transposed;
+    hga_pos *index, *cursor; /* of turned edges, in tables of edges; and [keys], to find them. NULL: nobody asks */
     /* then what the first pass finds and the second reads, [edges][heads] each; NULL: that finds it again */
     float *weights, *contents;
     wide_rows q, k, v, o, g;
     kernel_wide edge_out, d_edge_out; /* at NULL: nothing is given of it */
-    float *asked;                     /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
+    float *adjoint;                   /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
     float *log_mass;                  /* [keys]; NULL where scores have none */
     float *additive;                  /* [heads][dim]; NULL: scores are products */
     double *d_scale;                  /* [blocks][heads / share]; NULL: not wanted */
@@ -61,10 +61,10 @@ typedef struct scattered {
 
 /* What a thread has, each [KERNEL_CHUNK][heads], padded: of the edges at hand what dropout leaves, gradients of scores,
    and products; NULL: not needed. */
-typedef struct scattered_lane {
-    float *kept, *slope, *product;
+typedef struct scattered_thread {
+    float *cached, *slope, *product;
     float *packed; /* see kernel_grad_heads */
-} scattered_lane;
+} scattered_thread;
 
 /* ---- who goes this way ---- */
 
@@ -75,15 +75,15 @@ static int same_rows(const hga_plan *plan, hga_id a, hga_id b)
 }
 
 /* One stage that attends, from the caller's queries, keys and values to the output, in float. */
-static const char *program_refuses(const hga_plan *plan, reason *room)
+static const char *program_refuses(const hga_plan *plan, reason *buffer)
 {
     const hga_program *p = &plan->program;
     const hga_stage *s = &p->stage[0];
-    if (p->n_stages != 1) return reason_of(room, "the program has %d stages that count, not one", p->n_stages);
-    if (plan->stage[0].kind != KIND_ATTEND) return reason_of(room, "stage '%s' does not attend", s->name);
+    if (p->n_stages != 1) return reason_of(buffer, "the program has %d stages that count, not one", p->n_stages);
+    if (plan->stage[0].kind != KIND_ATTEND) return reason_of(buffer, "stage '%s' does not attend", s->name);
     if (p->field[s->query].binding != HGA_IO_QUERY || p->field[s->key].binding != HGA_IO_KEY ||
         p->field[s->value].binding != HGA_IO_VALUE || p->field[s->out].binding != HGA_IO_OUT)
-        return reason_of(room, "stage '%s' attends to other fields than the caller's", s->name);
+        return reason_of(buffer, "stage '%s' attends to other fields than the caller's", s->name);
     if (!same_rows(plan, s->query, s->out) || !same_rows(plan, s->key, s->value))
         return "queries and output, or keys and values, have different rows";
     if (storage_is_rounded(plan, s->query)) return "operands are rounded to bfloat16";
@@ -91,22 +91,22 @@ static const char *program_refuses(const hga_plan *plan, reason *room)
 }
 
 /* Nothing is known of any pair. */
-static const char *scattered_refuses(const hga_plan *plan, unsigned features, reason *room)
+static const char *scattered_refuses(const hga_plan *plan, unsigned features, reason *buffer)
 {
     const hga_shape *s = &plan->shape;
     const char *why;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
-    if ((why = is_generic(plan, room))) return why;
-    if ((why = program_refuses(plan, room))) return why;
+    if ((why = is_generic(plan, buffer))) return why;
+    if ((why = program_refuses(plan, buffer))) return why;
     const hga_relation *r = &plan->stage[0].relation;
-    if (!r->ptr || r->n_blocks) return reason_of(room, "edges of '%s' are not all listed one by one", r->name);
-    if (s->n_heads > KERNEL_HEADS) return reason_of(room, "more than %d heads", KERNEL_HEADS);
-    if (features & BRINGS_CURVES) return "softcaps or slopes";
-    if (features & BRINGS_TYPES) return "the call brings relative keys or biases";
-    if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
-    if (features & BRINGS_POSITIONS) return "the call brings positions";
-    if (features & BRINGS_SIXTEEN) return "the call brings numbers of 16 bits";
-    if (features & BRINGS_FOLDS) return "the call's rows are folded";
+    if (!r->ptr || r->n_blocks) return reason_of(buffer, "edges of '%s' are not all listed one by one", r->name);
+    if (s->n_heads > KERNEL_HEADS) return reason_of(buffer, "more than %d heads", KERNEL_HEADS);
+    if (features & CALL_HAS_NONLINEAR) return "softcaps or slopes";
+    if (features & CALL_HAS_TYPES) return "the call brings relative keys or biases";
+    if (features & CALL_HAS_EDGE_BIASES) return "the call brings biases of edges";
+    if (features & CALL_HAS_POSITIONS) return "the call brings positions";
+    if (features & CALL_HAS_SIXTEEN) return "the call brings numbers of 16 bits";
+    if (features & CALL_HAS_FOLDS) return "the call's rows are folded";
     return NULL;
 }
 
@@ -124,13 +124,13 @@ static edge_list sources_of(const scattered *x)
 static void place_edges(const scattered *x)
 {
     edge_list in = sources_of(x);
-    memcpy(x->cursor, x->turned.list.ptr + 1, (size_t)x->keys * sizeof *x->cursor);
-    for (hga_pos e = in.ptr[x->rows]; e-- > in.ptr[0];) x->place[--x->cursor[in.other[e] - x->key_first]] = e;
+    memcpy(x->cursor, x->transposed.list.ptr + 1, (size_t)x->keys * sizeof *x->cursor);
+    for (hga_pos e = in.ptr[x->rows]; e-- > in.ptr[0];) x->index[--x->cursor[in.other[e] - x->key_first]] = e;
 }
 
-static void drop_turned(const hga_plan *plan, void *what)
+static void drop_transposed(const hga_plan *plan, void *what)
 {
-    turned_edges *t = what;
+    transposed_edges *t = what;
     hga_delete(&plan->allocator, t->weight, t->list.n, sizeof *t->weight);
     hga_delete(&plan->allocator, t->type, t->list.n, sizeof *t->type);
     edges_clear(&plan->allocator, &t->list);
@@ -138,14 +138,14 @@ static void drop_turned(const hga_plan *plan, void *what)
 }
 
 /* Lists the edges by their sources, a source's destinations in ascending order of rows. */
-static hga_status turn_edges(const scattered *x, turned_edges *t)
+static hga_status transpose_edges(const scattered *x, transposed_edges *t)
 {
     hga_status st = HGA_OK;
     const hga_allocator *a = &x->plan->allocator;
     edge_list in = sources_of(x);
     int typed = in.type && x->plan->options.dropout > 0;
-    edges_by_row given = {x->r->name, x->rows, x->key_first, x->keys, in.ptr, in.other, in.weight || typed, 0};
-    HGA_TRY(edges_transpose(a, &given, &t->list));
+    edges_by_row input = {x->r->name, x->rows, x->key_first, x->keys, in.ptr, in.other, in.weight || typed, 0};
+    HGA_TRY(edges_transpose(a, &input, &t->list));
     sorted_edges *list = &t->list;
     if (in.weight) HGA_TRY(hga_new(a, list->n, sizeof *t->weight, &t->weight));
     if (typed) HGA_TRY(hga_new(a, list->n, sizeof *t->type, &t->type));
@@ -160,17 +160,17 @@ done:
     return st;
 }
 
-static hga_status make_turned(const hga_plan *plan, void **out, const char **why, reason *room)
+static hga_status make_transposed(const hga_plan *plan, void **out, const char **why, reason *buffer)
 {
     hga_status st = HGA_OK;
     scattered x = scattered_of(plan);
-    turned_edges *t = NULL;
-    (void)why, (void)room;
+    transposed_edges *t = NULL;
+    (void)why, (void)buffer;
     HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *t, &t));
-    HGA_TRY(turn_edges(&x, t));
+    HGA_TRY(transpose_edges(&x, t));
     *out = t;
 done:
-    if (st && t) drop_turned(plan, t);
+    if (st && t) drop_transposed(plan, t);
     return st;
 }
 
@@ -181,7 +181,7 @@ typedef struct edge_pass {
     hga_id n, first, other_first;   /* rows; the nodes of row 0 and of the other ends' */
     int of_keys, far;               /* far: the other ends come from memory */
     const wide_rows *mine, *mine_v; /* given something; mine_v NULL: nothing */
-    const hga_pos *place;           /* of edges in tables of edges; NULL: their own */
+    const hga_pos *index;           /* of edges in tables of edges; NULL: their own */
 } edge_pass;
 
 /* Do n rows, of so many heads of two tensors, come from memory? */
@@ -204,30 +204,31 @@ static edge_pass pass_of_queries(const scattered *x)
 /* Rows are keys and values, and edges are those turned around. */
 static edge_pass pass_of_keys(const scattered *x)
 {
-    return (edge_pass){.edges = {x->turned.list.ptr, x->turned.list.column, x->turned.weight, x->turned.type},
-                       .n = x->keys,
-                       .first = x->key_first,
-                       .other_first = x->row_first,
-                       .of_keys = 1,
-                       .far = rows_are_far(x, x->rows, x->heads),
-                       .mine = &x->k,
-                       .mine_v = &x->v,
-                       .place = x->place};
+    return (edge_pass){
+        .edges = {x->transposed.list.ptr, x->transposed.list.column, x->transposed.weight, x->transposed.type},
+        .n = x->keys,
+        .first = x->key_first,
+        .other_first = x->row_first,
+        .of_keys = 1,
+        .far = rows_are_far(x, x->rows, x->heads),
+        .mine = &x->k,
+        .mine_v = &x->v,
+        .index = x->index};
 }
 
 /* ---- pieces: edges that a kernel takes at once, of rows one behind the other ---- */
 
 enum { AHEAD = KERNEL_HEAD_EDGES }; /* edges behind a piece's last that are wanted soon */
 
-typedef struct edge_piece {
+typedef struct edge_run {
     hga_pos at;
     hga_id n, more;
     int goes_on;              /* the first row has edges before these */
     hga_id row[KERNEL_CHUNK]; /* of each edge */
-} edge_piece;
+} edge_run;
 
 /* The next edges of rows up to `end`, the first of them in a row from `*row` on; 0: there are none. */
-static int next_piece(const edge_pass *p, hga_id *row, hga_id end, edge_piece *out)
+static int next_edge_run(const edge_pass *p, hga_id *row, hga_id end, edge_run *out)
 {
     const hga_pos *ptr = p->edges.ptr;
     hga_pos left = ptr[end] - out->at, behind;
@@ -243,7 +244,7 @@ static int next_piece(const edge_pass *p, hga_id *row, hga_id end, edge_piece *o
 }
 
 /* What scores have besides products. */
-static const float *find_scores(const scattered *x, const edge_pass *p, const edge_piece *at, float *score)
+static const float *find_scores(const scattered *x, const edge_pass *p, const edge_run *at, float *score)
 {
     const float *weight = p->edges.weight;
     if (!weight && !x->log_mass) return NULL;
@@ -256,7 +257,7 @@ static const float *find_scores(const scattered *x, const edge_pass *p, const ed
 }
 
 /* What dropout leaves of a piece's edges in each head. */
-static void drop_edges(const scattered *x, const edge_pass *p, const edge_piece *at, float *kept)
+static void drop_edges(const scattered *x, const edge_pass *p, const edge_run *at, float *cached)
 {
     static const int32_t untyped[KERNEL_CHUNK];
     const hga_io *io = x->call->io;
@@ -270,16 +271,16 @@ static void drop_edges(const scattered *x, const edge_pass *p, const edge_piece 
                                                       .destination = p->of_keys ? other : row,
                                                       .source = p->of_keys ? row : other,
                                                       .type = p->edges.type ? p->edges.type + at->at : untyped},
-                                 kept);
+                                 cached);
 }
 
 /* Tables are given sums in double, of each key/value head apart. */
-static void sum_tables(const scattered *x, const edge_pass *p, const scattered_lane *l, const edge_piece *at)
+static void sum_tables(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_run *at)
 {
-    hga_id turns = x->heads / x->share;
+    hga_id head_groups = x->heads / x->share;
     for (hga_id i = 0; i < at->n; i++) {
         const float *slope = l->slope + i * x->heads, *product = l->product + i * x->heads;
-        double *d_scale = x->d_scale ? x->d_scale + (ptrdiff_t)(at->row[i] / BLOCK) * turns : NULL;
+        double *d_scale = x->d_scale ? x->d_scale + (ptrdiff_t)(at->row[i] / BLOCK) * head_groups : NULL;
         for (hga_id h = 0; d_scale && !p->of_keys && h < x->heads; h++)
             d_scale[h / x->share] += (double)slope[h] * (double)product[h];
         for (hga_id h = 0; x->sums->of[HGA_TABLE_LOG_MASS] && p->of_keys && h < x->heads; h++)
@@ -288,14 +289,14 @@ static void sum_tables(const scattered *x, const edge_pass *p, const scattered_l
 }
 
 /* Scores a piece's edges anew and adds their gradients to the pass's rows, to the edges' own and to tables. */
-static void run_piece(const scattered *x, const edge_pass *p, const scattered_lane *l, const edge_piece *at)
+static void run_edge_run(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_run *at)
 {
     float score[KERNEL_CHUNK];
     int with_tables = p->of_keys ? x->sums->of[HGA_TABLE_LOG_MASS] != NULL : x->d_scale != NULL;
     ptrdiff_t vectors = (ptrdiff_t)x->heads * x->q.columns;
     const hga_io *io = x->call->io;
     float *const *d_table = x->call->grad->d_table;
-    if (l->kept && !(p->of_keys && x->weights)) drop_edges(x, p, at, l->kept);
+    if (l->cached && !(p->of_keys && x->weights)) drop_edges(x, p, at, l->cached);
     x->plan->kernels->grad_heads(&(kernel_grad_heads){
         .n = at->n,
         .more = at->more,
@@ -313,19 +314,19 @@ static void run_piece(const scattered *x, const edge_pass *p, const scattered_la
         .g = x->g.read,
         .v = x->v.read,
         .a = x->additive,
-        .leak = x->plan->program.negative_slope,
+        .negative_slope = x->plan->program.negative_slope,
         .scale = x->call->scale,
         .score = find_scores(x, p, at, score),
-        .asked = x->asked,
-        .kept = l->kept,
-        .given = p->mine->given,
-        .given_v = p->mine_v ? p->mine_v->given : (kernel_given){0},
+        .adjoint = x->adjoint,
+        .drop_mask = l->cached,
+        .from = p->mine->from,
+        .from_v = p->mine_v ? p->mine_v->from : (kernel_gradient){0},
         .goes_on = at->goes_on,
         .adds = x->call->grad->accumulate,
-        .leaks = x->d_additive && !p->of_keys ? x->d_additive + at->row[0] / BLOCK * vectors : NULL,
+        .d_leaky_relu = x->d_additive && !p->of_keys ? x->d_additive + at->row[0] / BLOCK * vectors : NULL,
         .slope = with_tables ? l->slope : NULL,
         .product = with_tables ? l->product : NULL,
-        .edge = p->place ? p->place + at->at : NULL,
+        .edge = p->index ? p->index + at->at : NULL,
         .edge_first = at->at,
         .edge_key = io->edge_key.data,
         .edge_value = x->d_edge_out.at ? io->edge_value.data : NULL,
@@ -343,24 +344,24 @@ static void run_piece(const scattered *x, const edge_pass *p, const scattered_la
 
 static void clear_row(const wide_rows *x, hga_id row)
 {
-    for (hga_id h = 0; x->given.at && h < x->heads; h++)
-        memset(x->given.at + row * x->given.row + h * x->given.head, 0, (size_t)x->columns * sizeof *x->given.at);
+    for (hga_id h = 0; x->from.at && h < x->heads; h++)
+        memset(x->from.at + row * x->from.row + h * x->from.head, 0, (size_t)x->columns * sizeof *x->from.at);
 }
 
 /* Rows [first, end): those without edges are given nothing, the others piece by piece. */
-static void run_block(const scattered *x, const edge_pass *p, const scattered_lane *l, hga_id first, hga_id end)
+static void run_block(const scattered *x, const edge_pass *p, const scattered_thread *l, hga_id first, hga_id end)
 {
-    edge_piece at = {.at = p->edges.ptr[first]};
+    edge_run at = {.at = p->edges.ptr[first]};
     for (hga_id row = first; row < end && !x->call->grad->accumulate; row++) {
         if (p->edges.ptr[row] < p->edges.ptr[row + 1]) continue;
         clear_row(p->mine, row);
         if (p->mine_v) clear_row(p->mine_v, row);
     }
-    for (hga_id row = first; next_piece(p, &row, end, &at); at.at += at.n) run_piece(x, p, l, &at);
+    for (hga_id row = first; next_edge_run(p, &row, end, &at); at.at += at.n) run_edge_run(x, p, l, &at);
 }
 
 /* All rows of a pass; threads take blocks of them as they come. */
-static void run_pass(const scattered *x, edge_pass p, const scattered_lane *lane)
+static void run_pass(const scattered *x, edge_pass p, const scattered_thread *thread)
 {
     hga_id threads = x->call->threads;
 #pragma omp parallel num_threads(threads) if (threads > 1)
@@ -369,14 +370,14 @@ static void run_pass(const scattered *x, edge_pass p, const scattered_lane *lane
         binding_take(x->plan, &old);
 #pragma omp for schedule(dynamic, 1) nowait
         for (hga_id first = 0; first < p.n; first += BLOCK)
-            run_block(x, &p, &lane[threads > 1 ? omp_get_thread_num() : 0], first,
+            run_block(x, &p, &thread[threads > 1 ? omp_get_thread_num() : 0], first,
                       p.n - first < BLOCK ? p.n : first + BLOCK);
         topology_unbind(&old);
     }
 }
 
 /* What features of edges ask of queries [first, end) besides. */
-static void add_features_asked(const scattered *x, hga_id first, hga_id end, float *delta)
+static void add_feature_adjoints(const scattered *x, hga_id first, hga_id end, float *delta)
 {
     float more[BLOCK * KERNEL_HEADS];
     const kernel_wide *o = &x->edge_out, *g = &x->d_edge_out;
@@ -392,30 +393,30 @@ static void add_features_asked(const scattered *x, hga_id first, hga_id end, flo
 }
 
 /* What is asked of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to. */
-static void find_asked(const scattered *x, hga_id first, hga_id end)
+static void find_adjoint(const scattered *x, hga_id first, hga_id end)
 {
     const hga_tensor *d_lse = &x->call->grad->d_lse;
     const kernel_wide *o = &x->o.read, *g = &x->g.read;
     hga_id all = x->plan->shape.n_heads;
-    float *asked = x->asked + 2 * (ptrdiff_t)first * x->heads;
+    float *adjoint = x->adjoint + 2 * (ptrdiff_t)first * x->heads;
     x->plan->kernels->dot_heads(&(kernel_dots){.n = end - first,
                                                .heads = x->heads,
                                                .columns = x->o.columns,
                                                .x = {o->at + first * o->row, o->row, o->head},
                                                .y = {g->at + first * g->row, g->row, g->head},
-                                               .out = asked + x->heads,
+                                               .out = adjoint + x->heads,
                                                .out_row = 2 * (ptrdiff_t)x->heads});
-    if (x->d_edge_out.at) add_features_asked(x, first, end, asked + x->heads);
-    for (hga_id row = first; row < end; row++, asked += 2 * x->heads)
+    if (x->d_edge_out.at) add_feature_adjoints(x, first, end, adjoint + x->heads);
+    for (hga_id row = first; row < end; row++, adjoint += 2 * x->heads)
         for (hga_id h = 0; h < x->heads; h++) {
             float lse = call_lse(x->call, row, x->first_head + h);
-            asked[h] = lse == -INFINITY ? INFINITY : lse;
-            if (d_lse->data) asked[x->heads + h] -= *(const float *)tensor_at(d_lse, all, 1, row, x->first_head + h);
+            adjoint[h] = lse == -INFINITY ? INFINITY : lse;
+            if (d_lse->data) adjoint[x->heads + h] -= *(const float *)tensor_at(d_lse, all, 1, row, x->first_head + h);
         }
 }
 
 /* Every query's log-sum-exp, and what its scores' gradients are relative to. */
-static void find_all_asked(const scattered *x)
+static void find_all_adjoints(const scattered *x)
 {
     hga_id threads = x->call->threads;
 #pragma omp parallel num_threads(threads) if (threads > 1)
@@ -424,7 +425,7 @@ static void find_all_asked(const scattered *x)
         binding_take(x->plan, &old);
 #pragma omp for nowait
         for (hga_id first = 0; first < x->rows; first += BLOCK)
-            find_asked(x, first, x->rows - first < BLOCK ? x->rows : first + BLOCK);
+            find_adjoint(x, first, x->rows - first < BLOCK ? x->rows : first + BLOCK);
         topology_unbind(&old);
     }
 }
@@ -462,10 +463,10 @@ static scattered scattered_here(const hga_plan *plan, const call_needs *needs)
 }
 
 /* From the first of these heads on. */
-static kernel_given given_from_here(const gradient_call *c, hga_id field, const hga_tensor *t)
+static kernel_gradient from_here(const gradient_call *c, hga_id field, const hga_tensor *t)
 {
     hga_id all = field_heads(c->plan, field), columns = field_columns(c->plan, field);
-    return (kernel_given){
+    return (kernel_gradient){
         .at = t->data ? tensor_at(t, all, columns, 0, first_here(c->plan, &c->needs, all)) : NULL,
         .row = t->row_stride ? t->row_stride : (ptrdiff_t)all * columns,
         .head = t->head_stride ? t->head_stride : columns,
@@ -474,9 +475,9 @@ static kernel_given given_from_here(const gradient_call *c, hga_id field, const 
 
 static void bind_wide(const gradient_call *c, hga_id field, wide_rows *x, const hga_tensor *t, const hga_tensor *d)
 {
-    kernel_given read = given_from_here(c, field, t);
+    kernel_gradient read = from_here(c, field, t);
     x->read = (kernel_wide){read.at, read.row, read.head};
-    if (d) x->given = given_from_here(c, field, d);
+    if (d) x->from = from_here(c, field, d);
 }
 
 static kernel_wide features_at(const gradient_call *c, const hga_tensor *t)
@@ -510,53 +511,53 @@ static int keeps_slopes(const scattered *x, const call_needs *needs)
 {
     const hga_stage *s = x->stage;
     edge_list in = sources_of(x);
-    int64_t edge = (int64_t)sizeof *x->place + 2 * x->plan->shape.n_heads * (int64_t)sizeof *x->weights;
-    int of_queries = needs->wanted >> s->query & 1, of_keys = (needs->wanted >> s->key | needs->wanted >> s->value) & 1;
+    int64_t edge = (int64_t)sizeof *x->index + 2 * x->plan->shape.n_heads * (int64_t)sizeof *x->weights;
+    int of_queries = needs->grads >> s->query & 1, of_keys = (needs->grads >> s->key | needs->grads >> s->value) & 1;
     if (!of_queries || !of_keys || needs->entries[HGA_TABLE_LOG_MASS]) return 0;
     if (x->plan->shape.n_heads * (x->q.columns + x->v.columns) < LONG_PRODUCTS) return 0;
     return edge * (in.ptr[x->rows] - in.ptr[0]) <= tensor_bytes(x->plan) / 4;
 }
 
 /* Where turned edges are in lists of edges, and what is kept of each edge there. */
-static void lay_out_places(scattered *x, const call_needs *needs, carver *room)
+static void lay_out_indices(scattered *x, const call_needs *needs, carver *arena)
 {
     edge_list in = sources_of(x);
     int64_t of_edges = in.ptr[x->rows] * x->heads;
-    x->place = carve(room, in.ptr[x->rows] - in.ptr[0], sizeof *x->place);
-    x->cursor = carve(room, x->keys, sizeof *x->cursor);
+    x->index = carve(arena, in.ptr[x->rows] - in.ptr[0], sizeof *x->index);
+    x->cursor = carve(arena, x->keys, sizeof *x->cursor);
     if (needs->entries[HGA_TABLE_LOG_MASS]) return;
-    x->weights = carve_floats(room, of_edges), x->contents = carve_floats(room, of_edges);
+    x->weights = carve_floats(arena, of_edges), x->contents = carve_floats(arena, of_edges);
 }
 
 /* Every array; bytes in all. */
-static int64_t lay_out_scattered(scattered *x, const void *made, const call_needs *needs, scattered_lane **out,
+static int64_t lay_out_scattered(scattered *x, const void *made, const call_needs *needs, scattered_thread **out,
                                  void *memory)
 {
     int64_t heads = x->heads, pairs = heads * KERNEL_CHUNK + KERNEL_PAD, vectors = heads * x->q.columns;
     int with_tables = needs->entries[HGA_TABLE_SCALE] || needs->entries[HGA_TABLE_LOG_MASS],
-        keys = (needs->features & BRINGS_EDGE_KEYS) != 0;
-    carver room = {.base = memory};
-    scattered_lane *lane = carve(&room, needs->threads, sizeof *lane);
+        keys = (needs->features & CALL_HAS_EDGE_KEYS) != 0;
+    carver arena = {.base = memory};
+    scattered_thread *thread = carve(&arena, needs->threads, sizeof *thread);
     if (needs->entries[HGA_TABLE_SCALE])
-        x->d_scale = carve(&room, count_blocks(x) * (heads / x->share), sizeof *x->d_scale);
-    if (needs->entries[HGA_TABLE_ADDITIVE]) x->d_additive = carve_floats(&room, count_blocks(x) * vectors);
-    x->asked = carve_floats(&room, 2 * heads * x->rows);
-    if (x->stage->by_mass) x->log_mass = carve_floats(&room, x->keys);
-    if (scores_are_sums(x->plan)) x->additive = carve_floats(&room, vectors);
-    if (needs->features & BRINGS_OF_EDGES || keeps_slopes(x, needs)) lay_out_places(x, needs, &room);
+        x->d_scale = carve(&arena, count_blocks(x) * (heads / x->share), sizeof *x->d_scale);
+    if (needs->entries[HGA_TABLE_ADDITIVE]) x->d_additive = carve_floats(&arena, count_blocks(x) * vectors);
+    x->adjoint = carve_floats(&arena, 2 * heads * x->rows);
+    if (x->stage->by_mass) x->log_mass = carve_floats(&arena, x->keys);
+    if (scores_are_sums(x->plan)) x->additive = carve_floats(&arena, vectors);
+    if (needs->features & CALL_HAS_OF_EDGES || keeps_slopes(x, needs)) lay_out_indices(x, needs, &arena);
     for (hga_id t = 0; t < needs->threads; t++) {
-        scattered_lane l = {x->plan->options.dropout > 0 ? carve_floats(&room, pairs) : NULL,
-                            with_tables ? carve_floats(&room, pairs) : NULL,
-                            with_tables ? carve_floats(&room, pairs) : NULL,
-                            keys ? carve_floats(&room, KERNEL_HEAD_EDGES * vectors + KERNEL_PAD) : NULL};
-        if (lane) lane[t] = l;
+        scattered_thread l = {x->plan->options.dropout > 0 ? carve_floats(&arena, pairs) : NULL,
+                              with_tables ? carve_floats(&arena, pairs) : NULL,
+                              with_tables ? carve_floats(&arena, pairs) : NULL,
+                              keys ? carve_floats(&arena, KERNEL_HEAD_EDGES * vectors + KERNEL_PAD) : NULL};
+        if (thread) thread[t] = l;
     }
-    x->turned = *(const turned_edges *)made;
-    if (out) *out = lane;
-    return room.used;
+    x->transposed = *(const transposed_edges *)made;
+    if (out) *out = thread;
+    return arena.used;
 }
 
-static int64_t scattered_room(const hga_plan *plan, const void *made, const call_needs *needs)
+static int64_t scattered_bytes(const hga_plan *plan, const void *made, const call_needs *needs)
 {
     scattered x = scattered_here(plan, needs);
     return lay_out_scattered(&x, made, needs, NULL, NULL);
@@ -576,12 +577,12 @@ static void load_tables(const scattered *x)
 /* The blocks' sums in their order. */
 static void store_tables(const scattered *x)
 {
-    int64_t vectors = (int64_t)x->heads * x->q.columns, turns = x->heads / x->share;
+    int64_t vectors = (int64_t)x->heads * x->q.columns, head_groups = x->heads / x->share;
     double *d_additive = x->sums->of[HGA_TABLE_ADDITIVE]
                              ? x->sums->of[HGA_TABLE_ADDITIVE] + (ptrdiff_t)x->first_head * x->q.columns
                              : NULL;
-    for (int64_t i = 0; x->d_scale && i < count_blocks(x) * turns; i++)
-        *x->sums[i % turns].of[HGA_TABLE_SCALE] += x->d_scale[i];
+    for (int64_t i = 0; x->d_scale && i < count_blocks(x) * head_groups; i++)
+        *x->sums[i % head_groups].of[HGA_TABLE_SCALE] += x->d_scale[i];
     for (int64_t i = 0; x->d_additive && i < count_blocks(x) * vectors; i++)
         d_additive[i % vectors] += (double)x->d_additive[i];
 }
@@ -607,27 +608,27 @@ static void clear_edges(const scattered *x)
 static hga_status go_scattered(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
 {
     scattered x = scattered_here(c->plan, &c->needs);
-    scattered_lane *lane;
+    scattered_thread *thread;
     (void)workspace;
     bind_scattered(&x, c);
-    lay_out_scattered(&x, made, &c->needs, &lane, memory);
+    lay_out_scattered(&x, made, &c->needs, &thread, memory);
     load_tables(&x);
-    find_all_asked(&x);
+    find_all_adjoints(&x);
     clear_edges(&x);
-    if (x.q.given.at || x.d_scale || x.d_additive || x.place) run_pass(&x, pass_of_queries(&x), lane);
+    if (x.q.from.at || x.d_scale || x.d_additive || x.index) run_pass(&x, pass_of_queries(&x), thread);
     store_tables(&x);
-    if (x.k.given.at || x.v.given.at || x.sums->of[HGA_TABLE_LOG_MASS]) {
-        if (x.place) place_edges(&x);
-        run_pass(&x, pass_of_keys(&x), lane);
+    if (x.k.from.at || x.v.from.at || x.sums->of[HGA_TABLE_LOG_MASS]) {
+        if (x.index) place_edges(&x);
+        run_pass(&x, pass_of_keys(&x), thread);
     }
     return HGA_OK;
 }
 
-const way scattered_way = {.name = "row by row and source by source, all heads together",
-                           .reads_out = 1,
-                           .writes_edges = 1,
-                           .refuses = scattered_refuses,
-                           .make = make_turned,
-                           .drop = drop_turned,
-                           .room = scattered_room,
-                           .go = go_scattered};
+const solver scattered_solver = {.name = "row by row and source by source, all heads together",
+                                 .reads_out = 1,
+                                 .writes_edges = 1,
+                                 .refuses = scattered_refuses,
+                                 .make = make_transposed,
+                                 .drop = drop_transposed,
+                                 .bytes = scattered_bytes,
+                                 .go = go_scattered};

@@ -16,69 +16,69 @@ static int is_sum_in_place(const stage_plan *plan, const hga_stage *s)
 
 /* Is it a sum, up the tree or perhaps along a relation that is part of it (shares_create), of what the caller gave for
    tokens alone, and which nobody has read before? */
-static const char *note_sum(const hga_plan *plan, hga_id s, subtrees *t, reason *room)
+static const char *note_sum(const hga_plan *plan, hga_id s, subtrees *t, reason *buffer)
 {
     const hga_stage *stage = &plan->program.stage[s];
     hga_id first, n = range_of_rows(plan, plan->program.field[stage->out].io, &first);
     if (!is_sum_in_place(&plan->stage[s], stage))
-        return reason_of(room, "stage '%s' neither attends nor sums up children in place", stage->name);
-    if (t->sum[stage->out] >= 0) return reason_of(room, "stage '%s' sums a field up again", stage->name);
-    if (t->query) return reason_of(room, "stage '%s' sums up behind one that attends", stage->name);
+        return reason_of(buffer, "stage '%s' neither attends nor sums up children in place", stage->name);
+    if (t->sum[stage->out] >= 0) return reason_of(buffer, "stage '%s' sums a field up again", stage->name);
+    if (t->query) return reason_of(buffer, "stage '%s' sums up behind one that attends", stage->name);
     if (!program_is_input(plan->program.field[stage->out].binding) || (n > 0 && first + n > plan->nodes.level_ptr[1]))
-        return reason_of(room, "field '%s' is not given for tokens alone", plan->program.field[stage->out].name);
+        return reason_of(buffer, "field '%s' is not given for tokens alone", plan->program.field[stage->out].name);
     t->sum[stage->out] = s;
     return NULL;
 }
 
 /* Does it attend by nodes' own order, and go on with what stages before it attended to? */
-static const char *note_attended(const hga_plan *plan, hga_id s, subtrees *t, reason *room)
+static const char *note_attended(const hga_plan *plan, hga_id s, subtrees *t, reason *buffer)
 {
     const hga_stage *stage = &plan->program.stage[s];
     const hga_relation *r = &plan->stage[s].relation;
     int is_first = !t->query;
     if (is_first) t->query = stage->query, t->key = stage->key, t->value = stage->value, t->out = stage->out;
     t->last_attended = s;
-    if (r->dst_order || r->src_order) return reason_of(room, "'%s' has an order of its own", r->name);
-    if (t->spreads) return reason_of(room, "stage '%s' attends behind states that spread", stage->name);
+    if (r->dst_order || r->src_order) return reason_of(buffer, "'%s' has an order of its own", r->name);
+    if (t->spreads) return reason_of(buffer, "stage '%s' attends behind states that spread", stage->name);
     if (!is_first && plan->stage[s].kind != KIND_ATTEND_MORE)
-        return reason_of(room, "stage '%s' attends anew", stage->name);
+        return reason_of(buffer, "stage '%s' attends anew", stage->name);
     return NULL;
 }
 
-static const char *note_spread(const hga_plan *plan, hga_id s, subtrees *t, reason *room)
+static const char *note_spread(const hga_plan *plan, hga_id s, subtrees *t, reason *buffer)
 {
     const hga_stage *stage = &plan->program.stage[s];
     int known = t->query && stage->out == t->out && stage->relation == HGA_TREE_DOWN && !t->spreads++;
-    return known ? NULL : reason_of(room, "stage '%s' spreads other states", stage->name);
+    return known ? NULL : reason_of(buffer, "stage '%s' spreads other states", stage->name);
 }
 
 /* Are the fields what the caller gives, and is nothing else there? Each is then of another width, so that all stages
    attend with the same. */
-static const char *fields_refuse(const hga_plan *plan, const subtrees *t, reason *room)
+static const char *fields_refuse(const hga_plan *plan, const subtrees *t, reason *buffer)
 {
     const hga_program *p = &plan->program;
     for (hga_id f = 1; f <= p->n_fields; f++) {
         if (!field_is_used(p, f)) continue;
         if (f != t->query && f != t->key && f != t->value && f != t->out)
-            return reason_of(room, "field '%s' is not one that is attended with", p->field[f].name);
+            return reason_of(buffer, "field '%s' is not one that is attended with", p->field[f].name);
         if (storage_is_rounded(plan, f)) return "operands are rounded to bfloat16";
         if (f != t->out && !program_is_input(p->field[f].binding))
-            return reason_of(room, "field '%s' is not the caller's", p->field[f].name);
+            return reason_of(buffer, "field '%s' is not the caller's", p->field[f].name);
     }
     return p->field[t->out].binding == HGA_IO_OUT ? NULL : "what is attended to is not the output";
 }
 
 /* Sums of children, then stages that attend, then perhaps states merged down the tree. */
-static const char *find_tree_stages(const hga_plan *plan, subtrees *t, reason *room)
+static const char *find_tree_stages(const hga_plan *plan, subtrees *t, reason *buffer)
 {
     const char *why = NULL;
     int trees;
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) t->sum[f] = -1;
     for (hga_id s = 0; !why && s < plan->program.n_stages; s++) {
         stage_kind kind = plan->stage[s].kind;
-        why = kind_attends(kind)    ? note_attended(plan, s, t, room)
-              : kind == KIND_SPREAD ? note_spread(plan, s, t, room)
-                                    : note_sum(plan, s, t, room);
+        why = kind_attends(kind)    ? note_attended(plan, s, t, buffer)
+              : kind == KIND_SPREAD ? note_spread(plan, s, t, buffer)
+                                    : note_sum(plan, s, t, buffer);
     }
     if (why) return why;
     if (!t->query) return "no stage attends";
@@ -86,13 +86,13 @@ static const char *find_tree_stages(const hga_plan *plan, subtrees *t, reason *r
     for (hga_id f = 1; f <= plan->program.n_fields; f++) trees |= t->sum[f] >= 0;
     if (!trees) return "no stage goes up or down a tree";
     if (columns_stage(plan) >= 0) return "keys and values are only attended to";
-    return fields_refuse(plan, t, room);
+    return fields_refuse(plan, t, buffer);
 }
 
-const char *subtrees_refuse(const hga_plan *plan, reason *room)
+const char *subtrees_refuse(const hga_plan *plan, reason *buffer)
 {
     subtrees none = {0};
-    return find_tree_stages(plan, &none, room);
+    return find_tree_stages(plan, &none, buffer);
 }
 
 /* ---- cuts ---- */
@@ -127,7 +127,7 @@ static void mark_insides(const hga_nodes *nodes, hga_id levels, uint8_t *inside)
         for (hga_id i = nodes->span_first[v] + 1; i <= nodes->span_last[v]; i++) inside[i] = 1;
 }
 
-static hga_id tokens_wanted(const hga_plan *plan)
+static hga_id tokens_needed(const hga_plan *plan)
 {
     hga_id n = SUBTREE_NUMBERS / (plan->shape.dim + plan->shape.dim_v), forced = (hga_id)plan->options.gradient_subtree;
     return forced ? forced : n < SUBTREE_LEAST ? SUBTREE_LEAST : n > SUBTREE_MOST ? SUBTREE_MOST : n;
@@ -136,8 +136,8 @@ static hga_id tokens_wanted(const hga_plan *plan)
 /* Where the next subtree begins, when this one does at `first`. */
 static hga_id next_cut(const hga_plan *plan, const uint8_t *inside, hga_id first)
 {
-    hga_id n = plan->nodes.level_ptr[1], most = n - first, wanted = tokens_wanted(plan);
-    hga_id at = wanted < most ? first + wanted : n;
+    hga_id n = plan->nodes.level_ptr[1], most = n - first, requested = tokens_needed(plan);
+    hga_id at = requested < most ? first + requested : n;
     while (at < n && inside[at]) at++;
     return at;
 }
@@ -325,11 +325,11 @@ static hga_status place_rows(const hga_plan *plan, hga_id places, hga_id roots, 
     hga_id most = 0, n = plan->nodes.n;
     for (hga_id i = 0; i < s->n; i++) most = rows_below(s, i) > most ? rows_below(s, i) : most;
     if ((int64_t)places * most >= roots || !is_closed(plan, roots, plan->nodes.level_ptr[s->n_levels])) return HGA_OK;
-    HGA_TRY(hga_new(&plan->allocator, n, sizeof *s->place, &s->place));
+    HGA_TRY(hga_new(&plan->allocator, n, sizeof *s->index, &s->index));
     for (hga_id i = 0; i < s->n; i++)
         for (hga_id l = 0, at = i % places * most; l + 1 < s->n_levels; l++)
-            for (hga_id v = subtree_level(s, i, l).first; v < subtree_level(s, i, l).end; v++) s->place[v] = at++;
-    for (hga_id v = roots; v < n; v++) s->place[v] = places * most + v - roots;
+            for (hga_id v = subtree_level(s, i, l).first; v < subtree_level(s, i, l).end; v++) s->index[v] = at++;
+    for (hga_id v = roots; v < n; v++) s->index[v] = places * most + v - roots;
 done:
     return st;
 }
@@ -356,9 +356,9 @@ done:
 hga_status subtrees_create(const hga_plan *plan, subtrees *out, const char **why)
 {
     hga_status st = HGA_OK;
-    reason room;
+    reason buffer;
     *out = (subtrees){0};
-    *why = find_tree_stages(plan, out, &room) ? "its stages are others" : NULL;
+    *why = find_tree_stages(plan, out, &buffer) ? "its stages are others" : NULL;
     if (!*why) HGA_TRY(shares_create(plan, out, why));
     if (*why) goto done;
     HGA_TRY(cut_tree(plan, out));
@@ -376,7 +376,7 @@ void subtrees_clear(const hga_plan *plan, subtrees *s)
     hga_delete(&plan->allocator, s->rows, s->n_rows, sizeof *s->rows);
     hga_delete(&plan->allocator, s->ptr, (int64_t)s->n + 2, sizeof *s->ptr);
     hga_delete(&plan->allocator, s->needs, s->n, sizeof *s->needs);
-    hga_delete(&plan->allocator, s->place, plan->nodes.n, sizeof *s->place);
+    hga_delete(&plan->allocator, s->index, plan->nodes.n, sizeof *s->index);
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) {
         float *share = s->share[f];
         for (hga_id same = f; share && same < HGA_FIELD_SLOTS; same++)

@@ -4,8 +4,8 @@
 #define HGA_GRADIENT_SUBTREES_H
 
 #include "plan.h"
-#include "strips.h"
-#include "ways.h"
+#include "row_ranges.h"
+#include "solvers.h"
 
 typedef struct row_range {
     hga_id first, end;
@@ -23,7 +23,7 @@ typedef struct subtrees {
     hga_id *ptr, n_rows;           /* of subtree i rows[ptr[i + 1]] .. rows[ptr[i + 2] - 1]; [n + 2] */
     hga_id *needs;                 /* [n]: rows of subtree i have edges to subtrees before needs[i] alone, each no less
                                         than the one before it; n + 1: to the top, too */
-    hga_id *place; /* [nodes]: where queries', keys', values' and the output's rows lie, so that subtrees
+    hga_id *index; /* [nodes]: where queries', keys', values' and the output's rows lie, so that subtrees
                                         far from each other share memory; NULL: as nodes do */
     /* The stage that sums children up, -1 without; and [nodes] what of a parent's gradient each of them has: 0, it is
        not summed; NULL: all of it, or there is no such stage. Fields may have the same. */
@@ -35,7 +35,7 @@ typedef struct subtrees {
    zeroed, and is cleared whenever that fails. */
 hga_status subtrees_create(const hga_plan *plan, subtrees *out, const char **why);
 /* Why has the plan's program, whatever its graph, not the stages of those that go by subtrees? NULL: it has. */
-const char *subtrees_refuse(const hga_plan *plan, reason *room);
+const char *subtrees_refuse(const hga_plan *plan, reason *buffer);
 void subtrees_clear(const hga_plan *plan, subtrees *s);
 
 /* shares.c: the shares of all fields; or *why a stage sums up others than the children of its rows. */

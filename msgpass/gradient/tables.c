@@ -6,27 +6,28 @@
 #include <string.h>
 
 /* Has the turn the array, or another before it? */
-static int owns(const call_needs *needs, hga_call_table which, hga_id turn)
+static int owns(const call_needs *needs, hga_call_table which, hga_id head_group)
 {
-    return needs->entries[which] > 0 && (turn == 0 || !(needs->apart >> which & 1));
+    return needs->entries[which] > 0 && (head_group == 0 || !(needs->by_head >> which & 1));
 }
 
-table_sums *tables_lay_out(const call_needs *needs, carver *room)
+table_sums *tables_lay_out(const call_needs *needs, carver *arena)
 {
-    table_sums *sums = carve(room, needs->turns, sizeof *sums);
-    for (hga_id turn = 0; turn < needs->turns; turn++)
+    table_sums *sums = carve(arena, needs->head_groups, sizeof *sums);
+    for (hga_id head_group = 0; head_group < needs->head_groups; head_group++)
         for (hga_call_table i = 0; i < HGA_N_TABLES; i++) {
-            double *own = owns(needs, i, turn) ? carve(room, needs->entries[i], sizeof *own) : NULL;
-            if (sums) sums[turn].of[i] = own || turn == 0 ? own : sums[0].of[i];
+            double *own = owns(needs, i, head_group) ? carve(arena, needs->entries[i], sizeof *own) : NULL;
+            if (sums) sums[head_group].of[i] = own || head_group == 0 ? own : sums[0].of[i];
         }
     return sums;
 }
 
 void tables_clear(const gradient_call *c)
 {
-    for (hga_id turn = 0; turn < c->needs.turns; turn++)
+    for (hga_id head_group = 0; head_group < c->needs.head_groups; head_group++)
         for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
-            if (owns(&c->needs, i, turn)) memset(c->sums[turn].of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
+            if (owns(&c->needs, i, head_group))
+                memset(c->sums[head_group].of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
 }
 
 /* The turns' sums, added in the order of the turns, to the caller's tables. */
@@ -36,8 +37,8 @@ void tables_store(const gradient_call *c)
         float *to = c->grad->d_table[i];
         for (int64_t j = 0; j < c->needs.entries[i]; j++) {
             double sum = c->grad->accumulate ? (double)to[j] : 0;
-            for (hga_id turn = 0; turn < c->needs.turns; turn++)
-                if (owns(&c->needs, i, turn)) sum += c->sums[turn].of[i][j];
+            for (hga_id head_group = 0; head_group < c->needs.head_groups; head_group++)
+                if (owns(&c->needs, i, head_group)) sum += c->sums[head_group].of[i][j];
             to[j] = (float)sum;
         }
     }

@@ -7,8 +7,8 @@
 static hga_status add_coverage(coverage_count *s, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(hga_grow(NULL, &s->once, &s->room[0], 0, n, sizeof *s->once));
-    HGA_TRY(hga_grow(NULL, &s->more, &s->room[1], 0, n, sizeof *s->more));
+    HGA_TRY(hga_grow(NULL, &s->once, &s->capacity[0], 0, n, sizeof *s->once));
+    HGA_TRY(hga_grow(NULL, &s->more, &s->capacity[1], 0, n, sizeof *s->more));
     for (int64_t i = 0, once = 0, more = 0; i < n; i++) {
         s->once[i] = once, s->more[i] = more;
         *(list[i].times == 1 ? &once : &more) += list[i].last - list[i].first + 1;
@@ -111,8 +111,8 @@ hga_status coverage_begin(coverage_count *s, const hga_graph *g, int causal, hga
 void coverage_end(coverage_count *s)
 {
     if (s->count) choose_example(&s->seen, s->count);
-    hga_delete(NULL, s->once, s->room[0], sizeof *s->once);
-    hga_delete(NULL, s->more, s->room[1], sizeof *s->more);
+    hga_delete(NULL, s->once, s->capacity[0], sizeof *s->once);
+    hga_delete(NULL, s->more, s->capacity[1], sizeof *s->more);
 }
 
 hga_status hga_program_coverage(const hga_program *p, const hga_graph *g, int causal, hga_coverage *out)

@@ -16,7 +16,7 @@ typedef struct coverage_count {
     hga_coverage *count;
     coverage_examples seen;
     int64_t *once, *more; /* of the list at hand, tokens before each interval covered once and more often */
-    int64_t room[2];
+    int64_t capacity[2];
 } coverage_count;
 
 /* *out is written as rows are counted; a flow_row whose context is the count. End it whatever the outcome. */

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "explain_back.h"
 #include "explain_parts.h"
-#include "explain_ways.h"
+#include "explain_solvers.h"
 #include "plan.h"
 #include "stage_kernel.h"
 #include "thread_binding.h"
@@ -29,13 +29,13 @@ static int64_t stage_phases(const hga_plan *plan, hga_id stage)
     int64_t n = 0;
     for (int64_t i = 0; i < plan->n_phases; i++) {
         const phase *ph = &plan->phase[i];
-        n += runs_stage(ph, stage) || (ph->stage == stage && (ph->job == JOB_PIECES || ph->job == JOB_MERGE));
+        n += runs_stage(ph, stage) || (ph->stage == stage && (ph->job == JOB_SPLITS || ph->job == JOB_MERGE));
     }
     return n;
 }
 
 /* One stage: kind, relation, kernel, rows and how its pairs are computed. */
-static json_t *stage_json(const hga_plan *plan, hga_id s, const pair_ways *ways)
+static json_t *stage_json(const hga_plan *plan, hga_id s, const pair_solvers *solvers)
 {
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
@@ -45,8 +45,8 @@ static json_t *stage_json(const hga_plan *plan, hga_id s, const pair_ways *ways)
                      kernel->name, "isa", stage_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges,
                      "blocks", (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit,
                      "panels", (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows",
-                     (int)sp->n_long, "pieces", (int)sp->n_pieces, "cut_level", (int)sp->cut_level, "pairs",
-                     ways_json(plan, s, ways));
+                     (int)sp->n_long, "pieces", (int)sp->n_splits, "cut_level", (int)sp->cut_level, "pairs",
+                     solvers_json(plan, s, solvers));
 }
 
 static json_t *threads_json(const hga_plan *plan)
@@ -82,11 +82,11 @@ static const char *binding_name(const hga_plan *plan)
 }
 
 /* The whole plan, but for its way backward. */
-static json_t *plan_json(const hga_plan *plan, const pair_ways *ways)
+static json_t *plan_json(const hga_plan *plan, const pair_solvers *solvers)
 {
     json_t *stages = json_array();
     for (hga_id s = 0; stages && s < plan->program.n_stages; s++)
-        json_array_append_new(stages, stage_json(plan, s, &ways[s]));
+        json_array_append_new(stages, stage_json(plan, s, &solvers[s]));
     hga_cost cost = hga_plan_cost(plan);
     return json_pack(
         "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:f, "
@@ -113,11 +113,11 @@ static hga_status hand_over(char *text, char **out)
 
 hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **text)
 {
-    pair_ways ways[HGA_MAX_STAGES];
+    pair_solvers solvers[HGA_MAX_STAGES];
     *text = NULL;
-    hga_status st = ways_find(plan, io, ways);
+    hga_status st = solvers_find(plan, io, solvers);
     if (st) return st;
-    json_t *j = plan_json(plan, ways), *back = NULL;
+    json_t *j = plan_json(plan, solvers), *back = NULL;
     if (j) json_object_set_new(j, "parts", parts_json(plan));
     if (plan->options.gradient) st = back_find(plan, io, &back);
     if (back) json_object_set_new(j, "gradient", back); /* which takes it, whatever comes of it */
@@ -129,7 +129,7 @@ hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **
 }
 
 /* One stage in words: two lines, and the ways that its pairs go. */
-static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_ways *ways)
+static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_solvers *solvers)
 {
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
@@ -142,9 +142,9 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_ways *
     if (stage_is_fused(plan, s)) fprintf(f, " (%s)", plan->kernels->isa);
     fprintf(f, ", %lld panels in %lld phases", (long long)sp->panels, (long long)stage_phases(plan, s));
     if (sp->cut) fprintf(f, ", first below level %d, each subtree by itself", sp->cut_level);
-    if (sp->n_long) fprintf(f, ", %d long rows in %d pieces", sp->n_long, sp->n_pieces);
+    if (sp->n_long) fprintf(f, ", %d long rows in %d pieces", sp->n_long, sp->n_splits);
     fputc('\n', f);
-    ways_say(f, plan, s, ways);
+    solvers_say(f, plan, s, solvers);
 }
 
 static const char *precision_name(const hga_plan *plan)
@@ -158,7 +158,7 @@ static const char *precision_name(const hga_plan *plan)
 }
 
 /* The plan in words: graph, shape, threads, memory, stages, schedule. */
-static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
+static void say_plan(FILE *f, const hga_plan *plan, const pair_solvers *solvers)
 {
     const hga_shape *s = &plan->shape;
     hga_cost cost = hga_plan_cost(plan);
@@ -179,7 +179,7 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
             (double)hga_plan_workspace_bytes(plan) / 1e3, (double)hga_plan_bytes(plan) / 1e3,
             (long long)plan->options.cut_edges);
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
-    for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i, &ways[i]);
+    for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i, &solvers[i]);
     parts_say(f, plan);
     fprintf(f, "schedule: %lld panels in %d waves, the longest shares of which are %.2f of all work%s\n",
             (long long)plan->waves.n_items, plan->waves.n, waves_longest_shares(plan),
@@ -193,13 +193,13 @@ hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text)
 {
     char *written = NULL;
     size_t bytes = 0;
-    pair_ways ways[HGA_MAX_STAGES];
+    pair_solvers solvers[HGA_MAX_STAGES];
     *text = NULL;
-    hga_status st = ways_find(plan, io, ways);
+    hga_status st = solvers_find(plan, io, solvers);
     if (st) return st;
     FILE *f = open_memstream(&written, &bytes);
     if (!f) return hga_fail(HGA_ENOMEM, "cannot allocate the plan's text");
-    say_plan(f, plan, ways);
+    say_plan(f, plan, solvers);
     json_t *back = NULL;
     if (plan->options.gradient) st = back_find(plan, io, &back);
     if (back) back_say(f, back);

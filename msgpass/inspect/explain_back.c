@@ -8,27 +8,27 @@
 typedef struct call_back {
     hga_io io;
     hga_grad_io grad;
-    int brings; /* 0: nothing beside rows */
+    int has; /* 0: nothing beside rows */
 } call_back;
 
 /* Any address stands for tensors, since plans ask only what is there. */
-static call_back call_like(const hga_io *given)
+static call_back call_like(const hga_io *input)
 {
     static const float any;
-    call_back c = {.brings = 0};
+    call_back c = {.has = 0};
     const hga_tensor packed = {.data = (void *)(uintptr_t)&any};
     c.io.query = c.io.key = c.io.value = c.io.out = c.grad.d_out = packed;
     c.grad.d_query = c.grad.d_key = c.grad.d_value = packed;
     for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) c.io.user[i] = c.grad.d_user[i] = packed;
-    if (given) memcpy(c.io.table, given->table, sizeof c.io.table);
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) c.brings |= c.io.table[t].data != NULL;
+    if (input) memcpy(c.io.table, input->table, sizeof c.io.table);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) c.has |= c.io.table[t].data != NULL;
     return c;
 }
 
 /* The i-th way that the plan tries, NULL behind the last; *refusal is why it is not taken. */
 static const char *tried(const hga_plan *plan, const call_back *c, hga_id i, const char **refusal)
 {
-    return hga_plan_gradient_tried(plan, c->brings ? &c->io : NULL, c->brings ? &c->grad : NULL, i, refusal);
+    return hga_plan_gradient_tried(plan, c->has ? &c->io : NULL, c->has ? &c->grad : NULL, i, refusal);
 }
 
 /* Asks every way of the table in turn whether it would take the call: the first that does is the way, others say why
@@ -39,7 +39,7 @@ hga_status back_find(const hga_plan *plan, const hga_io *io, json_t **out)
     const call_back c = call_like(io);
     int64_t bytes = 0;
     *out = NULL;
-    hga_status st = hga_plan_prepare(plan, NULL, c.brings ? &c.io : NULL, c.brings ? &c.grad : NULL, &bytes);
+    hga_status st = hga_plan_prepare(plan, NULL, c.has ? &c.io : NULL, c.has ? &c.grad : NULL, &bytes);
     if (st) return st;
     json_t *refused = json_array();
     for (hga_id i = 0; (name = tried(plan, &c, i, &refusal)); i++) {

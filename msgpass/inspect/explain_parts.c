@@ -30,7 +30,7 @@ static int64_t largest_phase(const hga_plan *plan, hga_id stage)
 static void add_panel(const hga_plan *plan, const wave_item *item, hga_id stage, int64_t largest, part *p)
 {
     const phase *ph = &plan->phase[item->phase];
-    if (!runs_stage(ph, stage) || ph->part_of_tree == TREE_ACROSS || item->head_part > 0)
+    if (!runs_stage(ph, stage) || ph->part_of_tree == TREE_ACROSS || item->head_range > 0)
         return; /* rows go with their first heads */
     hga_id begin = item->panel * ph->panel, n = begin + ph->panel < ph->n ? ph->panel : ph->n - begin,
            first = ph->first + begin;

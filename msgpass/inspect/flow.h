@@ -50,7 +50,7 @@ typedef struct flow_sums {
     const interval_lists *own;  /* NULL: nothing */
     const hga_stage *stage;     /* NULL, or the stage, and the field that it writes: what rows it leaves alone */
     const hga_field *field;     /* stay as `kept` has them */
-    const interval_lists *kept;
+    const interval_lists *cached;
     const hga_field *only; /* NULL, or: sources that are not rows of this field hand on nothing */
     int by_level;          /* what is handed on is from now on known by the source's level alone */
     interval_lists *out;   /* created */

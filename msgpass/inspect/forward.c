@@ -33,9 +33,9 @@ typedef struct delivery {
     hga_pos *readers; /* rows of which list v is still to be read */
     uint8_t *done, *is_missing;
     hga_id *missing; /* of every demand that is open, the last one's last */
-    int64_t n_missing, room;
+    int64_t n_missing, capacity;
     demand *open;
-    int64_t n_open, open_room;
+    int64_t n_open, open_capacity;
 } delivery;
 
 /* ---- the last stage ---- */
@@ -45,7 +45,7 @@ static hga_status hand_out(const forward *f, const interval *list, int64_t n, in
     return f->wish->row(list, n, same, v, f->wish->context);
 }
 
-static int is_wanted(const delivery *d, hga_id v)
+static int is_needed(const delivery *d, hga_id v)
 {
     return d->done ? !d->done[v] : d->f->wish->by_node || program_row(&d->f->nodes, HGA_ROWS_QUERIES, v);
 }
@@ -96,11 +96,11 @@ static hga_status deliver_rows(const reach *r, void *context)
     hga_status st = HGA_OK;
     for (hga_id i = 0; i < r->n_rows; i++) {
         hga_id v = flow_node(r->row_order, r->row + i);
-        if (!is_wanted(d, v)) continue;
+        if (!is_needed(d, v)) continue;
         rows++;
         if (d->done) d->done[v] = 1;
         if (flow_keeps(&w->nodes, w->stage, w->field, v)) {
-            HGA_TRY(deliver(d, interval_list(w->kept, v), w->kept->size[v], 0, v));
+            HGA_TRY(deliver(d, interval_list(w->cached, v), w->cached->size[v], 0, v));
             same = 0;
             continue;
         }
@@ -132,7 +132,7 @@ static hga_status count_readers(const reach *r, void *context)
 static hga_status ask_for(delivery *d, hga_id u)
 {
     if (d->done[u] || d->is_missing[u]) return HGA_OK;
-    hga_status st = hga_grow(NULL, &d->missing, &d->room, d->n_missing, d->n_missing + 1, sizeof *d->missing);
+    hga_status st = hga_grow(NULL, &d->missing, &d->capacity, d->n_missing, d->n_missing + 1, sizeof *d->missing);
     if (st) return st;
     d->is_missing[u] = 1;
     d->missing[d->n_missing++] = u;
@@ -144,12 +144,12 @@ static hga_status find_missing(const reach *r, void *context)
 {
     delivery *d = context;
     hga_status st = HGA_OK;
-    int wanted = 0;
-    for (hga_id i = 0; i < r->n_rows && !wanted; i++) {
+    int requested = 0;
+    for (hga_id i = 0; i < r->n_rows && !requested; i++) {
         hga_id v = flow_node(r->row_order, r->row + i);
-        wanted = !d->done[v] && !flow_keeps(&d->sums.nodes, d->sums.stage, d->sums.field, v);
+        requested = !d->done[v] && !flow_keeps(&d->sums.nodes, d->sums.stage, d->sums.field, v);
     }
-    if (!wanted) return HGA_OK;
+    if (!requested) return HGA_OK;
     for (int64_t k = 0; k < r->n_spans; k++)
         for (hga_id i = r->spans[k].first; i <= r->spans[k].last; i++) HGA_TRY(ask_for(d, flow_node(d->sums.order, i)));
     for (int64_t k = 0; k < r->n_nodes; k++) HGA_TRY(ask_for(d, r->nodes[k]));
@@ -165,7 +165,7 @@ static hga_status open_demand(delivery *d, hga_id first, hga_id n)
     HGA_TRY(reach_nodes(d->walk, first, n, find_missing, d));
     x.end = d->n_missing;
     for (int64_t i = x.begin; i < x.end; i++) d->is_missing[d->missing[i]] = 0;
-    HGA_TRY(hga_grow(NULL, &d->open, &d->open_room, d->n_open, d->n_open + 1, sizeof *d->open));
+    HGA_TRY(hga_grow(NULL, &d->open, &d->open_capacity, d->n_open, d->n_open + 1, sizeof *d->open));
     d->open[d->n_open++] = x;
 done:
     return st;
@@ -216,8 +216,8 @@ static hga_status demand_all(delivery *d, const hga_stage *s)
     HGA_TRY(reach_nodes(d->walk, 0, n, count_readers, d));
     for (; first < end; first += STRIPE) HGA_TRY(meet_demand(d, first, end - first < STRIPE ? end - first : STRIPE));
 done:
-    hga_delete(NULL, d->missing, d->room, sizeof *d->missing);
-    hga_delete(NULL, d->open, d->open_room, sizeof *d->open);
+    hga_delete(NULL, d->missing, d->capacity, sizeof *d->missing);
+    hga_delete(NULL, d->open, d->open_capacity, sizeof *d->open);
     hga_delete(NULL, d->readers, n, sizeof *d->readers);
     hga_delete(NULL, d->done, n, 1);
     hga_delete(NULL, d->is_missing, n, 1);
@@ -247,10 +247,10 @@ done:
 /* ---- everything ---- */
 
 /* What reaches the output past every attended edge is told by the level at which the caller gives it. */
-static void tag_rows(const forward *f, interval_lists *given)
+static void tag_rows(const forward *f, interval_lists *input)
 {
     for (hga_id v = 0; v < f->nodes.n; v++)
-        for (int32_t k = 0; k < given->size[v]; k++) given->pool[given->start[v] + k].tags = flow_level(f->g, v);
+        for (int32_t k = 0; k < input->size[v]; k++) input->pool[input->start[v] + k].tags = flow_level(f->g, v);
 }
 
 /* Lists of the inputs, then stage after stage what reaches the output. */

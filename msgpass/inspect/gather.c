@@ -147,7 +147,7 @@ static hga_status gather_rows(const reach *r, void *context)
     for (hga_id i = 0; i < r->n_rows; i++) {
         hga_id v = flow_node(r->row_order, r->row + i);
         if (w->stage && flow_keeps(&w->nodes, w->stage, w->field, v)) {
-            HGA_TRY(add_list(w, w->kept, v));
+            HGA_TRY(add_list(w, w->cached, v));
             HGA_TRY(put_sum(w, v));
             continue;
         }
@@ -186,7 +186,7 @@ hga_status flow_reads(const hga_program *p, const hga_graph *g, const hga_stage 
 {
     hga_id source = flow_source(p, s), own = flow_own(s);
     hga_status st = HGA_OK;
-    *out = (flow_sums){.g = g, .sum = sum, .stage = s, .field = &p->field[s->out], .kept = &of[s->out]};
+    *out = (flow_sums){.g = g, .sum = sum, .stage = s, .field = &p->field[s->out], .cached = &of[s->out]};
     HGA_TRY(ready(g, &of[s->out]));
     if (source) HGA_TRY(ready(g, &of[source]));
     if (own) HGA_TRY(ready(g, &of[own]));

@@ -7,9 +7,9 @@
 
 void interval_sum_clear(interval_sum *s)
 {
-    hga_delete(NULL, s->part, s->room, sizeof *s->part);
-    hga_delete(NULL, s->end, s->run_room, sizeof *s->end);
-    hga_delete(NULL, s->spare, s->spare_room, sizeof *s->spare);
+    hga_delete(NULL, s->part, s->capacity, sizeof *s->part);
+    hga_delete(NULL, s->end, s->run_capacity, sizeof *s->end);
+    hga_delete(NULL, s->spare, s->spare_capacity, sizeof *s->spare);
     *s = (interval_sum){.most = s->most};
 }
 
@@ -35,9 +35,9 @@ hga_status interval_add(interval_sum *s, interval one)
         return HGA_OK;
     }
     int begins_a_run = !before || before->last >= one.first; /* asked now: growing moves what `before` points to */
-    HGA_TRY(hga_grow(NULL, &s->part, &s->room, s->n_parts, s->n_parts + 1, sizeof *s->part));
+    HGA_TRY(hga_grow(NULL, &s->part, &s->capacity, s->n_parts, s->n_parts + 1, sizeof *s->part));
     if (begins_a_run) {
-        HGA_TRY(hga_grow(NULL, &s->end, &s->run_room, s->n_runs, s->n_runs + 1, sizeof *s->end));
+        HGA_TRY(hga_grow(NULL, &s->end, &s->run_capacity, s->n_runs, s->n_runs + 1, sizeof *s->end));
         s->n_runs++;
     }
     s->part[s->n_parts++] = one;
@@ -52,7 +52,7 @@ hga_status interval_add_list(interval_sum *s, const interval *list, int64_t n)
     hga_status st = HGA_OK;
     if (n == 0) return HGA_OK;
     HGA_TRY(interval_add(s, list[0]));
-    HGA_TRY(hga_grow(NULL, &s->part, &s->room, s->n_parts, s->n_parts + n - 1, sizeof *s->part));
+    HGA_TRY(hga_grow(NULL, &s->part, &s->capacity, s->n_parts, s->n_parts + n - 1, sizeof *s->part));
     memcpy(s->part + s->n_parts, list + 1, (size_t)(n - 1) * sizeof *list);
     s->n_parts += n - 1;
     s->end[s->n_runs - 1] = s->n_parts;
@@ -118,7 +118,7 @@ static hga_status halve(interval_sum *s)
     hga_status st = HGA_OK;
     merging m = {.sum = s};
     int64_t begin = 0, runs = 0;
-    HGA_TRY(hga_grow(NULL, &s->spare, &s->spare_room, 0, 2 * s->n_parts, sizeof *s->spare));
+    HGA_TRY(hga_grow(NULL, &s->spare, &s->spare_capacity, 0, 2 * s->n_parts, sizeof *s->spare));
     m.out = s->spare;
     for (int64_t i = 0; i < s->n_runs; i += 2, runs++) {
         int64_t middle = s->end[i], end = i + 1 < s->n_runs ? s->end[i + 1] : middle;
@@ -130,9 +130,9 @@ static hga_status halve(interval_sum *s)
         s->end[runs] = m.n, begin = end;
     }
     interval *part = s->part;
-    int64_t room = s->room;
-    s->part = s->spare, s->room = s->spare_room, s->n_parts = m.n, s->n_runs = runs;
-    s->spare = part, s->spare_room = room;
+    int64_t capacity = s->capacity;
+    s->part = s->spare, s->capacity = s->spare_capacity, s->n_parts = m.n, s->n_runs = runs;
+    s->spare = part, s->spare_capacity = capacity;
 done:
     return st;
 }
@@ -170,18 +170,18 @@ void interval_lists_clear(interval_lists *l)
 {
     hga_delete(NULL, l->start, l->n, sizeof *l->start);
     hga_delete(NULL, l->size, l->n, sizeof *l->size);
-    hga_delete(NULL, l->pool, l->room, sizeof *l->pool);
+    hga_delete(NULL, l->pool, l->capacity, sizeof *l->pool);
     *l = (interval_lists){0};
 }
 
 const interval *interval_list(const interval_lists *l, hga_id v) { return l->size[v] ? l->pool + l->start[v] : NULL; }
 
 /* `room` intervals at the end of the pool. */
-static hga_status extend_pool(interval_lists *l, int64_t room, int64_t *start)
+static hga_status extend_pool(interval_lists *l, int64_t capacity, int64_t *start)
 {
-    hga_status st = hga_grow(NULL, &l->pool, &l->room, l->n_pool, l->n_pool + room, sizeof *l->pool);
+    hga_status st = hga_grow(NULL, &l->pool, &l->capacity, l->n_pool, l->n_pool + capacity, sizeof *l->pool);
     *start = l->n_pool;
-    if (!st) l->n_pool += room;
+    if (!st) l->n_pool += capacity;
     return st;
 }
 
@@ -201,20 +201,20 @@ hga_status interval_put(interval_lists *l, hga_id v, const interval *list, int64
 }
 
 /* Places have room for a power of two. */
-static int place_power(int64_t n) { return n < 2 ? 0 : 64 - __builtin_clzll((unsigned long long)n - 1); }
+static int index_power(int64_t n) { return n < 2 ? 0 : 64 - __builtin_clzll((unsigned long long)n - 1); }
 
 /* Node v's list in a place that another has left, or at the end of the pool. */
 hga_status interval_lodge(interval_lists *l, hga_id v, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;
-    int place = place_power(n);
+    int slot = index_power(n);
     int64_t start = 0;
     if (n > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "intervals: a list of %lld", (long long)n);
-    if (n && l->vacant[place]) {
-        start = l->vacant[place] - 1;
-        l->vacant[place] = l->pool[start].times;
+    if (n && l->vacant[slot]) {
+        start = l->vacant[slot] - 1;
+        l->vacant[slot] = l->pool[start].times;
     } else if (n) {
-        HGA_TRY(extend_pool(l, (int64_t)1 << place, &start));
+        HGA_TRY(extend_pool(l, (int64_t)1 << slot, &start));
     }
     fill(l, v, start, list, n);
 done:
@@ -224,9 +224,9 @@ done:
 /* A vacant place's first interval names the next one in `times`. */
 void interval_leave(interval_lists *l, hga_id v)
 {
-    int place = place_power(l->size[v]);
+    int slot = index_power(l->size[v]);
     if (l->size[v] == 0) return;
-    l->pool[l->start[v]].times = l->vacant[place];
-    l->vacant[place] = l->start[v] + 1;
+    l->pool[l->start[v]].times = l->vacant[slot];
+    l->vacant[slot] = l->start[v] + 1;
     l->size[v] = 0;
 }

@@ -20,11 +20,11 @@ typedef struct interval {
 typedef struct interval_sum {
     hga_pos most;
     interval *part; /* runs back to back, each a list; run i ends at end[i] */
-    int64_t n_parts, room;
+    int64_t n_parts, capacity;
     int64_t *end;
-    int64_t n_runs, run_room;
+    int64_t n_runs, run_capacity;
     interval *spare;
-    int64_t spare_room;
+    int64_t spare_capacity;
 } interval_sum;
 
 void interval_sum_clear(interval_sum *s);
@@ -40,7 +40,7 @@ typedef struct interval_lists {
     int64_t *start;
     int32_t *size;
     interval *pool;
-    int64_t n_pool, room;
+    int64_t n_pool, capacity;
     int64_t vacant[32]; /* 1 + the first of the vacant places of 2^i intervals; 0: none */
 } interval_lists;
 

@@ -19,12 +19,12 @@ typedef struct layer_stack {
     hga_id *run;               /* [n]: above the tokens, the last node up to which the nodes' spans follow each other */
     hop power[MOST_DOUBLINGS]; /* of 2^i layers */
     reach_span *span;          /* a list at hand */
-    int64_t n_span, room, work; /* work: intervals that may still be joined */
+    int64_t n_span, capacity, work; /* work: intervals that may still be joined */
 } layer_stack;
 
 static hga_status add_span(layer_stack *s, hga_id first, hga_id last)
 {
-    hga_status st = hga_grow(NULL, &s->span, &s->room, s->n_span, s->n_span + 1, sizeof *s->span);
+    hga_status st = hga_grow(NULL, &s->span, &s->capacity, s->n_span, s->n_span + 1, sizeof *s->span);
     if (!st) s->span[s->n_span++] = (reach_span){first, last};
     return st;
 }
@@ -105,21 +105,21 @@ done:
 }
 
 /* The last token that token i has to be reached by. */
-static hga_id last_wanted(const layer_stack *s, hga_id i) { return s->causal ? i : s->nodes.n_queries - 1; }
+static hga_id last_needed(const layer_stack *s, hga_id i) { return s->causal ? i : s->nodes.n_queries - 1; }
 
 /* Does what token i is reached by, with the tokens of nodes above, hold all it has to? A relation of its own puts the
    spans in order. */
 static hga_status has_all(layer_stack *s, const hop *h, hga_id i, hop *line, int *all)
 {
     hga_status st = HGA_OK;
-    *all = h->first[i] == 0 && h->last[i] >= last_wanted(s, i);
+    *all = h->first[i] == 0 && h->last[i] >= last_needed(s, i);
     if (*all) return HGA_OK;
     s->n_span = 0;
     HGA_TRY(add_nodes(s, (reach_span){h->first[i], h->last[i]}));
     for (int64_t k = 0; k < h->size[i]; k++) HGA_TRY(add_nodes(s, h->extra[h->start[i] + k]));
     line->n_extra = 0;
     HGA_TRY(hop_set(line, i, s->span, s->n_span));
-    *all = line->first[i] == 0 && line->last[i] >= last_wanted(s, i);
+    *all = line->first[i] == 0 && line->last[i] >= last_needed(s, i);
 done:
     return st;
 }
@@ -224,6 +224,6 @@ hga_status hga_program_layers_within(const hga_program *p, const hga_graph *g, i
 done:
     for (int i = 0; i < MOST_DOUBLINGS; i++) hop_clear(&s.power[i]);
     hga_delete(NULL, s.run, s.nodes.n, sizeof *s.run);
-    hga_delete(NULL, s.span, s.room, sizeof *s.span);
+    hga_delete(NULL, s.span, s.capacity, sizeof *s.span);
     return st;
 }

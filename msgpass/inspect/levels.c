@@ -13,11 +13,11 @@ typedef struct level_census {
     hga_nodes nodes;
     coverage_count *coverage; /* NULL: not asked for */
     level_set *set;           /* ascending */
-    int64_t n, room;
+    int64_t n, capacity;
 } level_census;
 
 /* Where a set is or belongs. */
-static int64_t set_place(const level_census *s, uint64_t levels)
+static int64_t set_position(const level_census *s, uint64_t levels)
 {
     int64_t lo = 0, hi = s->n;
     while (lo < hi) {
@@ -34,9 +34,9 @@ static int64_t set_place(const level_census *s, uint64_t levels)
 static hga_status count_pairs(level_census *s, uint64_t levels, int64_t pairs)
 {
     hga_status st = HGA_OK;
-    int64_t at = set_place(s, levels);
+    int64_t at = set_position(s, levels);
     if (at == s->n || s->set[at].levels != levels) {
-        HGA_TRY(hga_grow(NULL, &s->set, &s->room, s->n, s->n + 1, sizeof *s->set));
+        HGA_TRY(hga_grow(NULL, &s->set, &s->capacity, s->n, s->n + 1, sizeof *s->set));
         memmove(s->set + at + 1, s->set + at, (size_t)(s->n - at) * sizeof *s->set);
         s->set[at] = (level_set){.levels = levels};
         s->n++;
@@ -82,7 +82,7 @@ static hga_status count_levels(const hga_program *p, const hga_graph *g, coverag
     HGA_TRY(flow_rows(p, g, &(flow_wish){.by_level = 1, .row = count_levels_of, .context = &s}));
     HGA_TRY(hand_over(&s, out));
 done:
-    hga_delete(NULL, s.set, s.room, sizeof *s.set);
+    hga_delete(NULL, s.set, s.capacity, sizeof *s.set);
     return st;
 }
 

@@ -8,7 +8,7 @@
 typedef struct pattern {
     const hga_program *p;
     const hga_graph *g;
-    hga_graph *turned; /* its transpose, made when a relation is walked backwards */
+    hga_graph *transposed; /* its transpose, made when a relation is walked backwards */
     hga_nodes nodes;
     hga_patch_visit visit;
     void *context;
@@ -75,8 +75,8 @@ static hga_status gather_back(pattern *c, const hga_stage *s, const interval_lis
     flow_sums w = {.g = c->g, .sum = &c->sum, .from = from, .own = own, .out = to};
     if (from == to) w.only = &c->p->field[s->out];
     if (s->relation < 0) return flow_gather(&w, up ? HGA_TREE_DOWN : HGA_TREE_UP, order);
-    if (!c->turned) HGA_TRY(hga_graph_transpose(c->g, &c->turned));
-    w.g = c->turned;
+    if (!c->transposed) HGA_TRY(hga_graph_transpose(c->g, &c->transposed));
+    w.g = c->transposed;
     HGA_TRY(flow_gather(&w, s->relation, order));
 done:
     return st;
@@ -287,8 +287,8 @@ done:
 static hga_status show_all(pattern *c)
 {
     hga_status st = HGA_OK;
-    uint32_t wanted = UINT32_C(1) << program_bound(c->p, HGA_IO_OUT), fields = 0, stages = 0;
-    c->needed = flow_stages(c->p, c->p->n_stages, &wanted);
+    uint32_t requested = UINT32_C(1) << program_bound(c->p, HGA_IO_OUT), fields = 0, stages = 0;
+    c->needed = flow_stages(c->p, c->p->n_stages, &requested);
     c->cuts = flow_attending(c->p, c->needed);
     if (!c->needed) return HGA_OK;
     HGA_TRY(start_output(c));
@@ -321,6 +321,6 @@ done:
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) interval_lists_clear(&c.key[f]), interval_lists_clear(&c.query[f]);
     for (hga_id i = 0; i < HGA_MAX_STAGES; i++) interval_lists_clear(&c.through[i]);
     interval_sum_clear(&c.sum);
-    hga_graph_destroy(c.turned);
+    hga_graph_destroy(c.transposed);
     return st;
 }

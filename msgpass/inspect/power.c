@@ -28,7 +28,7 @@ void hop_clear(hop *h)
     hga_delete(NULL, h->last, h->n, sizeof *h->last);
     hga_delete(NULL, h->start, h->n, sizeof *h->start);
     hga_delete(NULL, h->size, h->n, sizeof *h->size);
-    hga_delete(NULL, h->extra, h->room, sizeof *h->extra);
+    hga_delete(NULL, h->extra, h->capacity, sizeof *h->extra);
     hga_delete(NULL, h->next, h->n, sizeof *h->next);
     hga_delete(NULL, h->other, h->n, sizeof *h->other);
     hga_delete(NULL, h->low, 2 * (int64_t)h->n, sizeof *h->low);
@@ -53,7 +53,7 @@ static hga_status add_extra(hop *h, hga_id v, reach_span span)
     if (h->n_extra >= MOST_SPANS)
         return hga_fail(HGA_EUNSUPPORTED, "layers: what tokens reach is more than %lld intervals",
                         (long long)MOST_SPANS);
-    HGA_TRY(hga_grow(NULL, &h->extra, &h->room, h->n_extra, h->n_extra + 1, sizeof *h->extra));
+    HGA_TRY(hga_grow(NULL, &h->extra, &h->capacity, h->n_extra, h->n_extra + 1, sizeof *h->extra));
     h->extra[h->n_extra++] = span;
     h->size[v]++;
 done:
@@ -154,7 +154,7 @@ static reach_span widen(const hop *h, reach_span u)
 
 typedef struct gathering {
     reach_span *span;
-    int64_t n, room, *work;
+    int64_t n, capacity, *work;
 } gathering;
 
 /* More of what the node at hand reaches, while there is work left to spend. */
@@ -164,7 +164,7 @@ static hga_status gather(gathering *s, const reach_span *spans, int64_t n)
     *s->work -= n;
     if (*s->work < 0)
         return hga_fail(HGA_EUNSUPPORTED, "layers: what tokens reach is too irregular to be joined in the time given");
-    HGA_TRY(hga_grow(NULL, &s->span, &s->room, s->n, s->n + n, sizeof *s->span));
+    HGA_TRY(hga_grow(NULL, &s->span, &s->capacity, s->n, s->n + n, sizeof *s->span));
     memcpy(s->span + s->n, spans, (size_t)n * sizeof *spans);
     s->n += n;
 done:
@@ -199,7 +199,7 @@ hga_status hop_compose(const hop *a, const hop *b, int64_t *work, hop *out)
     }
     HGA_TRY(hop_finish(out));
 done:
-    hga_delete(NULL, s.span, s.room, sizeof *s.span);
+    hga_delete(NULL, s.span, s.capacity, sizeof *s.span);
     if (st) hop_clear(out);
     return st;
 }

@@ -14,7 +14,7 @@ typedef struct hop {
     int64_t *start;
     int32_t *size;
     reach_span *extra;
-    int64_t n_extra, room;
+    int64_t n_extra, capacity;
     hga_id *next;  /* [n]: the next node with extra spans, from v on; n without */
     hga_id *other; /* [n]: the next node after v with extra spans other than v's; n without */
     /* [2 n]: the smallest first below each place of a binary tree over the nodes, whose leaves are n .. 2 n - 1 */

@@ -11,8 +11,8 @@
 typedef struct node_set {
     hga_id *id;
     double *share;
-    int64_t n, room, share_room;
-    hga_id *place; /* [n_nodes]: 1 + where the node is, 0: nowhere */
+    int64_t n, capacity, share_capacity;
+    hga_id *index; /* [n_nodes]: 1 + where the node is, 0: nowhere */
 } node_set;
 
 typedef struct row_search {
@@ -20,12 +20,12 @@ typedef struct row_search {
     const hga_graph *g;
     hga_nodes nodes;
     /* rows of a field, as the stages before the one at hand leave them, that reach the token */
-    node_set wanted[HGA_FIELD_SLOTS];
+    node_set requested[HGA_FIELD_SLOTS];
     uint32_t shown;    /* stages whose edges are reported */
     uint32_t followed; /* stages whose sources are looked at further */
     weighing *weigh;   /* NULL: shares are not asked for */
     hga_weight *seen;
-    int64_t n_seen, seen_room;
+    int64_t n_seen, seen_capacity;
 } row_search;
 
 /* ---- sets of nodes ---- */
@@ -34,24 +34,24 @@ typedef struct row_search {
 static hga_status set_add(const row_search *s, node_set *set, hga_id v, double share)
 {
     hga_status st = HGA_OK;
-    if (!set->place) HGA_TRY(hga_new_zero(NULL, s->nodes.n, sizeof *set->place, &set->place));
-    if (set->place[v]) {
-        set->share[set->place[v] - 1] += share;
+    if (!set->index) HGA_TRY(hga_new_zero(NULL, s->nodes.n, sizeof *set->index, &set->index));
+    if (set->index[v]) {
+        set->share[set->index[v] - 1] += share;
         return HGA_OK;
     }
-    HGA_TRY(hga_grow(NULL, &set->id, &set->room, set->n, set->n + 1, sizeof *set->id));
-    HGA_TRY(hga_grow(NULL, &set->share, &set->share_room, set->n, set->n + 1, sizeof *set->share));
+    HGA_TRY(hga_grow(NULL, &set->id, &set->capacity, set->n, set->n + 1, sizeof *set->id));
+    HGA_TRY(hga_grow(NULL, &set->share, &set->share_capacity, set->n, set->n + 1, sizeof *set->share));
     set->id[set->n] = v, set->share[set->n] = share;
-    set->place[v] = (hga_id)++set->n;
+    set->index[v] = (hga_id)++set->n;
 done:
     return st;
 }
 
 static void set_clear(const row_search *s, node_set *set)
 {
-    hga_delete(NULL, set->id, set->room, sizeof *set->id);
-    hga_delete(NULL, set->share, set->share_room, sizeof *set->share);
-    hga_delete(NULL, set->place, s->nodes.n, sizeof *set->place);
+    hga_delete(NULL, set->id, set->capacity, sizeof *set->id);
+    hga_delete(NULL, set->share, set->share_capacity, sizeof *set->share);
+    hga_delete(NULL, set->index, s->nodes.n, sizeof *set->index);
     *set = (node_set){0};
 }
 
@@ -83,7 +83,7 @@ static hga_status report(row_search *s, hga_id stage, hga_id v, const row_shares
 {
     hga_status st = HGA_OK;
     int64_t n = r->edges.n;
-    HGA_TRY(hga_grow(NULL, &s->seen, &s->seen_room, s->n_seen, s->n_seen + n, sizeof *s->seen));
+    HGA_TRY(hga_grow(NULL, &s->seen, &s->seen_capacity, s->n_seen, s->n_seen + n, sizeof *s->seen));
     for (int64_t e = 0; e < n; e++)
         s->seen[s->n_seen++] = (hga_weight){
             .edge = seen_edge(s, stage, v, &r->edges.edge[e]), .weight = r->factor[e] * r->share, .score = r->score[e]};
@@ -115,10 +115,10 @@ static hga_status trace_written(row_search *s, hga_id i, node_set *after, hga_id
     hga_status st = HGA_OK;
     HGA_TRY(find_shares(s, i, v, r));
     if (s->shown >> i & 1u) HGA_TRY(report(s, i, v, r));
-    node_set *before = flow_in_place(s->p, stage) ? after : source ? &s->wanted[source] : NULL;
+    node_set *before = flow_in_place(s->p, stage) ? after : source ? &s->requested[source] : NULL;
     for (int64_t e = 0; e < r->edges.n && before && s->followed >> i & 1u; e++)
         HGA_TRY(set_add(s, before, r->edges.edge[e].src, r->factor[e] * r->share));
-    if (own) HGA_TRY(set_add(s, &s->wanted[own], v, r->own * r->share));
+    if (own) HGA_TRY(set_add(s, &s->requested[own], v, r->own * r->share));
 done:
     return st;
 }
@@ -130,7 +130,7 @@ static hga_status trace_row(row_search *s, hga_id i, node_set *after, int64_t k)
     hga_id v = after->id[k];
     row_shares r = {.share = after->share[k]};
     if (flow_keeps(&s->nodes, stage, &s->p->field[stage->out], v))
-        return set_add(s, &s->wanted[stage->out], v, r.share);
+        return set_add(s, &s->requested[stage->out], v, r.share);
     hga_status st = trace_written(s, i, after, v, &r);
     hga_delete(NULL, r.factor, r.edges.n, sizeof *r.factor);
     hga_delete(NULL, r.score, r.edges.n, sizeof *r.score);
@@ -144,8 +144,8 @@ static hga_status trace_stage(row_search *s, hga_id i)
     const hga_stage *stage = &s->p->stage[i];
     hga_id n_levels = flow_in_place(s->p, stage) ? s->nodes.n_levels : 1;
     hga_status st = HGA_OK;
-    node_set after = s->wanted[stage->out];
-    s->wanted[stage->out] = (node_set){0};
+    node_set after = s->requested[stage->out];
+    s->requested[stage->out] = (node_set){0};
     for (hga_id l = 0; l < n_levels; l++) {
         hga_id level = stage->order == HGA_LEVELS_UP ? n_levels - 1 - l : l;
         for (int64_t k = 0; k < after.n; k++)
@@ -192,7 +192,7 @@ static hga_status search(row_search *s, hga_id token)
     hga_id out = program_bound(s->p, HGA_IO_OUT);
     uint32_t fields = UINT32_C(1) << out, stages = flow_stages(s->p, s->p->n_stages, &fields);
     choose_stages(s, stages);
-    HGA_TRY(set_add(s, &s->wanted[out], s->nodes.query_first + token, 1));
+    HGA_TRY(set_add(s, &s->requested[out], s->nodes.query_first + token, 1));
     for (hga_id i = s->p->n_stages - 1; i >= 0; i--)
         if (stages >> i & 1u) HGA_TRY(trace_stage(s, i));
     sort_seen(s->seen, s->n_seen);
@@ -216,8 +216,8 @@ done:
 
 static void end(row_search *s)
 {
-    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) set_clear(s, &s->wanted[f]);
-    hga_delete(NULL, s->seen, s->seen_room, sizeof *s->seen);
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) set_clear(s, &s->requested[f]);
+    hga_delete(NULL, s->seen, s->seen_capacity, sizeof *s->seen);
 }
 
 hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id token, hga_seen_visit visit, void *context)
@@ -251,7 +251,7 @@ static hga_status spend_all(const row_search *s, double *token_weight)
     hga_status st = HGA_OK;
     for (hga_id j = 0; j < s->nodes.n_keys; j++) token_weight[j] = 0;
     for (hga_id f = 1; f <= s->p->n_fields; f++) {
-        const node_set *set = &s->wanted[f];
+        const node_set *set = &s->requested[f];
         if (!program_is_input(s->p->field[f].binding) || !set->n) continue;
         HGA_TRY(flow_start(s->g, &s->p->field[f], -1, &sum, &lists));
         for (int64_t k = 0; k < set->n; k++)

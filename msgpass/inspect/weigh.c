@@ -1,6 +1,6 @@
-/* weigh.c: the weights of one row at a time, from values that are made when meaning/ asks for them. A value is that of
-   a field on a node before some stage; it is the work of the last stage before it that wrote that row, or the caller's.
-   */
+/* weigh.c: the weights of one row at a time, from values that are made when semantics/ asks for them. A value is that
+   of a field on a node before some stage; it is the work of the last stage before it that wrote that row, or the
+   caller's. */
 #include "call_check.h"
 #include "weigh.h"
 
@@ -12,20 +12,20 @@
 /* Values are kept on shelves, which do not move. */
 typedef struct shelf {
     struct shelf *before;
-    int64_t n, room;
+    int64_t n, capacity;
     double value[];
 } shelf;
 enum { SHELF = 4096 };
 
 /* Room for n numbers that stay in their place until the weighing ends. */
-static hga_status take_room(weighing *w, int64_t n, double **out)
+static hga_status take_memory(weighing *w, int64_t n, double **out)
 {
     hga_status st = HGA_OK;
-    if (!w->shelf || w->shelf->n + n > w->shelf->room) {
-        int64_t room = n > SHELF ? n : SHELF;
+    if (!w->shelf || w->shelf->n + n > w->shelf->capacity) {
+        int64_t capacity = n > SHELF ? n : SHELF;
         shelf *new = NULL;
-        HGA_TRY(hga_new(NULL, 1, sizeof *new + (size_t)room * sizeof *new->value, &new));
-        *new = (shelf){.before = w->shelf, .room = room};
+        HGA_TRY(hga_new(NULL, 1, sizeof *new + (size_t)capacity * sizeof *new->value, &new));
+        *new = (shelf){.before = w->shelf, .capacity = capacity};
         w->shelf = new;
     }
     *out = w->shelf->value + w->shelf->n;
@@ -55,7 +55,7 @@ static hga_status open_tensor(weighing *w, hga_id field)
     if (w->io_row[field]) return HGA_OK;
     HGA_TRY(hga_new(NULL, w->m.nodes.n, sizeof **w->io_row, &w->io_row[field]));
     for (hga_id v = 0; v < w->m.nodes.n; v++) w->io_row[field][v] = program_row(&w->m.nodes, f->io, v) ? n++ : -1;
-    HGA_TRY(hga_new_zero(NULL, w->m.nodes.n, sizeof **w->given, &w->given[field]));
+    HGA_TRY(hga_new_zero(NULL, w->m.nodes.n, sizeof **w->input, &w->input[field]));
     if (!t || !t->data) return hga_fail(HGA_EINVAL, "weights: field %s has no tensor", f->name);
     if ((unsigned)t->dtype > HGA_BF16)
         return hga_fail(HGA_EUNSUPPORTED, "weights: the tensor of field %s has dtype %d", f->name, (int)t->dtype);
@@ -80,15 +80,15 @@ static void read_numbers(const hga_tensor *t, const char *from, hga_id columns, 
 }
 
 /* An input's row of node v in the head at hand, as doubles. */
-static hga_status read_given(weighing *w, hga_id field, hga_id v, const double **out)
+static hga_status read_input(weighing *w, hga_id field, hga_id v, const double **out)
 {
     hga_status st = HGA_OK;
     hga_id columns = columns_of(w, field), heads = program_heads(w->p, &w->shape, field);
     HGA_TRY(open_tensor(w, field));
-    double **row = &w->given[field][v];
+    double **row = &w->input[field][v];
     if (!*row) {
         const hga_tensor *t = program_tensor(w->p, w->io, field);
-        HGA_TRY(take_room(w, columns, row));
+        HGA_TRY(take_memory(w, columns, row));
         read_numbers(t, tensor_at(t, heads, columns, w->io_row[field][v], w->head / (w->shape.n_heads / heads)),
                      columns, *row);
     }
@@ -116,29 +116,29 @@ static hga_status value_of(weighing *w, hga_id f, hga_id v, hga_id before, const
         *out += !st && f == s->gate;
         return st;
     }
-    int given = program_is_input(field->binding) && program_row(&w->m.nodes, field->io, v);
-    return given ? read_given(w, f, v, out) : HGA_OK;
+    int is_input = program_is_input(field->binding) && program_row(&w->m.nodes, field->io, v);
+    return is_input ? read_input(w, f, v, out) : HGA_OK;
 }
 
 /* Values as they are when a stage runs; `was`: a row of its own, as it found it. */
-typedef struct asked {
+typedef struct requested {
     field_values as;
     weighing *w;
     hga_id stage;
     int was;
-} asked;
+} requested;
 
 /* What a stage in place reads of its own fields at a source is there already. */
-static hga_id version(const asked *a, hga_id f)
+static hga_id version(const requested *a, hga_id f)
 {
     const hga_stage *s = &a->w->p->stage[a->stage];
     return !a->was && s->writes >> f & 1u && s->order != HGA_FLAT ? a->stage + 1 : a->stage;
 }
 
 /* The value that a formula wants of a field at a node; the first failure is kept in w->st. */
-static const double *value_there(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
+static const double *value_there(const field_values *from, hga_id f, hga_id v, hga_id head, double *buffer)
 {
-    const asked *a = (const asked *)(const void *)from;
+    const requested *a = (const requested *)(const void *)from;
     weighing *w = a->w;
     const hga_stage *s = &w->p->stage[a->stage];
     const double *x = NULL;
@@ -147,11 +147,11 @@ static const double *value_there(const field_values *from, hga_id f, hga_id v, h
     if (!w->st && !x && (f == s->query || f == s->key) && s->message == HGA_SCORE)
         w->st = hga_fail(HGA_EPROGRAM, "weights: stage %s scores what nothing has written", s->name);
     if (x) return x;
-    for (hga_id c = 0; c < columns_of(w, f); c++) room[c] = is_of_vectors(w, f) ? 0 : f == s->keep ? 1 : -INFINITY;
-    return room;
+    for (hga_id c = 0; c < columns_of(w, f); c++) buffer[c] = is_of_vectors(w, f) ? 0 : f == s->keep ? 1 : -INFINITY;
+    return buffer;
 }
 
-static double ask_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
+static double request_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
 {
     double lse;
     return *value_there(from, f, v, head, &lse);
@@ -163,8 +163,8 @@ static double ask_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
 typedef struct weighed {
     struct weighed *next; /* of those at rest, whose room serves again */
     edge_rows edges;      /* unless somebody else has read them */
-    row_room room;
-    asked now, was;
+    plain_scratch scratch;
+    requested now, was;
     stage_row row;
 } weighed;
 
@@ -215,12 +215,12 @@ static hga_status weigh(weighing *w, hga_id i, hga_id v, const edge_rows *edges,
     const hga_stage *s = &w->p->stage[i];
     stage_kind kind = program_kind(s);
     hga_status st = HGA_OK;
-    if (!stage_meanings[kind].weigh)
+    if (!all_stage_semantics[kind].weigh)
         return hga_fail(HGA_EUNSUPPORTED, "weights: what stage %s does is not known", s->name);
     for (int64_t e = 0; e < edges->n; e++) HGA_TRY(check_tables(w, s, &edges->edge[e]));
     if (i == w->m.biased) HGA_TRY(number_edges(w));
-    HGA_TRY(row_room_fit(&x->room, NULL, edges->n, w->shape.dim));
-    x->now = (asked){{value_there, ask_lse, NULL, NULL}, w, i, 0}, x->was = x->now, x->was.was = 1;
+    HGA_TRY(plain_scratch_fit(&x->scratch, NULL, edges->n, w->shape.dim));
+    x->now = (requested){{value_there, request_lse, NULL, NULL}, w, i, 0}, x->was = x->now, x->was.was = 1;
     x->row = (stage_row){.m = &w->m,
                          .stage = s,
                          .kind = kind,
@@ -231,8 +231,8 @@ static hga_status weigh(weighing *w, hga_id i, hga_id v, const edge_rows *edges,
                          .n = edges->n,
                          .values = &x->now.as,
                          .was = &x->was.as,
-                         .room = x->room};
-    stage_meanings[kind].weigh(&x->row);
+                         .scratch = x->scratch};
+    all_stage_semantics[kind].weigh(&x->row);
     st = w->st;
 done:
     return st;
@@ -251,7 +251,7 @@ static hga_status make_row(weighing *w, hga_id i, hga_id v, const double **out)
         edges_open(&x->edges, w->g, NULL, w->p->stage[i].relation);
         HGA_TRY(edges_read(&x->edges, v));
         HGA_TRY(weigh(w, i, v, &x->edges, x));
-        HGA_TRY(take_room(w, (int64_t)columns + 1, &made));
+        HGA_TRY(take_memory(w, (int64_t)columns + 1, &made));
         made[columns] = x->row.rest;
         if (kind_sums(x->row.kind))
             row_add_up(&x->row, columns, made);
@@ -296,10 +296,10 @@ hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, doub
     HGA_TRY(weigh(w, i, v, row, x));
     double left = left_by_sink(w, i, v, x->row.lse);
     for (int64_t e = 0; e < row->n; e++) {
-        factor[e] = left * x->room.weight[e];
-        score[e] = s->message == HGA_SCORE ? x->room.score[e] : 0;
+        factor[e] = left * x->scratch.weight[e];
+        score[e] = s->message == HGA_SCORE ? x->scratch.score[e] : 0;
     }
-    *own = left * x->room.weight[row->n];
+    *own = left * x->scratch.weight[row->n];
 done:
     put_back(w, x);
     return st;
@@ -324,7 +324,7 @@ hga_status weigh_begin(weighing *w)
         if (!st) st = hga_graph_positions(w->g, w->position);
         if (st) return st;
     }
-    w->m = meaning_of_call(w->p, hga_graph_nodes(w->g), shape, w->io);
+    w->m = semantics_of_call(w->p, hga_graph_nodes(w->g), shape, w->io);
     w->m.position = w->position;
     for (hga_id i = w->p->n_stages - 1; i >= 0 && w->io->edge_bias.data; i--)
         if (w->p->stage[i].message == HGA_SCORE) w->m.biased = i;
@@ -338,18 +338,18 @@ void weigh_end(weighing *w)
     hga_delete(NULL, w->position, hga_graph_nodes(w->g).n, sizeof *w->position);
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) {
         hga_delete(NULL, w->io_row[f], n, sizeof **w->io_row);
-        hga_delete(NULL, w->given[f], n, sizeof **w->given);
+        hga_delete(NULL, w->input[f], n, sizeof **w->input);
     }
     for (hga_id i = 0; i < HGA_MAX_STAGES; i++) hga_delete(NULL, w->made[i], n, sizeof **w->made);
     hga_delete(NULL, w->first_edge, (int64_t)n + 1, sizeof *w->first_edge);
     for (shelf *s = w->shelf, *before; s; s = before) {
         before = s->before;
-        hga_delete(NULL, s, 1, sizeof *s + (size_t)s->room * sizeof *s->value);
+        hga_delete(NULL, s, 1, sizeof *s + (size_t)s->capacity * sizeof *s->value);
     }
     w->shelf = NULL;
     for (weighed *x = w->at_rest, *next; x; x = next) {
         next = x->next;
-        edges_close(&x->edges), row_room_clear(&x->room, NULL);
+        edges_close(&x->edges), plain_scratch_clear(&x->scratch, NULL);
         hga_delete(NULL, x, 1, sizeof *x);
     }
     w->at_rest = NULL;

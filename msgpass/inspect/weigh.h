@@ -1,11 +1,11 @@
-/* weigh.h: what the edges of a row weigh in it, in double, as meaning/ says. Only the values that a question needs are
-   made, each once. */
+/* weigh.h: what the edges of a row weigh in it, in double, as semantics/ says. Only the values that a question needs
+   are made, each once. */
 #ifndef HGA_WEIGH_H
 #define HGA_WEIGH_H
 
 #include "flow.h"
 #include "hga_inspect.h"
-#include "stage_meanings.h"
+#include "stage_semantics.h"
 
 /* One question: a program on a graph, with tensors, for one head. */
 typedef struct weighing {
@@ -14,11 +14,11 @@ typedef struct weighing {
     hga_shape shape; /* n_kv_heads is set */
     const hga_io *io;
     hga_id head;
-    meaning m;
+    semantics m;
     double *position;                /* [n], where the call brings slopes */
     hga_pos *first_edge;             /* [n + 1], of the stage that edge_bias belongs to; NULL: not yet */
     hga_id *io_row[HGA_FIELD_SLOTS]; /* [n]: the row of the caller's tensor, of input fields that were read */
-    double **given[HGA_FIELD_SLOTS]; /* [n]: of input fields, the values that were read; NULL: not yet */
+    double **input[HGA_FIELD_SLOTS]; /* [n]: of input fields, the values that were read; NULL: not yet */
     double **made[HGA_MAX_STAGES];   /* [n]: of stages, the values of out (a state's is its log-sum-exp) */
     struct shelf *shelf;
     struct weighed *at_rest;

@@ -15,10 +15,10 @@ int cpus_bound_by_openmp(void) { return omp_get_proc_bind() != omp_proc_bind_fal
 static hga_status add_places(size_t bytes, cpu_set_t *set)
 {
     hga_status st = HGA_OK;
-    for (int place = 0, n = omp_get_num_places(); place < n && !st; place++) {
-        int many = omp_get_place_num_procs(place), *cpu = NULL;
+    for (int index = 0, n = omp_get_num_places(); index < n && !st; index++) {
+        int many = omp_get_place_num_procs(index), *cpu = NULL;
         st = hga_new(NULL, many, sizeof *cpu, &cpu);
-        if (!st && many > 0) omp_get_place_proc_ids(place, cpu);
+        if (!st && many > 0) omp_get_place_proc_ids(index, cpu);
         for (int i = 0; i < many && !st; i++)
             if (cpu[i] >= 0 && cpu[i] < MOST_CPUS) CPU_SET_S((size_t)cpu[i], bytes, set);
         hga_delete(NULL, cpu, many, sizeof *cpu);
@@ -48,12 +48,12 @@ done:
 }
 
 /* The first CPU of the calling thread's place; -1: there is none. */
-hga_id cpu_of_place(void)
+hga_id cpu_of_omp_place(void)
 {
-    int place = omp_get_place_num(), many = place < 0 ? 0 : omp_get_place_num_procs(place), *cpu = NULL;
+    int index = omp_get_place_num(), many = index < 0 ? 0 : omp_get_place_num_procs(index), *cpu = NULL;
     hga_id first = -1;
     if (many <= 0 || hga_new(NULL, many, sizeof *cpu, &cpu)) return -1;
-    omp_get_place_proc_ids(place, cpu);
+    omp_get_place_proc_ids(index, cpu);
     for (int i = 0; i < many; i++)
         if (first < 0 || cpu[i] < first) first = cpu[i];
     hga_delete(NULL, cpu, many, sizeof *cpu);

@@ -11,6 +11,6 @@ hga_status cpus_allowed(hga_id **cpus, hga_id *n);
 /* Does OpenMP bind its threads by itself (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)? */
 int cpus_bound_by_openmp(void);
 /* The first CPU of the place that OpenMP has put the calling thread in; -1: it has not. */
-hga_id cpu_of_place(void);
+hga_id cpu_of_omp_place(void);
 
 #endif

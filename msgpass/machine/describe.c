@@ -18,7 +18,7 @@ typedef struct placement {
 /* Text that grows; after the first failure nothing more is added. */
 typedef struct growing_text {
     char *bytes;
-    int64_t used, room;
+    int64_t used, capacity;
     hga_status st;
 } growing_text;
 
@@ -29,7 +29,7 @@ HGA_PRINTF(2, 3) static void say(growing_text *t, const char *format, ...)
     va_start(args, format);
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
-    if (!t->st) t->st = hga_grow(NULL, &t->bytes, &t->room, t->used, t->used + n + 1, 1);
+    if (!t->st) t->st = hga_grow(NULL, &t->bytes, &t->capacity, t->used, t->used + n + 1, 1);
     if (!t->st) vsnprintf(t->bytes + t->used, (size_t)n + 1, format, again), t->used += n;
     va_end(again);
     va_end(args);
@@ -40,7 +40,7 @@ static hga_status take_text(growing_text *t, char **out)
 {
     if (!t->st) t->st = hga_new(NULL, t->used + 1, 1, out);
     if (!t->st) memcpy(*out, t->bytes, (size_t)t->used + 1);
-    hga_delete(NULL, t->bytes, t->room, 1);
+    hga_delete(NULL, t->bytes, t->capacity, 1);
     return t->st;
 }
 
@@ -151,7 +151,7 @@ hga_status topology_describe(const topology *m, const char *synthetic, hga_id th
     HGA_TRY(isa_tuning(&p.tuning));
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.domain, &p.domain));
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.pu, &p.pu));
-    topology_place(m, p.threads, p.domain, p.pu);
+    topology_locate(m, p.threads, p.domain, p.pu);
     if (json)
         say_json(&t, m, synthetic, &p);
     else

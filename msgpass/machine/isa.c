@@ -56,21 +56,21 @@ hga_status hga_isa_pairs(const char *isa, int *pairs)
     const kernel_table *kernels;
     if (!pairs) return hga_fail(HGA_EINVAL, "no pairs");
     hga_status st = isa_kernels(isa, &kernels);
-    if (!st) *pairs = kernels->turn_pairs != NULL;
+    if (!st) *pairs = kernels->transpose_pairs != NULL;
     return st;
 }
 
 hga_status isa_tuning(tuned *out)
 {
     const char *text = getenv("HGA_TUNING");
-    *out = (tuned){.here = processor_here(), .told = text && *text};
+    *out = (tuned){.here = processor_here(), .declared = text && *text};
     out->is = tuning_of(&out->here);
     return tuning_override(text, &out->is);
 }
 
-hga_id isa_threads(hga_id wanted, const topology *machine)
+hga_id isa_threads(hga_id requested, const topology *machine)
 {
-    if (wanted > 0) return wanted;
+    if (requested > 0) return requested;
     hga_id cores = topology_cores(machine), most = (hga_id)omp_get_max_threads();
     return most < cores || getenv("OMP_NUM_THREADS") ? most : cores;
 }

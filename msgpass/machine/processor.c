@@ -33,7 +33,7 @@ static int64_t cache(int name)
 
 static struct {
     pthread_mutex_t lock;
-    int asked;
+    int known;
     processor here;
 } process_under_lock = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -42,10 +42,10 @@ processor processor_here(void)
 {
     pthread_mutex_lock(&process_under_lock.lock);
     processor *p = &process_under_lock.here;
-    if (!process_under_lock.asked) {
+    if (!process_under_lock.known) {
         read_maker(p);
         p->second_cache = cache(_SC_LEVEL2_CACHE_SIZE), p->third_cache = cache(_SC_LEVEL3_CACHE_SIZE);
-        process_under_lock.asked = 1;
+        process_under_lock.known = 1;
     }
     processor here = *p;
     pthread_mutex_unlock(&process_under_lock.lock);

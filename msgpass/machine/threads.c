@@ -26,13 +26,13 @@ static void note_child(void)
     unlock();
 }
 
-hga_id threads_allowed(hga_id wanted)
+hga_id threads_allowed(hga_id requested)
 {
-    if (wanted == 1 || omp_in_parallel()) return 1;
+    if (requested == 1 || omp_in_parallel()) return 1;
     lock();
     int orphan = process_under_lock.orphan;
     unlock();
-    return orphan ? 1 : wanted;
+    return orphan ? 1 : requested;
 }
 
 /* Forks that cannot be watched are as they were. */
@@ -83,13 +83,13 @@ hga_status threads_prepare(hga_id n)
 
 /* ---- places ---- */
 
-int threads_find_places(hga_id n, hga_id *cpu)
+int threads_find_cpus(hga_id n, hga_id *cpu)
 {
     int known = 1;
     for (hga_id i = 0; i < n; i++) cpu[i] = -1;
     if (threads_allowed(n) != n || threads_prepare(n)) return 0;
 #pragma omp parallel num_threads(n)
-    cpu[omp_get_thread_num()] = cpu_of_place();
+    cpu[omp_get_thread_num()] = cpu_of_omp_place();
     for (hga_id i = 0; i < n; i++) known &= cpu[i] >= 0;
     return known;
 }

@@ -333,7 +333,7 @@ hga_id topology_memory_node(const topology *t)
 
 /* Thread i stands at PU i * n_pus / threads of all, which tells its domain; inside the domain threads take the PUs in
    order. */
-void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *pu)
+void topology_locate(const topology *t, hga_id threads, hga_id *domain, hga_id *pu)
 {
     hga_id d = 0, before = 0, taken = 0; /* PUs in domains before d, threads already in d */
     for (hga_id i = 0; i < threads; i++) {

@@ -46,7 +46,7 @@ hga_id topology_memory_node(const topology *t);
 
 /* Thread i of `threads` goes to domain[i] and PU pu[i] (NULL accepted): domains ascend, each gets threads by its share
    of PUs, inside a domain cores come first. More threads than PUs share them. */
-void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *pu);
+void topology_locate(const topology *t, hga_id threads, hga_id *domain, hga_id *pu);
 
 /* Bind the calling thread to a PU of this machine and keep the old binding in *old; HGA_EEXTERNAL, and no change, where
    the thread's mask has no such PU or the system refuses. Does nothing, successfully, on other topologies. */

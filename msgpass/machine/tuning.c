@@ -115,14 +115,14 @@ hga_status tuning_override(const char *text, tuning *t)
 tuning_words tuned_say(const tuned *t)
 {
     tuning_words x = {""};
-    size_t room = sizeof x.text,
-           at = (size_t)snprintf(x.text, room,
+    size_t capacity = sizeof x.text,
+           at = (size_t)snprintf(x.text, capacity,
                                  "%s family %d, second cache %lld kB:", *t->here.maker ? t->here.maker : "a processor",
                                  t->here.family, (long long)t->here.second_cache / 1024);
     for (int i = 0; i < N_NUMBERS; i++)
-        at += (size_t)snprintf(x.text + at, room - at, "%s %s %lld", i ? "," : "", numbers[i].name,
+        at += (size_t)snprintf(x.text + at, capacity - at, "%s %s %lld", i ? "," : "", numbers[i].name,
                                (long long)number_at(&t->is, i));
-    if (t->told) snprintf(x.text + at, room - at, " (HGA_TUNING)");
+    if (t->declared) snprintf(x.text + at, capacity - at, " (HGA_TUNING)");
     return x;
 }
 
@@ -130,7 +130,7 @@ json_t *tuned_json(const tuned *t)
 {
     json_t *all = json_pack("{s:s, s:i, s:i, s:I, s:I, s:b}", "maker", t->here.maker, "family", (int)t->here.family,
                             "model", (int)t->here.model, "second_cache", (json_int_t)t->here.second_cache,
-                            "third_cache", (json_int_t)t->here.third_cache, "overridden", t->told);
+                            "third_cache", (json_int_t)t->here.third_cache, "overridden", t->declared);
     for (int i = 0; all && i < N_NUMBERS; i++)
         json_object_set_new(all, numbers[i].name, json_integer(number_at(&t->is, i)));
     return all;

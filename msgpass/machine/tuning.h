@@ -1,6 +1,6 @@
 /* tuning.h: numbers that pay on one processor and not on another. They say where rows lie meanwhile, never in which
    order anything is added: results have the same bits whatever they are. What decides that order is one set of numbers
-   for all machines (meaning/sums.h). */
+   for all machines (semantics/sums.h). */
 #ifndef TUNING_H
 #define TUNING_H
 
@@ -41,7 +41,7 @@ hga_status tuning_override(const char *text, tuning *t);
 typedef struct tuned {
     processor here;
     tuning is;
-    int told;
+    int declared;
 } tuned;
 
 /* "AuthenticAMD family 25, second cache 1024 kB: pack_readers 3, stream_output 33554432, .." */

@@ -131,7 +131,7 @@ hga_id topology_memory_node(const topology *t)
     return -1;
 }
 
-void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *pu)
+void topology_locate(const topology *t, hga_id threads, hga_id *domain, hga_id *pu)
 {
     for (hga_id i = 0; i < threads; i++) {
         domain[i] = 0;

@@ -6,7 +6,7 @@
 hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i)
 {
     const stage_plan *s = &plan->stage[ph->stage];
-    if (ph->job == JOB_PIECES) return node_at(s, long_row_of(s, i)->position);
+    if (ph->job == JOB_SPLITS) return node_at(s, long_row_of(s, i)->position);
     if (ph->job == JOB_MERGE) return node_at(s, s->long_row[i].position);
     return ph->by_position ? node_at(s, ph->first + i) : ph->first + i;
 }
@@ -68,7 +68,7 @@ typedef struct visit {
     access_function each;
     node_function nodes; /* or nodes are told as they are */
     void *context;
-    run_list *kept; /* runs are kept here instead */
+    run_list *runs; /* runs are kept here instead */
 } visit;
 
 static void tell_run(const visit *r, bucket_run x)
@@ -79,11 +79,11 @@ static void tell_run(const visit *r, bucket_run x)
 /* Neighbours, and buckets that runs share, go together. */
 static void keep_run(run_list *l, bucket_run x)
 {
-    enum { ROOM = sizeof l->run / sizeof *l->run };
+    enum { CAPACITY = sizeof l->run / sizeof *l->run };
     bucket_run *last = l->n ? &l->run[l->n - 1] : NULL;
     if (last && x.first >= last->first && x.first <= last->last + 1)
         last->last = x.last > last->last ? x.last : last->last;
-    else if (l->n < ROOM)
+    else if (l->n < CAPACITY)
         l->run[l->n++] = x;
     else
         l->found = RUNS_TOO_MANY;
@@ -98,7 +98,7 @@ static void visit_flush(visit *r)
     } else {
         bucket_run x = {bucket_of(r->to, r->first), 0};
         x.last = r->first == r->last ? x.first : bucket_of(r->to, r->last);
-        r->kept ? keep_run(r->kept, x) : tell_run(r, x);
+        r->runs ? keep_run(r->runs, x) : tell_run(r, x);
     }
     r->first = 0, r->last = -1;
 }
@@ -185,18 +185,18 @@ static void visit_positions(visit *r, hga_id stage, hga_id first, hga_id n)
 }
 
 /* Of pieces [begin, begin + n): of rows that have their columns alone the piece's, of others all of the row's. */
-static void visit_pieces(visit *r, const phase *ph, hga_id begin, hga_id n)
+static void visit_splits(visit *r, const phase *ph, hga_id begin, hga_id n)
 {
     const stage_plan *s = &r->plan->stage[ph->stage];
     const block_sources blocks = {r, s->relation.src_order};
     for (hga_id i = begin, end; i < begin + n; i = end) {
         const long_row *row = long_row_of(s, i);
-        end = row->first_piece + row->n_pieces < begin + n ? row->first_piece + row->n_pieces : begin + n;
+        end = row->first_split + row->n_splits < begin + n ? row->first_split + row->n_splits : begin + n;
         if (row->alone.first < 0) {
             visit_positions(r, ph->stage, row->position, 1);
             continue;
         }
-        hga_pos first = (i - row->first_piece) * row->cut, last = (end - row->first_piece) * row->cut;
+        hga_pos first = (i - row->first_split) * row->cut, last = (end - row->first_split) * row->cut;
         visit_columns(&blocks, row->alone.first + (hga_id)first,
                       (hga_id)((last < row->n_edges ? last : row->n_edges) - first));
     }
@@ -210,8 +210,8 @@ static void visit_sources_of(visit *r, const phase *ph, hga_id begin, hga_id n)
     const stage_plan *s = &plan->stage[ph->stage];
     hga_id relation = plan->program.stage[ph->stage].relation;
     int together = ph->by_position || !s->relation.dst_order;
-    if (ph->job == JOB_PIECES) {
-        visit_pieces(r, ph, begin, n);
+    if (ph->job == JOB_SPLITS) {
+        visit_splits(r, ph, begin, n);
         return;
     }
     if (relation < 0)
@@ -240,7 +240,7 @@ void accesses_sources(const hga_plan *plan, const phase *ph, hga_id first, hga_i
 /* Positions of an order are nodes here and there; a panel's rows of a stage by node come one after the other. */
 static int is_scattered(const phase *ph)
 {
-    return ph->job <= JOB_MERGE && (ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE);
+    return ph->job <= JOB_MERGE && (ph->by_position || ph->job == JOB_SPLITS || ph->job == JOB_MERGE);
 }
 
 /* A panel's own rows: one run of nodes, or node by node where an order scatters them. */
@@ -259,8 +259,8 @@ static void visit_panel(visit *r, const phase *ph, hga_id panel)
 /* Are the rows of a panel in more places than a list of runs has room for? */
 static int is_everywhere(accesses *a, const phase *ph, hga_id panel)
 {
-    run_list l = {.found = RUNS_KEPT};
-    visit_panel(&(visit){.plan = a->plan, .to = a, .last = -1, .kept = &l}, ph, panel);
+    run_list l = {.found = RUNS_LISTED};
+    visit_panel(&(visit){.plan = a->plan, .to = a, .last = -1, .runs = &l}, ph, panel);
     return l.found == RUNS_TOO_MANY;
 }
 
@@ -284,12 +284,12 @@ static void visit_found(visit *r, const row_sets *sets, const phase *ph, hga_id 
 {
     r->of = sets;
     if (l->found == RUNS_UNKNOWN) {
-        r->kept = l, l->found = RUNS_KEPT, l->n = 0;
+        r->runs = l, l->found = RUNS_LISTED, l->n = 0;
         find(r, ph, panel);
-        r->kept = NULL;
+        r->runs = NULL;
     }
     if (l->found == RUNS_TOO_MANY) find(r, ph, panel);
-    for (hga_id i = 0; l->found == RUNS_KEPT && i < l->n; i++) tell_run(r, l->run[i]);
+    for (hga_id i = 0; l->found == RUNS_LISTED && i < l->n; i++) tell_run(r, l->run[i]);
 }
 
 /* What was found of another panel is forgotten; where there were too many runs, the phase's next panels have, too. */
@@ -312,10 +312,10 @@ void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_
     if (of->own.n) visit_found(&r, &of->own, ph, panel, &a->own, visit_panel);
     r.writes = 1;
     if (of->writes.n) visit_found(&r, &of->writes, ph, panel, &a->own, visit_panel);
-    if (ph->job == JOB_PIECES) each(context, 1, splits + panel, splits + panel);
+    if (ph->job == JOB_SPLITS) each(context, 1, splits + panel, splits + panel);
     if (ph->job == JOB_MERGE) {
         const long_row *row = &a->plan->stage[ph->stage].long_row[panel];
-        each(context, 0, splits + row->first_piece, splits + row->first_piece + row->n_pieces - 1);
+        each(context, 0, splits + row->first_split, splits + row->first_split + row->n_splits - 1);
     }
 }
 
@@ -334,7 +334,7 @@ static storages_touched find_storages(const hga_plan *plan, const phase *ph, hga
     const hga_stage *s = &plan->program.stage[stage];
     stage_kind kind = plan->stage[stage].kind;
     const stage_rule *rule = &program_rules[kind];
-    storages_touched t = {.writes = ph->job == JOB_PIECES ? 0 : s->writes};
+    storages_touched t = {.writes = ph->job == JOB_SPLITS ? 0 : s->writes};
     if (ph->job == JOB_MERGE) return t;
     int user = kind == KIND_USER;
     t.sources = read_storages(plan, s, user ? s->reads : program_fields(s, rule->source_reads | rule->child_reads));
@@ -418,8 +418,8 @@ static void find_users(accesses *a, int (*recycles)(const hga_plan *, hga_id))
         storages_touched t = a->touched[i] = find_touched(a->plan, ph);
         note_users(a->writers, t.writes, i);
         note_users(a->all, t.sources | t.own | t.writes, i);
-        if (ph->job == JOB_PIECES) note_user(&a->writers[SPLITS + ph->stage], i);
-        if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) note_user(&a->all[SPLITS + ph->stage], i);
+        if (ph->job == JOB_SPLITS) note_user(&a->writers[SPLITS + ph->stage], i);
+        if (ph->job == JOB_SPLITS || ph->job == JOB_MERGE) note_user(&a->all[SPLITS + ph->stage], i);
     }
     const users *used = plan_is_shared(a->plan) ? a->all : a->writers; /* others write what a rank alone reads */
     for (hga_id s = 0; s < N_STORAGES; s++)
@@ -435,7 +435,7 @@ static void number_buckets(accesses *a)
         int recycled = s < SPLITS && a->recycled >> s & 1u;
         a->at[s] = a->n_buckets;
         if (recycled || (a->writers[s].last >= 0 && a->all[s].first < a->all[s].last))
-            a->n_buckets += s < SPLITS ? a->bucket[levels].first : plan->stage[s - SPLITS].n_pieces;
+            a->n_buckets += s < SPLITS ? a->bucket[levels].first : plan->stage[s - SPLITS].n_splits;
     }
 }
 

@@ -15,7 +15,7 @@ typedef struct slot_run {
 /* A thread's rows of one pool: how many there are, and those that are free. */
 typedef struct slot_stack {
     slot_run *free;
-    int64_t n_free, room;
+    int64_t n_free, capacity;
     hga_id rows, before; /* before: rows of other threads that lie in front */
 } slot_stack;
 
@@ -84,7 +84,7 @@ static hga_status give_rows(const hga_plan *plan, slot_stack *s, hga_id n, hga_i
     hga_status st = HGA_OK;
     for (hga_id i = 0, many; i < n && !st; i += many) {
         for (many = 1; i + many < n && slot[i + many] == slot[i] + many;) many++;
-        st = hga_grow(&plan->allocator, &s->free, &s->room, s->n_free, s->n_free + 1, sizeof *s->free);
+        st = hga_grow(&plan->allocator, &s->free, &s->capacity, s->n_free, s->n_free + 1, sizeof *s->free);
         if (!st) s->free[s->n_free++] = (slot_run){slot[i], many};
     }
     return st;
@@ -165,7 +165,7 @@ static hga_status open_area(hga_plan *plan, area *x)
     if (x->n == 0 || x->slot) return HGA_OK;
     hga_id i = 0;
     while (i < plan->n_pools && !pool_is_of(&plan->pool[i], x)) i++;
-    if (i == plan->n_pools) plan->pool[plan->n_pools++] = (row_pool){.floats = x->floats, .apart = x->apart};
+    if (i == plan->n_pools) plan->pool[plan->n_pools++] = (row_pool){.floats = x->floats, .own_pool = x->own_pool};
     plan->pool[i].nodes += x->n;
     if (plan->pool[i].nodes > INT32_MAX)
         return hga_fail(HGA_EOVERFLOW, "%lld rows of one length do not fit their numbers",
@@ -249,7 +249,7 @@ static void clear_assignment(assignment *a, int64_t n)
     const hga_allocator *x = &a->plan->allocator;
     int64_t stacks = (int64_t)a->plan->n_pools * a->plan->threads;
     for (int64_t i = 0; a->stack && i < stacks; i++)
-        hga_delete(x, a->stack[i].free, a->stack[i].room, sizeof *a->stack[i].free);
+        hga_delete(x, a->stack[i].free, a->stack[i].capacity, sizeof *a->stack[i].free);
     hga_delete(x, a->stack, stacks, sizeof *a->stack);
     hga_delete(x, a->taker, a->n_items, sizeof *a->taker);
     hga_delete(x, a->giver, a->n_items, sizeof *a->giver);

@@ -30,12 +30,12 @@ static plan_binding binding_of(const hga_plan *plan)
 }
 
 /* OpenMP has places for its threads; where they cannot be asked the plan's own guess stays. */
-static hga_status ask_openmp(hga_plan *plan)
+static hga_status query_openmp(hga_plan *plan)
 {
     hga_id *cpu = NULL;
     hga_status st = hga_new(&plan->allocator, plan->threads, sizeof *cpu, &cpu);
     if (st) return st;
-    int known = threads_find_places(plan->threads, cpu);
+    int known = threads_find_cpus(plan->threads, cpu);
     for (hga_id t = 0; t < plan->threads; t++) known = known && topology_domain_of(plan->machine, cpu[t]) >= 0;
     for (hga_id t = 0; known && t < plan->threads; t++)
         plan->pu[t] = cpu[t], plan->domain[t] = topology_domain_of(plan->machine, cpu[t]);
@@ -53,9 +53,9 @@ hga_status binding_choose(hga_plan *plan)
     HGA_TRY(hga_new(&plan->allocator, plan->threads, sizeof *plan->pu, &plan->pu));
     HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *plan->unbound, &plan->unbound));
     pthread_mutex_init(&plan->unbound->lock, NULL);
-    topology_place(plan->machine, plan->threads, plan->domain, plan->pu);
+    topology_locate(plan->machine, plan->threads, plan->domain, plan->pu);
     plan->binding = binding_of(plan);
-    if (plan->binding == BIND_BY_OPENMP) HGA_TRY(ask_openmp(plan));
+    if (plan->binding == BIND_BY_OPENMP) HGA_TRY(query_openmp(plan));
 done:
     return st;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Panels that are asked, and how many times as many tiles sixteen rows side by side must need. */
-enum { ASKED = 8, AS_MANY = 2 };
+enum { REQUESTED = 8, AS_MANY = 2 };
 
 /* What a panel's rows have: how many of them each window of KERNEL_CHUNK columns meets, and which groups. */
 typedef struct window_rows {
@@ -72,27 +72,27 @@ static void count_tiles(window_rows *w, int64_t *by_columns, int64_t *side_by_si
 }
 
 /* Panels here and there: graphs repeat at equal steps. */
-static hga_status ask_panels(const hga_plan *plan, hga_id stage, window_rows *w, int *pays)
+static hga_status count_panels(const hga_plan *plan, hga_id stage, window_rows *w, int *pays)
 {
     hga_status st = HGA_OK;
     int64_t by_columns = 0, side_by_side = 0;
     hga_segment *segment = NULL;
-    hga_pos room = 0;
+    hga_pos capacity = 0;
     const hga_id n = plan->nodes.n, panels = n / PANEL_ROWS, relation = plan->program.stage[stage].relation;
-    for (hga_id i = 0; i < ASKED && i < panels; i++) {
+    for (hga_id i = 0; i < REQUESTED && i < panels; i++) {
         const uint64_t here = (uint64_t)(i + 1) * 0x9e3779b1 % (UINT64_C(1) << 32);
         hga_id first = (hga_id)((uint64_t)panels * here >> 32) * PANEL_ROWS;
-        hga_pos some = hga_graph_segments(plan->graph, relation, first, PANEL_ROWS, segment, room);
-        if (some > room) {
-            HGA_TRY(hga_grow(&plan->allocator, &segment, &room, 0, some, sizeof *segment));
-            hga_graph_segments(plan->graph, relation, first, PANEL_ROWS, segment, room);
+        hga_pos some = hga_graph_segments(plan->graph, relation, first, PANEL_ROWS, segment, capacity);
+        if (some > capacity) {
+            HGA_TRY(hga_grow(&plan->allocator, &segment, &capacity, 0, some, sizeof *segment));
+            hga_graph_segments(plan->graph, relation, first, PANEL_ROWS, segment, capacity);
         }
         for (hga_pos j = 0; j < some; j++) meet_segment(w, &segment[j], first);
         count_tiles(w, &by_columns, &side_by_side);
     }
     *pays = by_columns > 0 && side_by_side >= AS_MANY * by_columns;
 done:
-    hga_delete(&plan->allocator, segment, room, sizeof *segment);
+    hga_delete(&plan->allocator, segment, capacity, sizeof *segment);
     return st;
 }
 
@@ -104,9 +104,9 @@ static hga_status make_windows(hga_plan *plan)
     static const hga_id whole[] = {0};
     hga_status st = HGA_OK;
     column_windows *x = &plan->windows;
-    x->n_parts = graph_parts(plan->graph, &x->first), x->told = x->n_parts > 0, x->n = 0;
-    if (!x->told) x->first = whole, x->n_parts = 1;
-    HGA_TRY(hga_grow(&plan->allocator, &x->begin, &x->room, 0, (int64_t)x->n_parts + 1, sizeof *x->begin));
+    x->n_parts = graph_parts(plan->graph, &x->first), x->declared = x->n_parts > 0, x->n = 0;
+    if (!x->declared) x->first = whole, x->n_parts = 1;
+    HGA_TRY(hga_grow(&plan->allocator, &x->begin, &x->capacity, 0, (int64_t)x->n_parts + 1, sizeof *x->begin));
     for (hga_id i = 0; i < x->n_parts; i++) {
         hga_id n = (i + 1 < x->n_parts ? x->first[i + 1] : plan->nodes.n) - x->first[i];
         x->begin[i] = x->n, x->n += n / KERNEL_CHUNK + (n % KERNEL_CHUNK != 0);
@@ -134,13 +134,13 @@ static hga_status find_by_columns(hga_plan *plan, hga_id stage)
     s->by_columns = 0;
     if (!may_go(plan, stage)) return HGA_OK;
     HGA_TRY(make_windows(plan));
-    s->by_columns = plan->windows.told;
+    s->by_columns = plan->windows.declared;
     if (s->by_columns || s->strict || plan->lone_rows || graph_longer(plan->graph)) return HGA_OK;
     if (!blocks_are_low(&s->relation)) return HGA_OK;
     HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.rows, &w.rows));
     HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.groups, &w.groups));
     HGA_TRY(hga_new(&plan->allocator, windows, sizeof *w.touched, &w.touched));
-    HGA_TRY(ask_panels(plan, stage, &w, &s->by_columns));
+    HGA_TRY(count_panels(plan, stage, &w, &s->by_columns));
 done:
     hga_delete(&plan->allocator, w.rows, windows, sizeof *w.rows);
     hga_delete(&plan->allocator, w.groups, windows, sizeof *w.groups);

@@ -19,15 +19,15 @@ typedef struct carver {
     int64_t used;
 } carver;
 /* The next n elements of `size` bytes; NULL while measuring. */
-static inline void *carve(carver *room, int64_t n, size_t size)
+static inline void *carve(carver *arena, int64_t n, size_t size)
 {
     const int64_t line = LINE_FLOATS * sizeof(float);
-    char *here = room->base ? (char *)room->base + room->used : NULL;
-    room->used += (n * (int64_t)size + line - 1) / line * line;
+    char *here = arena->base ? (char *)arena->base + arena->used : NULL;
+    arena->used += (n * (int64_t)size + line - 1) / line * line;
     return here;
 }
-static inline float *carve_floats(carver *room, int64_t n) { return carve(room, n, sizeof(float)); }
-static inline int64_t carved_floats(const carver *room) { return room->used / (int64_t)sizeof(float); }
+static inline float *carve_floats(carver *arena, int64_t n) { return carve(arena, n, sizeof(float)); }
+static inline int64_t carved_floats(const carver *arena) { return arena->used / (int64_t)sizeof(float); }
 
 static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
 

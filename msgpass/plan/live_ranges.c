@@ -21,7 +21,7 @@ static void note_end(const entry *entries, int64_t e, int sense, int64_t *known,
 void live_ranges_note(live_ranges *l, const entry *entries, int64_t e, int writes, int64_t first, int64_t last)
 {
     for (bucket_ends *b = l->ends + first, *end = l->ends + last; b <= end; b++) {
-        if (b->first < 0) *b = (bucket_ends){.first = e, .last = e, .given = !writes};
+        if (b->first < 0) *b = (bucket_ends){.first = e, .last = e, .input = !writes};
         note_end(entries, e, -1, &b->first, &b->first_shared);
         note_end(entries, e, 1, &b->last, &b->last_shared);
     }
@@ -31,7 +31,7 @@ void live_ranges_keep(live_ranges *l, int64_t first, int64_t last)
 {
     for (bucket_ends *b = l->ends + first, *end = l->ends + last; b <= end; b++) {
         if (b->first < 0) *b = (bucket_ends){0};
-        b->given = 1;
+        b->input = 1;
     }
 }
 
@@ -75,7 +75,7 @@ static live_range range_of(const bucket_ends *b, const ranks *r)
     live_range x = {.thread = entries[begin].when.owner, .begin = begin, .end = end};
     if (b->first_shared) x.begin = wave_begin(r, begin);
     if (b->last_shared || entries[end].when.owner != x.thread) x.end = wave_end(r, end);
-    if (b->given) x.begin = 0, x.end = -1;
+    if (b->input) x.begin = 0, x.end = -1;
     return x;
 }
 
@@ -88,7 +88,7 @@ static hga_status add_range(const hga_plan *plan, live_ranges *l, live_range x)
         last->n += x.n;
         return HGA_OK;
     }
-    hga_status st = hga_grow(&plan->allocator, &l->range, &l->room, l->n, l->n + 1, sizeof *l->range);
+    hga_status st = hga_grow(&plan->allocator, &l->range, &l->capacity, l->n, l->n + 1, sizeof *l->range);
     if (!st) l->range[l->n++] = x;
     return st;
 }
@@ -142,5 +142,5 @@ hga_status live_ranges_open(const hga_allocator *a, int64_t n_buckets, live_rang
 void live_ranges_close(const hga_allocator *a, live_ranges *l)
 {
     hga_delete(a, l->ends, l->n_buckets, sizeof *l->ends);
-    hga_delete(a, l->range, l->room, sizeof *l->range);
+    hga_delete(a, l->range, l->capacity, sizeof *l->range);
 }

@@ -32,9 +32,9 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     int64_t limit = graph_longer(plan->graph) ? INT64_MAX : share > cut ? share : cut;
     if (s->kind != KIND_ATTEND && !kind_sums(s->kind)) return no_long_rows;
     if (s->kind == KIND_ATTEND && rows_are_whole(plan)) return no_long_rows;
-    piece_rule alone = piece_rule_of(plan->graph, &plan->program, stage, cut);
+    split_rule alone = split_rule_of(plan->graph, &plan->program, stage, cut);
     return (long_search){
-        .limit = limit, .piece = cut, .alone = alone.longer, .piece_alone = alone.piece, .together = alone.together};
+        .limit = limit, .split = cut, .alone = alone.longer, .split_alone = alone.split, .together = alone.together};
 }
 
 /* Notes the rows among [first, first + n) that are cut; what they have leaves *edges and *listed. */
@@ -48,14 +48,14 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
         lone_columns alone = {.first = -1};
         if (degree > w->alone) alone = lone_columns_of(plan->graph, &plan->program, stage, first + i, &w->row[i]);
         if (alone.first < 0 && degree <= w->limit) continue;
-        hga_pos cut = alone.first < 0 ? w->piece : w->piece_alone, pieces = (degree - 1) / cut + 1;
-        if (pieces > INT32_MAX / 2 - s->n_pieces)
+        hga_pos cut = alone.first < 0 ? w->split : w->split_alone, splits = (degree - 1) / cut + 1;
+        if (splits > INT32_MAX / 2 - s->n_splits)
             return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
         hga_status st =
-            hga_grow(&plan->allocator, &s->long_row, &s->long_room, s->n_long, s->n_long + 1, sizeof *s->long_row);
+            hga_grow(&plan->allocator, &s->long_row, &s->long_capacity, s->n_long, s->n_long + 1, sizeof *s->long_row);
         if (st) return st;
-        s->long_row[s->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces, cut, degree, alone};
-        s->n_pieces += (hga_id)pieces;
+        s->long_row[s->n_long++] = (long_row){first + i, s->n_splits, (hga_id)splits, cut, degree, alone};
+        s->n_splits += (hga_id)splits;
         *edges -= degree, *listed -= listed_here;
     }
     return HGA_OK;

@@ -14,7 +14,7 @@ static void span_steps(int64_t n, int64_t step, int64_t *least, int64_t *greates
     *least += far < 0 ? far : 0, *greatest += far > 0 ? far : 0;
 }
 
-static void find_extent(given_array *a)
+static void find_extent(io_array *a)
 {
     int64_t least = 0, greatest = a->bytes;
     if (!a->data || a->rows < 1 || a->heads < 1 || a->bytes < 1) {
@@ -51,10 +51,10 @@ static runs runs_of(const row_layout *x, int64_t first_row, int64_t n, hga_id he
 
 /* n rows of a tensor from first_row on as runs of bytes, if its strides do not leave memory. */
 hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
-                           hga_id heads, hga_id columns, given_array *out)
+                           hga_id heads, hga_id columns, io_array *out)
 {
     int64_t size = size_of(t->dtype);
-    *out = (given_array){.what = what, .name = name};
+    *out = (io_array){.what = what, .name = name};
     if (!t->data || n < 1) return HGA_OK;
     hga_status st = tensor_check_fold(t, heads, columns, what, name);
     if (st) return st;
@@ -65,21 +65,21 @@ hga_status array_of_tensor(const char *what, const char *name, const hga_tensor 
         return hga_fail(HGA_EOVERFLOW, "%s%s%s: %lld rows %lld apart, %lld heads %lld apart leave memory", what,
                         *name ? " " : "", name, (long long)r.rows, (long long)r.row, (long long)r.heads,
                         (long long)r.head);
-    *out = (given_array){.what = what,
-                         .name = name,
-                         .data = (const char *)t->data + r.first * size,
-                         .rows = r.rows,
-                         .heads = r.heads,
-                         .row = r.row * size,
-                         .head = r.head * size,
-                         .bytes = columns * size};
+    *out = (io_array){.what = what,
+                      .name = name,
+                      .data = (const char *)t->data + r.first * size,
+                      .rows = r.rows,
+                      .heads = r.heads,
+                      .row = r.row * size,
+                      .head = r.head * size,
+                      .bytes = columns * size};
     find_extent(out);
     return HGA_OK;
 }
 
-given_array array_of_block(const char *what, const char *name, const void *data, int64_t bytes)
+io_array array_of_block(const char *what, const char *name, const void *data, int64_t bytes)
 {
-    given_array a = {.what = what, .name = name, .data = data, .rows = 1, .heads = 1, .bytes = bytes};
+    io_array a = {.what = what, .name = name, .data = data, .rows = 1, .heads = 1, .bytes = bytes};
     find_extent(&a);
     return a;
 }
@@ -101,14 +101,14 @@ static int steps_between(int64_t x, int64_t step, int64_t least, int64_t greates
 }
 
 /* Is every byte between its ends one of its own? Rows behind each other, or heads. */
-static int is_solid(const given_array *a)
+static int is_solid(const io_array *a)
 {
     int rows = a->rows == 1 || a->row == a->heads * a->bytes, heads = a->heads == 1 || a->head == a->rows * a->bytes;
     return (rows && (a->heads == 1 || a->head == a->bytes)) || (heads && (a->rows == 1 || a->row == a->bytes));
 }
 
 /* Has b a run with a byte in [first, end)? */
-static int has_run(const given_array *b, uintptr_t first, uintptr_t end)
+static int has_run(const io_array *b, uintptr_t first, uintptr_t end)
 {
     int64_t at = (int64_t)((uintptr_t)b->data - first), n = (int64_t)(end - first);
     int found = 0;
@@ -118,7 +118,7 @@ static int has_run(const given_array *b, uintptr_t first, uintptr_t end)
 }
 
 /* The same strides: how far a run of a may be from one of b is all that there is to know. */
-static int meet_in_step(const given_array *a, const given_array *b)
+static int meet_in_step(const io_array *a, const io_array *b)
 {
     int64_t at = (int64_t)((uintptr_t)a->data - (uintptr_t)b->data);
     int found = 0;
@@ -127,7 +127,7 @@ static int meet_in_step(const given_array *a, const given_array *b)
     return found;
 }
 
-int arrays_meet(const given_array *a, const given_array *b)
+int arrays_meet(const io_array *a, const io_array *b)
 {
     if (!a->data || !b->data || a->first >= b->end || b->first >= a->end) return 0;
     if (is_solid(a)) return has_run(b, a->first, a->end);
@@ -137,7 +137,7 @@ int arrays_meet(const given_array *a, const given_array *b)
 }
 
 /* Have two runs of it a byte in common? */
-static int meets_itself(const given_array *a)
+static int meets_itself(const io_array *a)
 {
     if (!a->data) return 0;
     int64_t row = a->row < 0 ? -a->row : a->row;
@@ -150,14 +150,14 @@ static int meets_itself(const given_array *a)
 /* ---- refusals ---- */
 
 enum { NAME = 96 };
-static const char *name_of(const given_array *a, char room[static NAME])
+static const char *name_of(const io_array *a, char buffer[static NAME])
 {
-    snprintf(room, NAME, "%s%s%s", a->what, *a->name ? " " : "", a->name);
-    return room;
+    snprintf(buffer, NAME, "%s%s%s", a->what, *a->name ? " " : "", a->name);
+    return buffer;
 }
 
 /* Arrays that are only read may share memory; one that is written must not overlap itself either. */
-hga_status arrays_apart(const given_array *a, int a_written, const given_array *b, int b_written)
+hga_status arrays_disjoint(const io_array *a, int a_written, const io_array *b, int b_written)
 {
     char one[NAME], other[NAME];
     if (a == b && a_written && meets_itself(a))
@@ -200,7 +200,7 @@ static call_array *sort_arrays(call_array *list)
     return all;
 }
 
-static hga_status arrays_refuse(const given_array *a, const given_array *b, hga_id sample)
+static hga_status arrays_refuse(const io_array *a, const io_array *b, hga_id sample)
 {
     char one[NAME], other[NAME];
     return hga_fail(HGA_EINVAL, "%s and %s of sample %d share memory", name_of(a, one), name_of(b, other), sample);
@@ -219,7 +219,7 @@ static hga_status compare(const call_array *list, const call_array *x, hga_id *s
 }
 
 /* An array that begins behind the ends of all before it meets none of them. */
-hga_status arrays_listed_apart(call_array *list, hga_id *sample)
+hga_status listed_arrays_disjoint(call_array *list, hga_id *sample)
 {
     hga_status st = HGA_OK;
     uintptr_t written = 0, any = 0;

@@ -6,31 +6,31 @@
 #include "hga_plan.h"
 
 /* Runs of `bytes`, heads of rows, so many bytes apart. */
-typedef struct given_array {
+typedef struct io_array {
     const char *what, *name; /* "the tensor of field", "k"; name "" without */
     const char *data;        /* NULL: there is none */
     int64_t rows, heads, row, head, bytes;
     uintptr_t first, end; /* where the first byte is, and where there are none behind */
-} given_array;
+} io_array;
 
 /* Rows [first_row, first_row + n) of a tensor of `heads` heads of `columns`; an array in one piece. HGA_EOVERFLOW where
    strides lead out of memory. */
 hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
-                           hga_id heads, hga_id columns, given_array *out);
-given_array array_of_block(const char *what, const char *name, const void *data, int64_t bytes);
+                           hga_id heads, hga_id columns, io_array *out);
+io_array array_of_block(const char *what, const char *name, const void *data, int64_t bytes);
 
 /* Do both have a byte? Where neither is in one piece and their strides differ, only what begins at one place is
    found. */
-int arrays_meet(const given_array *a, const given_array *b);
+int arrays_meet(const io_array *a, const io_array *b);
 /* HGA_EINVAL, with what the matter is, where two arrays meet, one of which is written, or, being one and the same, its
    runs do. */
-hga_status arrays_apart(const given_array *a, int a_written, const given_array *b, int b_written);
+hga_status arrays_disjoint(const io_array *a, int a_written, const io_array *b, int b_written);
 
 /* ---- of many calls at once ---- */
 
 /* One of a sample's, in a list. */
 typedef struct call_array {
-    given_array at;
+    io_array at;
     int written;
     hga_id sample;
     struct call_array *next;
@@ -45,6 +45,6 @@ static inline call_array *array_listed(call_array *a, hga_id sample, call_array 
 
 /* HGA_EINVAL where what a sample writes meets what another writes or reads; *sample is the later of the two. The list
    is sorted. */
-hga_status arrays_listed_apart(call_array *list, hga_id *sample);
+hga_status listed_arrays_disjoint(call_array *list, hga_id *sample);
 
 #endif

@@ -10,7 +10,7 @@ static const phase *last_writer(const hga_plan *plan)
     const phase *last = NULL;
     for (int64_t i = 0; out && i < plan->n_phases; i++) {
         const phase *ph = &plan->phase[i];
-        if (ph->job != JOB_ROWS || ph->by_position || ph->part || ph->first >= plan->nodes.level_ptr[1]) continue;
+        if (ph->job != JOB_ROWS || ph->by_position || ph->owner || ph->first >= plan->nodes.level_ptr[1]) continue;
         for (hga_id s = ph->stage; s < stages_end(ph); s++)
             if (plan->program.stage[s].writes >> out & 1u) last = ph;
     }

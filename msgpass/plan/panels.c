@@ -10,7 +10,7 @@
 
 hga_status add_phase(hga_plan *plan, phase ph)
 {
-    hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_room, plan->n_phases, plan->n_phases + 1,
+    hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_capacity, plan->n_phases, plan->n_phases + 1,
                              sizeof *plan->phase);
     if (!st) plan->phase[plan->n_phases++] = ph;
     return st;
@@ -68,28 +68,28 @@ static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
     if (columns > plan->wide_columns) plan->wide_columns = columns;
 }
 
-static void widen_rooms(hga_plan *plan, const measures *m)
+static void widen_capacities(hga_plan *plan, const measures *m)
 {
-    if (m->segments > plan->segment_room) plan->segment_room = m->segments;
-    if (m->list > plan->list_room) plan->list_room = m->list;
+    if (m->segments > plan->segment_capacity) plan->segment_capacity = m->segments;
+    if (m->list > plan->list_capacity) plan->list_capacity = m->list;
 }
 
 /* Readers load as much of a level's last rows as a longer graph has. */
-static void make_room_ahead(hga_plan *plan, hga_id stage, hga_id first, hga_id n)
+static void make_capacity_ahead(hga_plan *plan, hga_id stage, hga_id first, hga_id n)
 {
     const hga_graph *longer = kind_attends(plan->stage[stage].kind) ? graph_longer(plan->graph) : NULL;
     rows_ahead next = look_ahead(longer, &plan->nodes, first, n);
     measures m = {0};
     if (!next.n) return;
     hga_graph_visit_segments(longer, plan->program.stage[stage].relation, next.first, next.n, measure_segments, &m);
-    widen_rooms(plan, &m);
+    widen_capacities(plan, &m);
 }
 
 /* A run of columns meets one window more than it is long, and a hole makes two of one. */
 static void note_visits(hga_plan *plan, hga_id stage, const measures *m)
 {
     const int64_t visits = m->edges / KERNEL_CHUNK + 3 * m->list;
-    if (plan->stage[stage].by_columns && visits > plan->visit_room) plan->visit_room = visits;
+    if (plan->stage[stage].by_columns && visits > plan->visit_capacity) plan->visit_capacity = visits;
 }
 
 /* Positions [first, first + n) of a stage; the plan's room grows with them. */
@@ -97,12 +97,12 @@ static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id 
 {
     measures m = {0};
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, measure_segments, &m);
-    widen_rooms(plan, &m);
+    widen_capacities(plan, &m);
     note_visits(plan, stage, &m);
-    make_room_ahead(plan, stage, first, n);
+    make_capacity_ahead(plan, stage, first, n);
     if (m.segments == 1 && !plan->stage[stage].by_columns) note_width(plan, stage, m.width);
-    int64_t given = explicit_edges(&plan->stage[stage], first, n);
-    m.edges += given, m.degree += given, m.listed = given;
+    int64_t input = explicit_edges(&plan->stage[stage], first, n);
+    m.edges += input, m.degree += input, m.listed = input;
     return m;
 }
 
@@ -255,8 +255,8 @@ static hga_id few_edges(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hg
 {
     hga_id rows = panel < n ? panel : n;
     measures m = measure_rows(plan, stage, first + (n - rows) / 2, rows);
-    if (m.edges <= PIECE_SUM || m.edges >= 2 * m.columns) return panel;
-    int64_t fit = rows * (int64_t)PIECE_SUM / m.edges;
+    if (m.edges <= SPLIT_SUM || m.edges >= 2 * m.columns) return panel;
+    int64_t fit = rows * (int64_t)SPLIT_SUM / m.edges;
     return fit < 1 ? 1 : fit < panel ? (hga_id)fit : panel;
 }
 
@@ -289,7 +289,7 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
     if (kind_sums(plan->stage[stage].kind) && !in_order && plan->program.stage[stage].relation >= 0)
         panel = few_edges(plan, stage, first, n, panel);
     if (plan->cyclic && panel > plan->cyclic) panel = plan->cyclic;
-    if (plan->panel_asked) panel = plan->panel_asked;
+    if (plan->requested_panel) panel = plan->requested_panel;
     rows.job = JOB_ROWS, rows.panel = panel, rows.n_panels = (n + panel - 1) / panel;
     HGA_TRY(add_phase(plan, rows));
     phase *ph = last_phase(plan);

@@ -4,14 +4,14 @@
 
 #include "look_ahead.h"
 #include "plan.h"
-#include "row_pieces.h"
+#include "row_splits.h"
 
 /* ---- long_rows.c ---- */
 
 typedef struct long_search {
     /* edges of a row, and of a row that has its columns alone, from which on it is long; and of a piece of either */
-    hga_pos limit, alone, piece, piece_alone;
-    int together; /* of rows that have their columns alone, see piece_rule */
+    hga_pos limit, alone, split, split_alone;
+    int together; /* of rows that have their columns alone, see split_rule */
     row_look row[PANEL_ROWS];
 } long_search;
 

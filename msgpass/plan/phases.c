@@ -1,5 +1,5 @@
 /* phases.c: a program's stages, one behind the other, become phases. */
-#include "edge_tables.h"
+#include "call_lists.h"
 #include "panels.h"
 #include "partition.h"
 #include "regions.h"
@@ -18,19 +18,19 @@ static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id firs
 }
 
 /* Pieces of a row are alike in cost; they have no tokens of their own but where the row has its columns alone. */
-static hga_status add_pieces(hga_plan *plan, hga_id stage)
+static hga_status add_splits(hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
-    hga_id n = s->n_pieces;
-    hga_status st = add_even(plan, JOB_PIECES, stage, 0, n, 1);
+    hga_id n = s->n_splits;
+    hga_status st = add_even(plan, JOB_SPLITS, stage, 0, n, 1);
     if (st || n == 0) return st;
     phase *ph = last_phase(plan);
     st = hga_new(&plan->allocator, n, sizeof *ph->cost, &ph->cost);
     int placed = 1;
     for (const long_row *row = s->long_row; !st && row < s->long_row + s->n_long; row++) {
         placed &= row->alone.first >= 0;
-        hga_pos listed = explicit_edges(s, row->position, 1) / row->n_pieces;
-        for (hga_id i = 0; i < row->n_pieces; i++) ph->cost[row->first_piece + i] = cost_of(1, row->cut, listed);
+        hga_pos listed = explicit_edges(s, row->position, 1) / row->n_splits;
+        for (hga_id i = 0; i < row->n_splits; i++) ph->cost[row->first_split + i] = cost_of(1, row->cut, listed);
     }
     return st || placed ? st : part_by_cost(plan, ph);
 }
@@ -69,7 +69,7 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     const hga_relation *r = &plan->stage[stage].relation;
     int by_position = r->dst_order != NULL;
     long_search found = long_open(plan, stage);
-    plan->stage[stage].pieces_share = found.together;
+    plan->stage[stage].splits_share = found.together;
     if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     if (by_position) {
         n = written_positions(plan, stage, &first);
@@ -77,7 +77,7 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     } else {
         HGA_TRY(add_rows_by_level(plan, stage, first, n, &found));
     }
-    HGA_TRY(add_pieces(plan, stage));
+    HGA_TRY(add_splits(plan, stage));
     HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_long, 1));
 done:
     return st;
@@ -124,13 +124,13 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
 
 /* Ranges of key/value heads for the panels of a stage: so many that threads have two items each, where its panels are
    fewer. */
-static hga_id find_head_parts(const hga_plan *plan, hga_id stage)
+static hga_id find_head_ranges(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
     if (!kind_attends(s->kind) || !stage_is_fused(plan, stage) || attends_by_rows(plan) || plan->threads == 1) return 1;
-    int64_t want = 2 * (int64_t)plan->threads;
-    if (!s->panels || s->panels >= want) return 1;
-    int64_t parts = (want - 1) / s->panels + 1;
+    int64_t need = 2 * (int64_t)plan->threads;
+    if (!s->panels || s->panels >= need) return 1;
+    int64_t parts = (need - 1) / s->panels + 1;
     return parts < plan->shape.n_kv_heads ? (hga_id)parts : plan->shape.n_kv_heads;
 }
 
@@ -140,12 +140,12 @@ static hga_status split_heads(hga_plan *plan, phase *ph, hga_id parts)
 {
     const hga_allocator *a = &plan->allocator;
     int64_t *cost = NULL, n = (int64_t)ph->n_panels * parts;
-    hga_delete(a, ph->part, count_items(ph), sizeof *ph->part);
-    ph->part = NULL, ph->head_parts = parts;
+    hga_delete(a, ph->owner, count_items(ph), sizeof *ph->owner);
+    ph->owner = NULL, ph->head_ranges = parts;
     hga_status st = hga_new(a, n, sizeof *cost, &cost);
-    if (!st) st = hga_new(a, n, sizeof *ph->part, &ph->part);
+    if (!st) st = hga_new(a, n, sizeof *ph->owner, &ph->owner);
     for (int64_t i = 0; !st && i < n; i++) cost[i] = ph->cost[i / parts];
-    if (!st) share_by_cost((hga_id)n, cost, plan->threads, ph->part);
+    if (!st) share_by_cost((hga_id)n, cost, plan->threads, ph->owner);
     hga_delete(a, cost, n, sizeof *cost);
     return st;
 }
@@ -156,7 +156,7 @@ static hga_status split_stages(hga_plan *plan)
     hga_status st = HGA_OK;
     for (int64_t i = 0; !st && i < plan->n_phases; i++) {
         phase *ph = &plan->phase[i];
-        hga_id parts = ph->job == JOB_ROWS ? find_head_parts(plan, ph->stage) : 1;
+        hga_id parts = ph->job == JOB_ROWS ? find_head_ranges(plan, ph->stage) : 1;
         int in_order = ph->by_position || !plan->stage[ph->stage].relation.dst_order;
         if (parts > 1 && in_order) st = split_heads(plan, ph, parts);
     }
@@ -165,16 +165,16 @@ static hga_status split_stages(hga_plan *plan)
 
 /* The plain executor holds rows whole, and so does a threshold. Room is for twice as many edges as for the next less,
    so that graphs of about the same kind need the same. */
-static void find_plain_room(hga_plan *plan)
+static void find_plain_edges(hga_plan *plan)
 {
-    plan->plain_room = -1;
+    plan->plain_edges_most = -1;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         int whole = kind_attends(plan->stage[s].kind) && rows_are_whole(plan);
         if (stage_is_fused(plan, s) && !whole) continue;
         int64_t widest = edges_most(plan->graph, plan->program.stage[s].relation);
-        int64_t room = 1;
-        while (room < widest) room *= 2;
-        if (room > plan->plain_room) plan->plain_room = room;
+        int64_t capacity = 1;
+        while (capacity < widest) capacity *= 2;
+        if (capacity > plan->plain_edges_most) plan->plain_edges_most = capacity;
     }
 }
 
@@ -182,8 +182,8 @@ static void find_plain_room(hga_plan *plan)
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
-    plan->segment_room = plan->list_room = plan->visit_room = 0, plan->wide_columns = 0;
-    find_plain_room(plan);
+    plan->segment_capacity = plan->list_capacity = plan->visit_capacity = 0, plan->wide_columns = 0;
+    find_plain_edges(plan);
     program_values since;
     program_values_start(&plan->program, &since);
     for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
@@ -213,8 +213,8 @@ void phases_forget_costs(hga_plan *plan)
     for (int64_t i = 0; i < plan->n_phases; i++) {
         phase *ph = &plan->phase[i];
         hga_delete(a, ph->cost, ph->n_panels, sizeof *ph->cost);
-        hga_delete(a, ph->part, count_items(ph), sizeof *ph->part);
-        ph->cost = NULL, ph->part = NULL;
+        hga_delete(a, ph->owner, count_items(ph), sizeof *ph->owner);
+        ph->cost = NULL, ph->owner = NULL;
     }
 }
 
@@ -223,15 +223,15 @@ void phases_clear(hga_plan *plan)
 {
     const hga_allocator *a = &plan->allocator;
     phases_forget_costs(plan);
-    hga_delete(a, plan->phase, plan->phase_room, sizeof *plan->phase);
-    plan->phase = NULL, plan->n_phases = plan->phase_room = 0;
-    hga_delete(a, plan->windows.begin, plan->windows.room, sizeof *plan->windows.begin);
+    hga_delete(a, plan->phase, plan->phase_capacity, sizeof *plan->phase);
+    plan->phase = NULL, plan->n_phases = plan->phase_capacity = 0;
+    hga_delete(a, plan->windows.begin, plan->windows.capacity, sizeof *plan->windows.begin);
     plan->windows = (column_windows){0};
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         stage_plan *sp = &plan->stage[s];
-        hga_delete(a, sp->long_row, sp->long_room, sizeof *sp->long_row);
+        hga_delete(a, sp->long_row, sp->long_capacity, sizeof *sp->long_row);
         hga_delete(a, sp->row_ptr, (int64_t)plan->nodes.n + 1, sizeof *sp->row_ptr);
-        sp->long_row = NULL, sp->n_long = sp->n_pieces = 0, sp->pieces_share = 0, sp->long_room = 0, sp->row_ptr = NULL,
-        sp->panels = 0;
+        sp->long_row = NULL, sp->n_long = sp->n_splits = 0, sp->splits_share = 0, sp->long_capacity = 0,
+        sp->row_ptr = NULL, sp->panels = 0;
     }
 }

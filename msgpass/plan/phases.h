@@ -6,19 +6,19 @@
 #include "hga_plan.h"
 #include "kernels.h"
 #include "program.h"
-#include "row_pieces.h"
+#include "row_splits.h"
 
 /* Rows that are looked up together, in groups of a tile's height; a phase with few rows has smaller panels. */
 enum { PANEL_GROUPS = 16, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
 
 typedef struct long_row { /* a row whose pieces, `cut` edges each, are shared out and merged */
     hga_id position;
-    hga_id first_piece, n_pieces;
+    hga_id first_split, n_splits;
     hga_pos cut, n_edges;
     lone_columns alone;
 } long_row;
 
-typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_ROUND, JOB_LSE } phase_job;
+typedef enum phase_job { JOB_ROWS, JOB_SPLITS, JOB_MERGE, JOB_ROUND, JOB_LSE } phase_job;
 
 /* Stages down the tree: a row and its parent; only as far as parents are below the cut, so that a subtree is done with
    as soon as it has been attended to; and a row below the cut and its nearest ancestor that is not. */
@@ -33,27 +33,27 @@ typedef struct phase {
     tree_part part_of_tree;
     hga_id panel; /* rows in a panel */
     hga_id n_panels;
-    hga_id head_parts; /* ranges of key/value heads that a panel is computed in, 0 and 1: all at once */
-    int64_t *cost;     /* [n_panels]: edges, roughly, and a little for each row; NULL: rows alone */
-    /* [n_panels][head_parts]: whose item it is; NULL: whose tokens its rows stand for */
-    hga_id *part;
+    hga_id head_ranges; /* ranges of key/value heads that a panel is computed in, 0 and 1: all at once */
+    int64_t *cost;      /* [n_panels]: edges, roughly, and a little for each row; NULL: rows alone */
+    /* [n_panels][head_ranges]: whose item it is; NULL: whose tokens its rows stand for */
+    hga_id *owner;
     int64_t jobs_at, items_at; /* for slices: jobs and items of the phases before */
 } phase;
 
-static inline hga_id head_parts(const phase *ph) { return ph->head_parts > 1 ? ph->head_parts : 1; }
+static inline hga_id head_ranges(const phase *ph) { return ph->head_ranges > 1 ? ph->head_ranges : 1; }
 static inline hga_id stages_end(const phase *ph) { return ph->stage + (ph->together > 1 ? ph->together : 1); }
 /* Does the phase compute rows of the stage? */
 static inline int runs_stage(const phase *ph, hga_id stage)
 {
     return ph->job == JOB_ROWS && stage >= ph->stage && stage < stages_end(ph);
 }
-static inline int64_t count_items(const phase *ph) { return (int64_t)ph->n_panels * head_parts(ph); }
+static inline int64_t count_items(const phase *ph) { return (int64_t)ph->n_panels * head_ranges(ph); }
 
 /* ---- waves: the order in which panels run ---- */
 
 /* Where there are fewer panels than threads an item is a panel and a range of key/value heads. */
 typedef struct wave_item {
-    hga_id phase, panel, head_part;
+    hga_id phase, panel, head_range;
 } wave_item;
 
 /* The threads wait for each other between waves; in wave w thread t runs item[ptr[w * threads + t]] .. item[ptr[w *

@@ -1,6 +1,6 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing
    cannot fail on it. */
-#include "edge_tables.h"
+#include "call_lists.h"
 #include "interrupt.h"
 #include "longer.h"
 #include "panels.h"
@@ -53,7 +53,7 @@ done:
 /* Were they to be, or do tokens that come later have to leave them their bits? */
 static int rows_are_strict(const hga_plan *plan)
 {
-    return plan->options.strict_rows || graph_keeps_places(plan->graph);
+    return plan->options.strict_rows || graph_keeps_positions(plan->graph);
 }
 
 /* What the plan knows of each stage before rows are cut. */
@@ -98,30 +98,30 @@ static uint64_t next_serial(void)
 
 /* ---- what others leave with a plan ---- */
 
-static hga_status keeper_create(hga_plan *plan)
+static hga_status plan_cache_create(hga_plan *plan)
 {
-    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *plan->keeper, &plan->keeper);
-    if (!st) pthread_mutex_init(&plan->keeper->lock, NULL);
+    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *plan->cache, &plan->cache);
+    if (!st) pthread_mutex_init(&plan->cache->lock, NULL);
     return st;
 }
 
-static void keeper_drop(const hga_plan *plan)
+static void plan_cache_drop(const hga_plan *plan)
 {
-    if (!plan->keeper) return;
-    plan_kept *const each[] = {&plan->keeper->back, &plan->keeper->layouts};
+    if (!plan->cache) return;
+    cached_object *const each[] = {&plan->cache->back, &plan->cache->layouts};
     for (int i = 0; i < 2; i++) {
         if (each[i]->what) each[i]->drop(plan, each[i]->what);
         each[i]->what = NULL;
     }
-    brought_clear(plan);
+    call_lists_clear(plan);
 }
 
-static void keeper_destroy(hga_plan *plan)
+static void plan_cache_destroy(hga_plan *plan)
 {
-    if (!plan->keeper) return;
-    keeper_drop(plan);
-    pthread_mutex_destroy(&plan->keeper->lock);
-    hga_delete(&plan->allocator, plan->keeper, 1, sizeof *plan->keeper);
+    if (!plan->cache) return;
+    plan_cache_drop(plan);
+    pthread_mutex_destroy(&plan->cache->lock);
+    hga_delete(&plan->allocator, plan->cache, 1, sizeof *plan->cache);
 }
 
 /* ---- plans ---- */
@@ -146,9 +146,9 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     if (st) return st;
     st = check_energies(plan);
     if (st) return st;
-    plan->options.generic = plan->generic_asked || program_is_plain(&plan->program, g);
+    plan->options.generic = plan->requested_generic || program_is_plain(&plan->program, g);
     find_stages(plan);
-    strays_find(plan);
+    rowless_columns_find(plan);
     st = interrupted();
     if (!st) st = by_columns_find(plan);
     if (st) return st;
@@ -157,7 +157,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     plan->cyclic = cyclic_tokens(plan);
     st = phases_make(plan);
     if (!st && plan_is_shared(plan)) st = plan->share.wing->list(plan);
-    storage_count_given(plan);
+    storage_count_input(plan);
     if (!st) st = interrupted();
     if (!st) st = waves_make(plan);
     if (!st) st = interrupted();
@@ -174,8 +174,9 @@ static hga_status check_options(const hga_options *o)
     if (o->cut_edges < 1) return hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)o->cut_edges);
     if ((unsigned)o->precision > HGA_PRECISION_BF16)
         return hga_fail(HGA_EINVAL, "%d is not a precision", (int)o->precision);
-    if (o->gradient_strips < 0 || o->gradient_strips > MOST_STRIPS)
-        return hga_fail(HGA_EINVAL, "gradient_strips %lld, not 0 to %d", (long long)o->gradient_strips, MOST_STRIPS);
+    if (o->gradient_row_ranges < 0 || o->gradient_row_ranges > MOST_ROW_RANGES)
+        return hga_fail(HGA_EINVAL, "gradient_row_ranges %lld, not 0 to %d", (long long)o->gradient_row_ranges,
+                        MOST_ROW_RANGES);
     if (o->gradient_subtree < 0 || o->gradient_subtree > INT32_MAX)
         return hga_fail(HGA_EINVAL, "gradient_subtree %lld", (long long)o->gradient_subtree);
     if (o->strict_rows < 0 || o->strict_rows > 1)
@@ -199,19 +200,19 @@ hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *
     hga_status st = hga_check_reserved("hga_shape", shape->reserved, sizeof shape->reserved);
     if (!st) st = hga_new_zero(a, 1, sizeof *plan, &plan);
     if (st) return st;
-    if (a) plan->given = *a;
+    if (a) plan->user_allocator = *a;
     HGA_TRY(retained_create(a, &plan->memory));
     plan->allocator = retained_allocator(plan->memory);
     if (options) plan->options = *options;
     plan->options.allocator = NULL; /* the copy is the plan's */
     if (plan->options.cut_edges == 0) plan->options.cut_edges = CUT_EDGES;
     plan->identity = next_serial();
-    plan->panel_asked = panel, plan->generic_asked = plan->options.generic;
+    plan->requested_panel = panel, plan->requested_generic = plan->options.generic;
     plan->program = *p;
     plan->shape = *shape;
     HGA_TRY(check_shape(&plan->shape));
     HGA_TRY(check_options(&plan->options));
-    HGA_TRY(keeper_create(plan));
+    HGA_TRY(plan_cache_create(plan));
     HGA_TRY(choose_machine(plan));
     plan->share.wing = wing;
     if (wing) HGA_TRY(wing->begin(plan));
@@ -250,7 +251,7 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     if (st) return plan_failed(plan, st);
     *fresh = *plan;
     fresh->graph = NULL; /* until it is lowered */
-    fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
+    fresh->phase = NULL, fresh->n_phases = fresh->phase_capacity = 0;
     fresh->windows = (column_windows){0};
     fresh->waves = (wave_order){0};
     fresh->slices = NULL;
@@ -260,7 +261,7 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     if (!st) st = lower(fresh, g);
     plan_failed(plan, st);
     hga_plan *loser = st ? fresh : plan;
-    if (!st) keeper_drop(plan);
+    if (!st) plan_cache_drop(plan);
     slices_clear(loser);
     if (plan_is_shared(loser)) loser->share.wing->clear(loser);
     slots_clear(loser);
@@ -275,8 +276,8 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
 void hga_plan_destroy(hga_plan *plan)
 {
     if (!plan) return;
-    hga_allocator given = plan->given;
-    keeper_destroy(plan);
+    hga_allocator user_allocator = plan->user_allocator;
+    plan_cache_destroy(plan);
     slices_clear(plan);
     if (plan_is_shared(plan)) plan->share.wing->clear(plan);
     slots_clear(plan);
@@ -286,14 +287,14 @@ void hga_plan_destroy(hga_plan *plan)
     retained_destroy(plan->memory);
     topology_close(plan->machine);
     hga_graph_destroy(plan->graph);
-    hga_delete(&given, plan, 1, sizeof *plan);
+    hga_delete(&user_allocator, plan, 1, sizeof *plan);
 }
 
 int64_t hga_plan_bytes(const hga_plan *plan)
 {
-    pthread_mutex_lock(&plan->keeper->lock);
+    pthread_mutex_lock(&plan->cache->lock);
     int64_t bytes = (int64_t)sizeof *plan + retained_bytes(plan->memory);
-    pthread_mutex_unlock(&plan->keeper->lock);
+    pthread_mutex_unlock(&plan->cache->lock);
     return bytes;
 }
 

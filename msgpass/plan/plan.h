@@ -18,29 +18,29 @@
 typedef struct column_windows {
     hga_id n, n_parts;
     const hga_id *first; /* [n_parts], the graph's where `told` */
-    int told;            /* rows go by them, whatever it takes: see hga_builder_set_parts */
+    int declared;        /* rows go by them, whatever it takes: see hga_builder_set_parts */
     hga_id *begin;       /* [n_parts + 1] */
-    int64_t room;
+    int64_t capacity;
 } column_windows;
 
 /* What somebody makes of a plan once and leaves with it, in its bytes: with memory of the plan's allocator, which
    whoever has the lock may use. An update drops it. */
-typedef struct plan_kept {
+typedef struct cached_object {
     void *what; /* NULL: nothing */
     void (*drop)(const hga_plan *plan, void *what);
-} plan_kept;
-/* What calls that bring slopes or biases of edges need of the graph (brought.c); NULL: none has come. */
+} cached_object;
+/* What calls that bring slopes or biases of edges need of the graph (call_lists.c); NULL: none has come. */
 typedef struct call_lists {
     double *position;    /* [nodes] */
     hga_pos *first_edge; /* [nodes + 1]: canonical positions of rows' first edges in the stage that biases belong to */
     hga_pos degree;      /* edges of its widest row */
 } call_lists;
-typedef struct plan_keeper {
+typedef struct plan_cache {
     pthread_mutex_t lock;
     call_lists lists;
-    plan_kept back;    /* what gradients need to go back */
-    plan_kept layouts; /* which tiles panels have, see execute/layouts.h */
-} plan_keeper;
+    cached_object back;    /* what gradients need to go back */
+    cached_object layouts; /* which tiles panels have, see execute/layouts.h */
+} plan_cache;
 
 /* What keeps threads where the plan has them. */
 typedef enum plan_binding { BIND_NOTHING, BIND_CALLS, BIND_BY_OPENMP } plan_binding;
@@ -73,8 +73,8 @@ typedef struct plan_share {
 } plan_share;
 
 struct hga_plan {
-    hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
-    retained *memory;    /* for all that updates use again */
+    hga_allocator user_allocator; /* the caller's: for the plan itself and for states, which may outlive it */
+    retained *memory;             /* for all that updates use again */
     hga_allocator allocator;
     hga_graph *graph;
     hga_program program;
@@ -90,33 +90,33 @@ struct hga_plan {
     plan_binding binding;
     binding_failures *unbound; /* of calls so far */
     int lone_rows; /* rows that are computed alone may have other bits, see kernel_tile.lone: a decoder's choice */
-    const struct rows_by_need *by_need; /* a workspace has rows for what is there at once (row_places.h); NULL */
-    int bf16_rows;                      /* bfloat16, and keys and values go to attending stages in 16 bits */
+    const struct rows_on_demand *on_demand; /* a workspace has rows for what is there at once (row_slots.h); NULL */
+    int bf16_rows;                          /* bfloat16, and keys and values go to attending stages in 16 bits */
     field_storage storage[HGA_FIELD_SLOTS];
     hga_id columns[HGA_FIELD_SLOTS];    /* of the storage, for user functions */
     row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */
     hga_id n_pools;
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;
-    int64_t n_phases, phase_room;
+    int64_t n_phases, phase_capacity;
     struct slice_plan *slices; /* options.rows: what slices.h says; NULL */
     plan_share share;          /* options.ranks: processes that share the plan */
     wave_order waves;
     int64_t workspace_floats;
-    int64_t segment_room, list_room; /* of a thread's reader */
-    int64_t visit_room;              /* of windows of columns that a panel's rows have, where stages go by columns */
+    int64_t segment_capacity, list_capacity; /* of a thread's reader */
+    int64_t visit_capacity; /* of windows of columns that a panel's rows have, where stages go by columns */
     column_windows windows;
-    int64_t plain_room; /* edges of the widest row of plain stages, -1: there are none */
+    int64_t plain_edges_most; /* edges of the widest row of plain stages, -1: there are none */
     /* of the widest segment of rows that have no other and share it, 0 */
     hga_id wide_columns;
     /* of this plan for all its life: the next one at its address has another */
     uint64_t identity;
     /* changes with every update, so that a state knows when it is stale */
     uint64_t serial;
-    hga_id bias_stage;  /* the attend stage that biases of edges belong to, -1 */
-    hga_id panel_asked; /* rows of every panel, 0: as the plan thinks best */
-    int generic_asked;  /* options.generic as it was given: graphs may make a plan generic, and updates fused again */
-    plan_keeper *keeper;
+    hga_id bias_stage;      /* the attend stage that biases of edges belong to, -1 */
+    hga_id requested_panel; /* rows of every panel, 0: as the plan thinks best */
+    int requested_generic;  /* options.generic of the caller: graphs may make a plan generic, and updates fused again */
+    plan_cache *cache;
 };
 
 /* A plan of one process, wing NULL, or of several. Panels have so many rows, a multiple of KERNEL_TILE and at most

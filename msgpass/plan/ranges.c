@@ -35,12 +35,12 @@ static hga_status check_order(hga_interval before, hga_interval x)
 }
 
 /* A call that names no rows asks for all; those that it names must be intervals in ascending order. */
-hga_status ranges_asked(const hga_plan *plan, const hga_io *io, asked_rows *out)
+hga_status ranges_requested(const hga_plan *plan, const hga_io *io, requested_rows *out)
 {
-    hga_id rows = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].given_n;
+    hga_id rows = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].input_n;
     hga_status st = io->rows ? check_intervals(io->rows) : HGA_OK;
-    *out = (asked_rows){.n = 1, .room = {0, rows}, .all = 1};
-    out->interval = &out->room;
+    *out = (requested_rows){.n = 1, .buffer = {0, rows}, .all = 1};
+    out->interval = &out->buffer;
     if (st || !io->rows) return st;
     out->interval = io->rows->interval, out->n = io->rows->n_intervals;
     for (int64_t i = 0; !st && i < out->n; i++) {
@@ -52,10 +52,10 @@ hga_status ranges_asked(const hga_plan *plan, const hga_io *io, asked_rows *out)
 }
 
 /* By FNV-1a, a word at a time. */
-asked_stamp ranges_stamp(const asked_rows *rows)
+requested_stamp ranges_stamp(const requested_rows *rows)
 {
     const hga_interval *first = rows->interval, *last = first + rows->n - 1;
-    asked_stamp x = {first->first, last->first + last->n - first->first, rows->n, UINT64_C(0xcbf29ce484222325)};
+    requested_stamp x = {first->first, last->first + last->n - first->first, rows->n, UINT64_C(0xcbf29ce484222325)};
     for (int64_t i = 0; i < rows->n; i++) {
         x.places = (x.places ^ (uint64_t)first[i].first) * UINT64_C(0x100000001b3);
         x.places = (x.places ^ (uint64_t)first[i].n) * UINT64_C(0x100000001b3);

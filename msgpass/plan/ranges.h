@@ -7,21 +7,21 @@
 
 /* Rows of the output that a call requests: n intervals, ascending and disjoint; one for all rows, kept in `room`, where
    the call names none. */
-typedef struct asked_rows {
+typedef struct requested_rows {
     const hga_interval *interval;
     int64_t n;
-    hga_interval room;
+    hga_interval buffer;
     int all;
-} asked_rows;
+} requested_rows;
 
 /* Which rows of the output were asked for: from the first to the last, in so many intervals, of which a number stands
    for where they lie. */
-typedef struct asked_stamp {
+typedef struct requested_stamp {
     int64_t first, n, intervals;
     uint64_t places;
-} asked_stamp;
+} requested_stamp;
 
-hga_status ranges_asked(const hga_plan *plan, const hga_io *io, asked_rows *out);
-asked_stamp ranges_stamp(const asked_rows *rows);
+hga_status ranges_requested(const hga_plan *plan, const hga_io *io, requested_rows *out);
+requested_stamp ranges_stamp(const requested_rows *rows);
 
 #endif

@@ -25,11 +25,11 @@ static inline uint64_t bit_of(int64_t i) { return UINT64_C(1) << shift_of(i); }
 static inline int64_t words_of(int64_t n) { return word_of(n + WORD_BITS - 1); }
 
 /* The next room for bits of n rows, which whoever brings the memory has cleared. */
-static inline row_bits bits_carve(carver *room, int64_t n)
+static inline row_bits bits_carve(carver *arena, int64_t n)
 {
     const int64_t words = words_of(n), aboves = words_of(words);
-    uint64_t *word = carve(room, words, sizeof *word), *above = carve(room, aboves, sizeof *above);
-    return (row_bits){.word = word, .above = above, .top = carve(room, words_of(aboves), sizeof *word), .n = n};
+    uint64_t *word = carve(arena, words, sizeof *word), *above = carve(arena, aboves, sizeof *above);
+    return (row_bits){.word = word, .above = above, .top = carve(arena, words_of(aboves), sizeof *word), .n = n};
 }
 
 static inline int bits_have(const row_bits *b, int64_t i) { return (int)(b->word[word_of(i)] >> shift_of(i) & 1); }

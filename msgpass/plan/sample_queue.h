@@ -12,12 +12,12 @@ typedef struct sample_queue {
     hga_id n;
 } sample_queue;
 /* Where a thread is; zeroed at first. */
-typedef struct queue_place {
+typedef struct queue_position {
     int round;
     hga_id sample;
-} queue_place;
+} queue_position;
 sample_queue sample_queue_open(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, hga_id team);
 /* The next sample for thread `me`; -1: there is none. */
-hga_id sample_queue_next(const sample_queue *d, hga_id me, queue_place *at);
+hga_id sample_queue_next(const sample_queue *d, hga_id me, queue_position *at);
 
 #endif

@@ -25,60 +25,60 @@ typedef struct scheduling {
 /* ---- where a panel is among the tokens ---- */
 
 /* Where the sweep meets a token: queries and keys that are not the same tokens lie side by side. */
-static hga_id sweep_place(const hga_nodes *n, hga_id token)
+static hga_id sweep_position(const hga_nodes *n, hga_id token)
 {
     if (n->key_first == n->query_first || token < n->key_first || token >= n->key_first + n->n_keys) return token;
     return (hga_id)(n->query_first + (int64_t)(token - n->key_first) * n->n_queries / n->n_keys);
 }
 
 /* How far along the places the i-th of n is that have no tokens of their own. */
-static hga_id place_among(const hga_nodes *nodes, int64_t i, int64_t n)
+static hga_id index_among(const hga_nodes *nodes, int64_t i, int64_t n)
 {
     if (nodes->key_first == nodes->query_first) return (hga_id)(i * nodes->level_ptr[1] / n);
     return nodes->query_first + (hga_id)(i * nodes->n_queries / n);
 }
 
 /* The places that row i of a phase stands for; a node without tokens has that of its number among the phase's. */
-static void sweep_places(const hga_plan *plan, const phase *ph, hga_id i, hga_id *first, hga_id *last)
+static void sweep_positions(const hga_plan *plan, const phase *ph, hga_id i, hga_id *first, hga_id *last)
 {
     const hga_nodes *nodes = &plan->nodes;
     hga_id v = phase_node(plan, ph, i), a = nodes->span_first[v], b = nodes->span_last[v];
     if (a <= b)
-        *first = sweep_place(nodes, a), *last = sweep_place(nodes, b);
+        *first = sweep_position(nodes, a), *last = sweep_position(nodes, b);
     else
-        *first = *last = place_among(nodes, i, ph->n);
+        *first = *last = index_among(nodes, i, ph->n);
 }
 
 /* Those of a piece of a row that has its columns alone: its columns', or, where these have an order of their own, how
    far along that they are. Pieces that may go together, shorter ones too, come one behind the other. */
-static void find_piece_places(const hga_plan *plan, const stage_plan *s, const long_row *row, hga_id piece,
+static void find_split_bounds(const hga_plan *plan, const stage_plan *s, const long_row *row, hga_id split,
                               hga_id *first, hga_id *last)
 {
     const hga_nodes *n = &plan->nodes;
-    hga_pos begin = (piece - row->first_piece) * row->cut, end = begin + row->cut;
+    hga_pos begin = (split - row->first_split) * row->cut, end = begin + row->cut;
     hga_id a = row->alone.first + (hga_id)begin,
            b = row->alone.first + (hga_id)(end < row->n_edges ? end : row->n_edges) - 1;
     if (s->relation.src_order) {
-        *first = *last = place_among(n, a, s->relation.n_src_order);
+        *first = *last = index_among(n, a, s->relation.n_src_order);
         return;
     }
-    if (s->pieces_share) a -= (a - n->level_ptr[hga_graph_level(plan->graph, a)]) % PIECE_ALONE;
-    *first = sweep_place(n, n->span_first[a]), *last = sweep_place(n, n->span_last[b]);
+    if (s->splits_share) a -= (a - n->level_ptr[hga_graph_level(plan->graph, a)]) % SPLIT_ALONE;
+    *first = sweep_position(n, n->span_first[a]), *last = sweep_position(n, n->span_last[b]);
     if (*first > *last) *last = *first;
 }
 
 /* Those of a panel: from its first row to its last, for rows mostly go with the tokens, and where they do not the order
    is merely not as good. */
-static void find_panel_places(const hga_plan *plan, const phase *ph, hga_id panel, hga_id *first, hga_id *last)
+static void find_panel_indices(const hga_plan *plan, const phase *ph, hga_id panel, hga_id *first, hga_id *last)
 {
     hga_id begin = panel * ph->panel, a, b;
-    const long_row *row = ph->job == JOB_PIECES ? long_row_of(&plan->stage[ph->stage], panel) : NULL;
+    const long_row *row = ph->job == JOB_SPLITS ? long_row_of(&plan->stage[ph->stage], panel) : NULL;
     if (row && row->alone.first >= 0) {
-        find_piece_places(plan, &plan->stage[ph->stage], row, panel, first, last);
+        find_split_bounds(plan, &plan->stage[ph->stage], row, panel, first, last);
         return;
     }
-    sweep_places(plan, ph, begin, first, last);
-    sweep_places(plan, ph, begin + phase_rows(ph, panel) - 1, &a, &b);
+    sweep_positions(plan, ph, begin, first, last);
+    sweep_positions(plan, ph, begin + phase_rows(ph, panel) - 1, &a, &b);
     if (a < *first) *first = a;
     if (b > *last) *last = b;
 }
@@ -92,9 +92,9 @@ static hga_status list_entries(scheduling *x)
     entry *e = x->entry;
     for (int64_t i = 0; !st && i < plan->n_phases; i++)
         for (int64_t k = 0; k < count_items(&plan->phase[i]); k++, e++) {
-            hga_id parts = head_parts(&plan->phase[i]), p = (hga_id)(k / parts);
+            hga_id parts = head_ranges(&plan->phase[i]), p = (hga_id)(k / parts);
             *e = (entry){.item = {(hga_id)i, p, (hga_id)(k % parts)}, .number = e - x->entry};
-            find_panel_places(plan, &plan->phase[i], p, &e->when.at, &e->last);
+            find_panel_indices(plan, &plan->phase[i], p, &e->when.at, &e->last);
             if ((st = interrupted_at(k))) return st;
         }
     return st;
@@ -102,7 +102,7 @@ static hga_status list_entries(scheduling *x)
 
 /* One cut of the places into contiguous parts of about equal cost, all stages together; of a rank's plan, of what is
    at its own tokens. */
-static hga_status share_places(scheduling *x)
+static hga_status share_bounds(scheduling *x)
 {
     const hga_plan *plan = x->plan;
     hga_id n_cells = cells_of(plan);
@@ -112,7 +112,7 @@ static hga_status share_places(scheduling *x)
     HGA_TRY(hga_new_zero(&plan->allocator, n_cells, sizeof *cost, &cost));
     for (int64_t i = 0; i < x->n_entries; i++) {
         const phase *ph = &plan->phase[x->entry[i].item.phase];
-        if (!ph->part && owns_token(plan, x->entry[i].last))
+        if (!ph->owner && owns_token(plan, x->entry[i].last))
             cost[x->entry[i].when.at / CELL] += item_cost(ph, x->entry[i].item.panel);
     }
     share_by_cost(n_cells, cost, plan->threads, x->thread);
@@ -123,10 +123,10 @@ done:
 
 /* ---- stamps ---- */
 
-static hga_id thread_at(const scheduling *x, hga_id place)
+static hga_id thread_at(const scheduling *x, hga_id index)
 {
     const hga_plan *plan = x->plan;
-    return plan->cyclic ? place / plan->cyclic % plan->threads : x->thread[place / CELL];
+    return plan->cyclic ? index / plan->cyclic % plan->threads : x->thread[index / CELL];
 }
 
 /* Where threads have blocks in turn, a block of each is a round, and none begins before its wave: nobody is ahead of
@@ -147,7 +147,7 @@ static void stamp_entry(const scheduling *x, entry *e, const stamp *after)
     hga_id first = mine->at, last = e->last;
     int shared = thread_at(x, first) != thread_at(x, last);
     mine->owner =
-        ph->part ? ph->part[(int64_t)e->item.panel * head_parts(ph) + e->item.head_part] : thread_at(x, first);
+        ph->owner ? ph->owner[(int64_t)e->item.panel * head_ranges(ph) + e->item.head_range] : thread_at(x, first);
     if (after->wave < 0) {
         mine->wave = 0;
     } else if (after->owner == mine->owner && (shared || after->at - last <= WINDOW + (last - first))) {
@@ -333,7 +333,7 @@ hga_status waves_make(hga_plan *plan)
     HGA_TRY(dependences_open(&plan->allocator, x.accesses.n_buckets, &x.dependences));
     HGA_TRY(live_ranges_open(&plan->allocator, x.accesses.recycled ? x.accesses.n_buckets : 0, &x.live));
     HGA_TRY(list_entries(&x));
-    HGA_TRY(share_places(&x));
+    HGA_TRY(share_bounds(&x));
     HGA_TRY(stamp_entries(&x));
     HGA_TRY(even_out(&x));
     HGA_TRY(interrupted());

@@ -51,7 +51,7 @@ typedef struct bucket_run {
 
 /* What was found of a panel's rows, of its sources or of its own: nothing so far, runs, or more than there is room
    for. */
-typedef enum runs_found { RUNS_UNKNOWN, RUNS_KEPT, RUNS_TOO_MANY } runs_found;
+typedef enum runs_found { RUNS_UNKNOWN, RUNS_LISTED, RUNS_TOO_MANY } runs_found;
 typedef struct run_list {
     runs_found found;
     hga_id n;
@@ -120,7 +120,7 @@ static inline hga_id phase_rows(const phase *ph, hga_id panel)
 }
 static inline int64_t item_cost(const phase *ph, hga_id panel)
 {
-    return (ph->cost ? ph->cost[panel] : phase_rows(ph, panel)) / head_parts(ph);
+    return (ph->cost ? ph->cost[panel] : phase_rows(ph, panel)) / head_ranges(ph);
 }
 
 /* ---- dependences.c ---- */
@@ -158,14 +158,14 @@ hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved);
 typedef struct bucket_ends {
     int64_t first, last;
     uint8_t first_shared, last_shared; /* in that wave several threads touch it, in no order */
-    uint8_t given;                     /* the program begins with reading it, or it is kept */
+    uint8_t input;                     /* the program begins with reading it, or it is kept */
 } bucket_ends;
 
 typedef struct live_ranges {
     bucket_ends *ends; /* [n_buckets] */
     int64_t n_buckets;
     live_range *range; /* [n] */
-    int64_t n, room;
+    int64_t n, capacity;
 } live_ranges;
 
 hga_status live_ranges_open(const hga_allocator *a, int64_t n_buckets, live_ranges *l);

@@ -9,11 +9,11 @@ static hga_id out_field(const hga_plan *plan) { return program_bound(&plan->prog
 /* ---- may rows be left out? ---- */
 
 /* The option that wants rows left out or kept. */
-static const char *who_asks(const hga_plan *plan) { return plan_is_shared(plan) ? "ranks" : "options.rows"; }
+static const char *requester(const hga_plan *plan) { return plan_is_shared(plan) ? "ranks" : "options.rows"; }
 
 static hga_status check_plan(const hga_plan *plan)
 {
-    const char *what = who_asks(plan);
+    const char *what = requester(plan);
     if (!out_field(plan)) return hga_fail(HGA_EUNSUPPORTED, "%s: the program has no output", what);
     if (plan->options.keep_fields)
         return hga_fail(HGA_EUNSUPPORTED, "%s: keep_fields keeps every row of every field", what);
@@ -62,12 +62,12 @@ static hga_status check_sources(const hga_plan *plan)
         uint64_t reads = (job->of.sources | job->of.sources >> STORAGE_ROUNDED) & fields & written;
         written |= job->of.writes;
         forbidden x = {.plan = plan, .node = -1};
-        if (!reads || ph->job > JOB_PIECES) continue;
+        if (!reads || ph->job > JOB_SPLITS) continue;
         accesses_sources(plan, ph, 0, ph->n, look_for, &x);
         if (x.node >= 0)
             return hga_fail(HGA_EUNSUPPORTED,
                             "%s: stage %d reads field %s at other rows of the output, which cannot be left out",
-                            who_asks(plan), job->stage, plan->program.field[__builtin_ctzll(reads)].name);
+                            requester(plan), job->stage, plan->program.field[__builtin_ctzll(reads)].name);
     }
     return HGA_OK;
 }
@@ -77,7 +77,7 @@ static hga_status check_sources(const hga_plan *plan)
 /* The nodes of the rows that a job writes, or of those that it merges. */
 static void put_job_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
 {
-    int in_order = ph->job != JOB_MERGE && ph->job != JOB_PIECES && !ph->by_position;
+    int in_order = ph->job != JOB_MERGE && ph->job != JOB_SPLITS && !ph->by_position;
     if (in_order) bits_put_run(to, ph->first, ph->first + ph->n, &no_bits);
     for (hga_id i = 0; !in_order && i < ph->n; i++) bits_put(to, phase_node(plan, ph, i));
 }
@@ -85,7 +85,7 @@ static void put_job_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
 /* Who reads the row: rounding is for stages that come later. */
 static hga_status refuse_row(const hga_plan *plan, const slice_job *job, hga_id storage, hga_id v)
 {
-    const char *name = plan->program.field[storage % HGA_FIELD_SLOTS].name, *what = who_asks(plan);
+    const char *name = plan->program.field[storage % HGA_FIELD_SLOTS].name, *what = requester(plan);
     if (plan->phase[job->phase].job == JOB_ROUND)
         return hga_fail(HGA_EUNSUPPORTED, "%s: field %s is rounded at node %d before a later stage writes it", what,
                         name, v);
@@ -109,7 +109,7 @@ static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *
             hga_id v = phase_node(plan, ph, i);
             if (bits_have(later, v)) x.node = v;
         }
-        if (x.node >= 0 && (plan_is_shared(plan) || !slice_is_given(plan, storage, x.node)))
+        if (x.node >= 0 && (plan_is_shared(plan) || !slice_is_input(plan, storage, x.node)))
             return refuse_row(plan, job, storage, x.node);
         if (job->of.writes >> storage & 1) put_job_nodes(plan, ph, later);
     }
@@ -117,7 +117,7 @@ static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *
 }
 
 /* Refuses programs of which a phase wants rows of a kept storage as they are before a later phase. */
-static hga_status check_kept(const hga_plan *plan)
+static hga_status check_cached(const hga_plan *plan)
 {
     void *memory = NULL;
     carver measure = {0};
@@ -126,7 +126,7 @@ static hga_status check_kept(const hga_plan *plan)
     hga_status st = hga_new_zero(&plan->allocator, measure.used, 1, &memory);
     later = bits_carve(&(carver){.base = memory}, plan->nodes.n);
     for (hga_id s = 0; !st && s < N_STORAGES; s++) {
-        if (!(plan->slices->kept >> s & 1)) continue;
+        if (!(plan->slices->listed >> s & 1)) continue;
         bits_clear(&later);
         st = check_storage(plan, s, &later);
     }
@@ -141,12 +141,12 @@ static hga_status check_kept(const hga_plan *plan)
 static uint64_t filled_by(const hga_plan *plan, const phase *ph, hga_id stage, uint64_t writes)
 {
     if (ph->job == JOB_LSE) return UINT64_C(1) << stage;
-    return ph->job == JOB_PIECES ? plan->program.stage[stage].writes : writes;
+    return ph->job == JOB_SPLITS ? plan->program.stage[stage].writes : writes;
 }
 
-static int goes_by_node(const hga_plan *plan, const phase *ph)
+static int runs_by_node(const hga_plan *plan, const phase *ph)
 {
-    if (ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE) return 0;
+    if (ph->by_position || ph->job == JOB_SPLITS || ph->job == JOB_MERGE) return 0;
     return ph->job > JOB_MERGE || !plan->stage[ph->stage].n_long;
 }
 
@@ -167,12 +167,12 @@ static hga_status list_jobs(hga_plan *plan, struct slice_plan *p)
                                                       .stage = s,
                                                       .of = t,
                                                       .fills = filled_by(plan, ph, s, t.writes),
-                                                      .by_node = goes_by_node(plan, ph),
+                                                      .by_node = runs_by_node(plan, ph),
                                                       .rows = ph->n};
-            p->touched |= t.sources | t.own | t.writes, p->kept |= t.writes;
+            p->touched |= t.sources | t.own | t.writes, p->listed |= t.writes;
         }
     }
-    if (!rows_stay(plan)) p->kept = 0;
+    if (!rows_stay(plan)) p->listed = 0;
     return st;
 }
 
@@ -182,28 +182,28 @@ static hga_status list_items(hga_plan *plan, struct slice_plan *p)
     for (int64_t i = 0; !st && i < plan->waves.n_items; i++) {
         wave_item x = plan->waves.item[i];
         const phase *ph = &plan->phase[x.phase];
-        p->when[ph->items_at + (int64_t)x.panel * head_parts(ph) + x.head_part] = i;
+        p->when[ph->items_at + (int64_t)x.panel * head_ranges(ph) + x.head_range] = i;
     }
     return st;
 }
 
 /* A slice's sets of rows: of each storage those needed and those there, of each job those that run; and items. */
-static void carve_slice(const hga_plan *plan, carver *room, slice *s)
+static void carve_slice(const hga_plan *plan, carver *arena, slice *s)
 {
     const struct slice_plan *p = plan->slices;
     for (hga_id i = 0; i < N_STORAGES; i++) {
-        s->needed[i] = p->touched >> i & 1 ? bits_carve(room, plan->nodes.n) : no_bits;
-        s->there[i] = p->kept >> i & 1 ? bits_carve(room, plan->nodes.n) : no_bits;
+        s->needed[i] = p->touched >> i & 1 ? bits_carve(arena, plan->nodes.n) : no_bits;
+        s->there[i] = p->listed >> i & 1 ? bits_carve(arena, plan->nodes.n) : no_bits;
     }
-    s->jobs = bits_carve(room, p->n_jobs);
-    s->run = carve(room, p->n_jobs, sizeof *s->run);
-    s->made = carve(room, p->n_jobs, sizeof *s->made);
+    s->jobs = bits_carve(arena, p->n_jobs);
+    s->run = carve(arena, p->n_jobs, sizeof *s->run);
+    s->made = carve(arena, p->n_jobs, sizeof *s->made);
     for (int64_t j = 0; j < p->n_jobs; j++) {
-        int makes = plan_is_shared(plan) && plan->phase[p->job[j].phase].job == JOB_PIECES;
-        row_bits rows = bits_carve(room, p->job[j].rows), made = makes ? bits_carve(room, p->job[j].rows) : no_bits;
+        int makes = plan_is_shared(plan) && plan->phase[p->job[j].phase].job == JOB_SPLITS;
+        row_bits rows = bits_carve(arena, p->job[j].rows), made = makes ? bits_carve(arena, p->job[j].rows) : no_bits;
         if (s->run) s->run[j] = rows, s->made[j] = made;
     }
-    s->items = bits_carve(room, p->n_items);
+    s->items = bits_carve(arena, p->n_items);
 }
 
 void slice_open(const hga_plan *plan, slice *s, void *memory) { carve_slice(plan, &(carver){.base = memory}, s); }
@@ -213,16 +213,16 @@ hga_status slices_make(hga_plan *plan)
 {
     if (!plan->options.rows) return HGA_OK;
     slice measured;
-    carver room = {0};
+    carver arena = {0};
     hga_status st = check_plan(plan);
     if (st) return st;
     HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *plan->slices, &plan->slices));
     HGA_TRY(list_jobs(plan, plan->slices));
     HGA_TRY(list_items(plan, plan->slices));
-    carve_slice(plan, &room, &measured);
-    plan->slices->bytes = room.used;
+    carve_slice(plan, &arena, &measured);
+    plan->slices->bytes = arena.used;
     HGA_TRY(check_sources(plan));
-    HGA_TRY(check_kept(plan));
+    HGA_TRY(check_cached(plan));
 done:
     return st;
 }
@@ -239,7 +239,7 @@ void slices_clear(hga_plan *plan)
 
 int64_t slices_bytes(const hga_plan *plan) { return plan->slices ? plan->slices->bytes : 0; }
 
-int slice_is_given(const hga_plan *plan, hga_id storage, hga_id v)
+int slice_is_input(const hga_plan *plan, hga_id storage, hga_id v)
 {
     const field_storage *h = &plan->storage[storage % HGA_FIELD_SLOTS];
     return v >= h->io_first && v - h->io_first < h->io_n;

@@ -15,51 +15,51 @@ void slice_begin(const hga_plan *plan, slice *s)
 }
 
 /* Nobody writes a storage that no phase touches. */
-static void want_nodes(slice *s, hga_id storage, int64_t first, int64_t n)
+static void request_nodes(slice *s, hga_id storage, int64_t first, int64_t n)
 {
     if (s->needed[storage].n) bits_put_run(&s->needed[storage], first, first + n, &no_bits);
 }
 
-void slice_want(const hga_plan *plan, slice *s, int64_t first, int64_t n)
+void slice_request(const hga_plan *plan, slice *s, int64_t first, int64_t n)
 {
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
-    want_nodes(s, out, plan->storage[out].io_first + first, n);
+    request_nodes(s, out, plan->storage[out].io_first + first, n);
 }
 
-void slice_want_others(const hga_plan *plan, slice *s)
+void slice_request_others(const hga_plan *plan, slice *s)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         const field_storage *h = &plan->storage[f];
-        if (plan->program.field[f].binding == HGA_IO_USER && program_writes_given(&plan->program, f))
-            want_nodes(s, f, h->io_first, h->io_n);
+        if (plan->program.field[f].binding == HGA_IO_USER && program_writes_input(&plan->program, f))
+            request_nodes(s, f, h->io_first, h->io_n);
     }
 }
 
-void slice_want_nodes(slice *s, hga_id storage, hga_id first, hga_id n)
+void slice_request_nodes(slice *s, hga_id storage, hga_id first, hga_id n)
 {
     if (s->needed[storage].n) bits_put_run(&s->needed[storage], first, (int64_t)first + n, &s->there[storage]);
 }
 
-void slice_want_row(slice *s, hga_id storage, hga_id v) { slice_want_nodes(s, storage, v, 1); }
+void slice_request_row(slice *s, hga_id storage, hga_id v) { slice_request_nodes(s, storage, v, 1); }
 
 /* Of a stage that has pieces. */
-static int64_t job_of_pieces(const hga_plan *plan, hga_id stage)
+static int64_t job_of_splits(const hga_plan *plan, hga_id stage)
 {
     const slice_job *job = plan->slices->job;
-    while (job->stage != stage || plan->phase[job->phase].job != JOB_PIECES) job++;
+    while (job->stage != stage || plan->phase[job->phase].job != JOB_SPLITS) job++;
     return job - plan->slices->job;
 }
 
-void slice_want_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n)
+void slice_request_splits(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n)
 {
-    int64_t j = job_of_pieces(plan, stage);
+    int64_t j = job_of_splits(plan, stage);
     bits_put_run(&s->run[j], first, (int64_t)first + n, &s->made[j]);
     bits_put(&s->jobs, j);
 }
 
-void slice_put_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n)
+void slice_put_splits(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n)
 {
-    bits_put_run(&s->made[job_of_pieces(plan, stage)], first, (int64_t)first + n, &no_bits);
+    bits_put_run(&s->made[job_of_splits(plan, stage)], first, (int64_t)first + n, &no_bits);
 }
 
 /* ---- what a phase's rows need ---- */
@@ -80,7 +80,7 @@ static void need_nodes(void *context, hga_id first, hga_id last)
 
 void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id end, node_function each, void *context)
 {
-    int in_order = ph->job != JOB_MERGE && ph->job != JOB_PIECES && !ph->by_position;
+    int in_order = ph->job != JOB_MERGE && ph->job != JOB_SPLITS && !ph->by_position;
     if (in_order && first < end) each(context, ph->first + first, ph->first + end - 1);
     for (hga_id i = first; !in_order && i < end; i++) {
         hga_id v = phase_node(plan, ph, i);
@@ -112,7 +112,7 @@ static void run_position(const stage_plan *s, const phase *ph, hga_id position, 
     } else if (row && ph->job == JOB_MERGE) {
         bits_put(run, row - s->long_row);
     } else if (row) {
-        bits_put_run(run, row->first_piece, row->first_piece + row->n_pieces, made);
+        bits_put_run(run, row->first_split, row->first_split + row->n_splits, made);
     }
 }
 
@@ -123,13 +123,13 @@ static void run_needed(const hga_plan *plan, const phase *ph, const row_bits *ne
                        row_bits *run)
 {
     const stage_plan *s = &plan->stage[ph->stage];
-    int pieces = ph->job == JOB_PIECES || ph->job == JOB_MERGE;
-    int64_t first = pieces || ph->by_position ? 0 : ph->first,
-            end = pieces || ph->by_position ? needed->n : first + ph->n;
+    int splits = ph->job == JOB_SPLITS || ph->job == JOB_MERGE;
+    int64_t first = splits || ph->by_position ? 0 : ph->first,
+            end = splits || ph->by_position ? needed->n : first + ph->n;
     FOR_RUNS(needed, i, last, first, end)
     {
         for (int64_t v = i; v < last; v++)
-            run_position(s, ph, ph->by_position || pieces ? position_of(s, (hga_id)v) : (hga_id)v, made, run);
+            run_position(s, ph, ph->by_position || splits ? position_of(s, (hga_id)v) : (hga_id)v, made, run);
     }
 }
 
@@ -176,7 +176,7 @@ void slice_run_rows(const hga_plan *plan, slice *s, int64_t job, hga_id first, h
 
 static void list_panel(const hga_plan *plan, slice *s, const phase *ph, int64_t panel)
 {
-    hga_id parts = head_parts(ph);
+    hga_id parts = head_ranges(ph);
     for (hga_id k = 0; k < parts; k++) bits_put(&s->items, plan->slices->when[ph->items_at + panel * parts + k]);
 }
 
@@ -223,7 +223,7 @@ void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t fi
 /* The rows that have run are there from now on, in each storage that their jobs write. */
 void slice_end(const hga_plan *plan, slice *s)
 {
-    if (!plan->slices->kept) return;
+    if (!plan->slices->listed) return;
     FOR_JOBS(s, j)
     {
         const slice_job *job = &plan->slices->job[j];

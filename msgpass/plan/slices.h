@@ -28,10 +28,10 @@ typedef struct slice_job {
 struct slice_plan {
     slice_job *job; /* [n_jobs], by phase, and by stage within it: phase[i]'s begin at phase[i].jobs_at */
     int64_t n_jobs;
-    int64_t *when; /* [items of all phases]: where an item, phase[i].items_at + panel * head_parts + part, comes */
+    int64_t *when; /* [items of all phases]: where an item, phase[i].items_at + panel * head_ranges + part, comes */
     int64_t n_items;
-    uint64_t touched, kept; /* storages that somebody reads or writes; whose rows stay from one call to the next */
-    int64_t bytes;          /* of a slice's memory */
+    uint64_t touched, listed; /* storages that somebody reads or writes; whose rows stay from one call to the next */
+    int64_t bytes;            /* of a slice's memory */
 };
 
 /* The sets live in a workspace's memory. */
@@ -51,15 +51,15 @@ void slice_open(const hga_plan *plan, slice *s, void *memory);
 /* Nothing is wanted, and nothing is run; what is there stays. To be called before each slice. */
 void slice_begin(const hga_plan *plan, slice *s);
 /* Rows [first, first + n) of the output are wanted; or what the program writes to the caller's other tensors is. */
-void slice_want(const hga_plan *plan, slice *s, int64_t first, int64_t n);
-void slice_want_others(const hga_plan *plan, slice *s);
+void slice_request(const hga_plan *plan, slice *s, int64_t first, int64_t n);
+void slice_request_others(const hga_plan *plan, slice *s);
 /* Rows [first, first + n) of a storage are wanted, as many of them as are not there. */
-void slice_want_nodes(slice *s, hga_id storage, hga_id first, hga_id n);
+void slice_request_nodes(slice *s, hga_id storage, hga_id first, hga_id n);
 /* Node v's row of a field of the program's own is wanted, unless it is there. */
-void slice_want_row(slice *s, hga_id storage, hga_id v);
+void slice_request_row(slice *s, hga_id storage, hga_id v);
 /* Pieces [first, first + n) of a stage are wanted, as many of them as are not there; or they are there. */
-void slice_want_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
-void slice_put_pieces(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
+void slice_request_splits(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
+void slice_put_splits(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
 /* What they need and is not there, from the last phase back. */
 void slice_find(const hga_plan *plan, slice *s);
 /* Or rows [first, first + n) of a job are to run, whoever needs them. */
@@ -90,6 +90,6 @@ static inline const row_bits *slice_rows(const slice *s, const phase *ph, hga_id
 }
 
 /* Is node v's row of a storage the caller's in every call? It never is there. */
-int slice_is_given(const hga_plan *plan, hga_id storage, hga_id v);
+int slice_is_input(const hga_plan *plan, hga_id storage, hga_id v);
 
 #endif

@@ -1,11 +1,11 @@
 /* stage_plan.h: what a plan knows of a stage, and its long rows (long_rows.c); blocks whose columns are not all rows
-   (strays.c). */
+   (rowless_columns.c). */
 #ifndef HGA_PLAN_STAGE_PLAN_H
 #define HGA_PLAN_STAGE_PLAN_H
 
 #include "phases.h"
 #include "regions.h"
-#include "stage_meanings.h"
+#include "stage_semantics.h"
 
 /* What the plan knows of a stage. */
 typedef struct stage_plan {
@@ -16,17 +16,17 @@ typedef struct stage_plan {
     hga_id cut_level, cut; /* stages down the tree: the level of the cut and its first node; 0: none */
     int crosses_all;       /* what comes across the cut goes to all nodes below it, not to the output's rows alone */
     long_row *long_row;    /* ascending position */
-    hga_id n_long, n_pieces;
-    int64_t long_room;
+    hga_id n_long, n_splits;
+    int64_t long_capacity;
     int by_columns;      /* panels go by their columns, see by_columns.c */
-    int pieces_share;    /* most pieces have the columns of some others */
+    int splits_share;    /* most pieces have the columns of some others */
     int waits_for_heads; /* most nodes are columns of a panel that runs head by head, and all panels share them */
     int strict;          /* what a row is computed with depends on no row beside it */
     int from_instances;  /* columns of a strict stage have places from their instance's first on, not their level's */
-    int strays;          /* blocks have columns of nodes without rows: no tiles */
-    program_shown shown; /* where an aggregate sees which fields */
-    hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge, of a user's function; NULL */
-    int64_t piece_at;    /* floats from the start of the workspace: [n_pieces][piece_floats] */
+    int has_rowless_columns; /* blocks have columns of nodes without rows: no tiles */
+    program_shown shown;     /* where an aggregate sees which fields */
+    hga_pos *row_ptr;        /* [n + 1]: canonical position of a row's first edge, of a user's function; NULL */
+    int64_t split_at;        /* floats from the start of the workspace: [n_splits][split_floats] */
 } stage_plan;
 
 static inline hga_id level_of_node(const hga_nodes *nodes, hga_id v)
@@ -57,12 +57,12 @@ static inline const long_row *long_row_at(const stage_plan *s, hga_id position)
     return lo < s->n_long && s->long_row[lo].position == position ? &s->long_row[lo] : NULL;
 }
 
-static inline const long_row *long_row_of(const stage_plan *s, hga_id piece)
+static inline const long_row *long_row_of(const stage_plan *s, hga_id split)
 {
     hga_id lo = 0, hi = s->n_long;
     while (hi - lo > 1) {
         hga_id mid = lo + (hi - lo) / 2;
-        if (s->long_row[mid].first_piece <= piece)
+        if (s->long_row[mid].first_split <= split)
             lo = mid;
         else
             hi = mid;
@@ -80,6 +80,6 @@ static inline hga_id node_above(const hga_nodes *nodes, tree_part part, hga_id c
 }
 
 /* Find the stages whose blocks have columns of nodes without rows. */
-void strays_find(hga_plan *plan);
+void rowless_columns_find(hga_plan *plan);
 
 #endif

@@ -86,7 +86,7 @@ int storage_is_attended(const hga_plan *plan, hga_id field)
 }
 
 /* Is every token that the field exists on a row of the caller's? */
-static int tokens_are_given(const hga_plan *plan, const hga_field *f, const field_storage *h)
+static int tokens_are_input(const hga_plan *plan, const hga_field *f, const field_storage *h)
 {
     for (hga_id v = 0; v < plan->nodes.level_ptr[1]; v++) {
         if (v == h->io_first) v += h->io_n;
@@ -111,17 +111,17 @@ static void find_areas(const hga_plan *plan, const hga_field *f, field_storage *
     const int64_t floats = (int64_t)h->heads * h->columns;
     if (has_rounded_rows(plan, number))
         h->rounded = (area){.first = first, .n = n, .floats = plan->bf16_rows ? (floats + 1) / 2 : floats};
-    const hga_id apart = written_by_columns(plan, number) ? number : 0;
-    h->rows = (area){.first = first, .n = n, .floats = floats, .apart = apart};
-    if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads, .apart = apart};
+    const hga_id disjoint = written_by_columns(plan, number) ? number : 0;
+    h->rows = (area){.first = first, .n = n, .floats = floats, .own_pool = disjoint};
+    if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads, .own_pool = disjoint};
     if (f->binding == HGA_INTERNAL) return;
     h->io_n = range_of_rows(plan, f->io, &h->io_first);
-    if (plan->options.keep_fields) h->kept_n = h->io_n;
+    if (plan->options.keep_fields) h->copy_n = h->io_n;
     if (plan_is_shared(plan)) return;
     hga_id base = plan->nodes.level_ptr[1];
     if (h->io_first == first && h->io_n == n) {
         h->rows.n = 0;
-    } else if (first < base && first + n > base && tokens_are_given(plan, f, h)) {
+    } else if (first < base && first + n > base && tokens_are_input(plan, f, h)) {
         h->rows.first = base, h->rows.n = first + n - base;
     }
 }
@@ -164,11 +164,11 @@ int rows_here_next(const hga_plan *plan, hga_id f, rows_here *at)
     return at->n > 0;
 }
 
-void storage_count_given(hga_plan *plan)
+void storage_count_input(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        plan->storage[f].given_n = 0;
-        for (rows_here at = {0}; rows_here_next(plan, f, &at);) plan->storage[f].given_n += at.n;
+        plan->storage[f].input_n = 0;
+        for (rows_here at = {0}; rows_here_next(plan, f, &at);) plan->storage[f].input_n += at.n;
     }
 }
 
@@ -188,16 +188,16 @@ static uint32_t touches(const hga_plan *plan, hga_id stage)
 
 /* Does the stage that first touches `host` read what the alias holds at the row itself alone, and nobody after it? Then
    each of the host's rows is written when the alias's row has served. */
-static int gives_way(const hga_plan *plan, hga_id alias, hga_id host)
+static int shares_slot(const hga_plan *plan, hga_id alias, hga_id host)
 {
     hga_id first = 0, n = plan->program.n_stages;
     while (first < n && !(touches(plan, first) >> host & 1u)) first++;
     if (first == n) return 0;
     const hga_stage *s = &plan->program.stage[first];
     const stage_rule *rule = &program_rules[plan->stage[first].kind];
-    uint32_t others = program_fields(s, rule->source_reads | rule->writes | (rule->own_reads & ~rule->gives_place));
+    uint32_t others = program_fields(s, rule->source_reads | rule->writes | (rule->own_reads & ~rule->gives_slot));
     int gives = stage_is_fused(plan, first) && !plan->stage[first].by_columns && s->out == host &&
-                program_fields(s, rule->gives_place) >> alias & 1u && !(others >> alias & 1u);
+                program_fields(s, rule->gives_slot) >> alias & 1u && !(others >> alias & 1u);
     for (hga_id later = first + 1; gives && later < n; later++) gives = !(touches(plan, later) >> alias & 1u);
     return gives;
 }
@@ -208,7 +208,7 @@ int storage_may_host(const hga_plan *plan, hga_id alias, hga_id host)
     const field_storage *x = &plan->storage[alias], *y = &plan->storage[host];
     return f->binding == HGA_INTERNAL && !program_is_input(g->binding) && x->heads == y->heads &&
            x->columns == y->columns && g->width != HGA_WIDTH_STATE &&
-           program_rows_within(&plan->nodes, f->rows, g->rows) && gives_way(plan, alias, host);
+           program_rows_within(&plan->nodes, f->rows, g->rows) && shares_slot(plan, alias, host);
 }
 
 /* Fields that are kept for study have rows of their own, and so do those of plans that leave rows of the output alone.
@@ -237,7 +237,7 @@ void storage_find(hga_plan *plan)
     find_aliases(plan);
 }
 
-int64_t piece_floats(const hga_plan *plan, hga_id stage)
+int64_t split_floats(const hga_plan *plan, hga_id stage)
 {
     const field_storage *out = &plan->storage[plan->program.stage[stage].out];
     if (kind_sums(plan->stage[stage].kind))
@@ -265,11 +265,11 @@ hga_status storage_lay_out(hga_plan *plan)
         HGA_TRY(take_area(plan, &total, &plan->storage[f].rows));
         HGA_TRY(take_area(plan, &total, &plan->storage[f].lse));
         HGA_TRY(take_area(plan, &total, &plan->storage[f].rounded));
-        HGA_TRY(append_rows(&total, plan->storage[f].kept_n, (int64_t)plan->storage[f].heads * plan->storage[f].columns,
-                            &plan->storage[f].kept_at));
+        HGA_TRY(append_rows(&total, plan->storage[f].copy_n, (int64_t)plan->storage[f].heads * plan->storage[f].columns,
+                            &plan->storage[f].copy_at));
     }
     for (hga_id s = 0; s < plan->program.n_stages; s++)
-        HGA_TRY(append_rows(&total, plan->stage[s].n_pieces, piece_floats(plan, s), &plan->stage[s].piece_at));
+        HGA_TRY(append_rows(&total, plan->stage[s].n_splits, split_floats(plan, s), &plan->stage[s].split_at));
     plan->workspace_floats = total + (total ? LINE_FLOATS : 0);
 done:
     return st;

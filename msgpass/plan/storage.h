@@ -10,9 +10,9 @@
 /* Rows of the workspace for nodes [first, first + n). */
 typedef struct area {
     hga_id first, n;
-    int64_t floats; /* of a row */
-    hga_id apart;   /* the field that has a pool of such rows for itself; 0: nodes of any field take them */
-    int64_t at;     /* floats from the start of the workspace */
+    int64_t floats;  /* of a row */
+    hga_id own_pool; /* the field that has a pool of such rows for itself; 0: nodes of any field take them */
+    int64_t at;      /* floats from the start of the workspace */
     /* [n]: the row of node first + i among those that nodes take and give back; NULL: row i, for itself alone */
     hga_id *slot;
 } area;
@@ -27,15 +27,15 @@ typedef struct alias_rows {
 typedef struct field_storage {
     hga_id columns, heads;
     hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
-    hga_id given_n;        /* so many rows does a call bring: all of them, or the rank's */
+    hga_id input_n;        /* so many rows does a call bring: all of them, or the rank's */
     area rows;             /* of the others, [heads][columns] */
     area lse;              /* states: of all of them, [heads] */
     /* operands that flat stages read rounded to bfloat16: of all nodes, in 16 bits in a plan of bf16 rows, else in
        floats. They are made anew where the field was written since */
     area rounded;
-    /* keep_fields: a copy of the caller's rows, [kept_n][heads][columns], made after each execution */
-    int64_t kept_at;
-    hga_id kept_n;
+    /* keep_fields: a copy of the caller's rows, [copy_n][heads][columns], made after each execution */
+    int64_t copy_at;
+    hga_id copy_n;
     /* the field in whose rows this one's values live, since nobody needs them once those are written; 0: its own */
     hga_id host;
     alias_rows aliases;
@@ -44,12 +44,12 @@ typedef struct field_storage {
 /* Rows of one length that nodes take and give back. */
 typedef struct row_pool {
     int64_t floats, rows, at;
-    hga_id apart;  /* see area */
-    int64_t nodes; /* that they serve */
+    hga_id own_pool; /* see area */
+    int64_t nodes;   /* that they serve */
 } row_pool;
 static inline int pool_is_of(const row_pool *p, const area *x)
 {
-    return p->floats == x->floats && p->apart == x->apart;
+    return p->floats == x->floats && p->own_pool == x->own_pool;
 }
 
 /* What may serve one node after another: the rows of field f, and its rounded rows. */
@@ -86,7 +86,7 @@ int storage_is_attended(const hga_plan *plan, hga_id field);
 /* Find what has rows where, and which field is whose alias. */
 void storage_find(hga_plan *plan);
 /* Count the rows that a call has of each field. */
-void storage_count_given(hga_plan *plan);
+void storage_count_input(hga_plan *plan);
 /* Give all areas their addresses, once slots are known. */
 hga_status storage_lay_out(hga_plan *plan);
 /* The field has no aliases any more. */
@@ -96,7 +96,7 @@ static inline int is_alias(const alias_rows *x, hga_id v)
     return (uint32_t)(v - x->first) < (uint32_t)x->n && x->row[v - x->first] >= 0;
 }
 /* Floats of a split of a long row: a state of each head, or the sum of all and of their weights in double. */
-int64_t piece_floats(const hga_plan *plan, hga_id stage);
+int64_t split_floats(const hga_plan *plan, hga_id stage);
 /* The nodes whose rows a tensor of such rows has: so many, from *first on. */
 hga_id range_of_rows(const hga_plan *plan, hga_field_rows rows, hga_id *first);
 /* A walk over the rows that the caller has of a field, of those that are computed here; it begins zeroed. Nodes

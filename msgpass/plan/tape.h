@@ -9,7 +9,7 @@ enum { TAPE_MAGIC = 0x31546748 };
 
 typedef struct tape_header {
     uint64_t magic, identity, serial; /* the plan's: an update makes it one of another graph */
-    asked_stamp asked;                /* the log-sum-exps of the other rows are -inf */
+    requested_stamp requested;        /* the log-sum-exps of the other rows are -inf */
     uint64_t unused;
 } tape_header;
 _Static_assert(sizeof(tape_header) == 64, "rows begin at a whole line");
@@ -21,7 +21,7 @@ static inline int64_t tape_lses(const hga_plan *plan)
 {
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     int state = out && plan->program.field[out].width == HGA_WIDTH_STATE;
-    return state ? (int64_t)plan->storage[out].given_n * plan->shape.n_heads : 0;
+    return state ? (int64_t)plan->storage[out].input_n * plan->shape.n_heads : 0;
 }
 
 #endif

@@ -39,19 +39,21 @@ void visits_forget(window_visits *x)
     x->n = 0;
 }
 
-/* Which of n rows have each column; the part is as long as some row has columns, from a multiple of SUM_TURNS on. */
-window_part visits_trim(const uint64_t *columns, hga_id n, lanes *rows)
+/* Which of n rows have each column; the part is as long as some row has columns, from a multiple of SUM_ACCUMULATORS
+   on. */
+window_part visits_trim(const uint64_t *columns, hga_id n, lane_mask *rows)
 {
-    const lanes whole = (lanes)(UINT32_MAX >> (32 - n));
+    const lane_mask whole = (lane_mask)(UINT32_MAX >> (32 - n));
     uint64_t some = 0, all = UINT64_MAX;
     window_part part;
     for (hga_id r = 0; r < n; r++) some |= columns[r], all &= columns[r];
-    part.first = __builtin_ctzll(some) / SUM_TURNS * SUM_TURNS, part.last = KERNEL_CHUNK - __builtin_clzll(some);
+    part.first = __builtin_ctzll(some) / SUM_ACCUMULATORS * SUM_ACCUMULATORS,
+    part.last = KERNEL_CHUNK - __builtin_clzll(some);
     part.full = some == all && __builtin_popcountll(some) == part.last - part.first;
     for (hga_id e = 0; e < KERNEL_CHUNK; e++) rows[e] = all >> e & 1 ? whole : 0;
     for (uint64_t left = some & ~all; left; left &= left - 1) {
         const int e = __builtin_ctzll(left);
-        for (hga_id r = 0; r < n; r++) rows[e] = (lanes)(rows[e] | (columns[r] >> e & 1) << r);
+        for (hga_id r = 0; r < n; r++) rows[e] = (lane_mask)(rows[e] | (columns[r] >> e & 1) << r);
     }
     return part;
 }

@@ -6,17 +6,17 @@
 #include "kernels.h"
 
 /* Kernels add up columns in a few sums, by turns: parts that begin so many columns apart add up alike. */
-enum { SUM_TURNS = 8 };
+enum { SUM_ACCUMULATORS = 8 };
 
 /* A row that has some columns of a window, as bits, none: it goes by itself; and the next one that has some, -1. */
 typedef struct window_visit {
     uint64_t columns;
-    hga_id place, next; /* of the row among those that go together */
+    hga_id index, next; /* of the row among those that go together */
 } window_visit;
 
 typedef struct window_visits {
     window_visit *visit; /* [room], the first n */
-    int64_t room;
+    int64_t capacity;
     hga_id n;
     hga_id *first, *last; /* [64 * words]: of a window that is touched */
     uint64_t *touched;    /* [words], 0 where nobody came yet: windows as bits */
@@ -48,6 +48,6 @@ typedef struct window_part {
     hga_id first, last;
     int full; /* every row has every column of these */
 } window_part;
-window_part visits_trim(const uint64_t *columns, hga_id n, lanes *rows);
+window_part visits_trim(const uint64_t *columns, hga_id n, lane_mask *rows);
 
 #endif

@@ -36,15 +36,15 @@ int workspace_enlist(hga_workspace *workspace, int listed)
     return before;
 }
 
-workspace_turn *workspace_turn_of(hga_workspace *workspace) { return &base_of(workspace)->turn; }
+workspace_home *workspace_home_of(hga_workspace *workspace) { return &base_of(workspace)->home; }
 
-workspace_kept *workspace_keeper(hga_workspace *workspace) { return &base_of(workspace)->kept; }
+workspace_cache *workspace_cache_of(hga_workspace *workspace) { return &base_of(workspace)->cache; }
 
 void workspace_forget(hga_workspace *workspace)
 {
-    workspace_kept *kept = workspace_keeper(workspace);
-    if (kept->what) kept->drop(kept->what);
-    *kept = (workspace_kept){0};
+    workspace_cache *cache = workspace_cache_of(workspace);
+    if (cache->what) cache->drop(cache->what);
+    *cache = (workspace_cache){0};
 }
 
 int64_t hga_plan_tape_bytes(const hga_plan *plan)

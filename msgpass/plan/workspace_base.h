@@ -5,26 +5,26 @@
 #include "hga_plan.h"
 
 /* Which thread had the workspace first in a batch, -1, to which it goes in the batch at hand, and whether it went. */
-typedef struct workspace_turn {
+typedef struct workspace_home {
     hga_id first, home;
     int taken;
-} workspace_turn;
+} workspace_home;
 
 /* What somebody found out about the plan of that serial and keeps in a workspace, until that goes or is told to
    forget. */
-typedef struct workspace_kept {
+typedef struct workspace_cache {
     uint64_t serial;
     void *what; /* NULL: nothing */
     void (*drop)(void *what);
-} workspace_kept;
+} workspace_cache;
 
 /* What a workspace begins with, and what those may know of it who do not execute. */
 typedef struct workspace_base {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
     int listed; /* in the batch at hand */
-    workspace_turn turn;
-    workspace_kept kept;
+    workspace_home home;
+    workspace_cache cache;
     char *spare; /* see workspace_spare */
     int64_t spare_bytes;
 } workspace_base;
@@ -36,10 +36,10 @@ hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out);
 int workspace_is_of(const hga_workspace *workspace, const hga_plan *plan);
 /* Put the workspace into the batch at hand, or take it out; returns whether it was in it. */
 int workspace_enlist(hga_workspace *workspace, int listed);
-/* Its turn in a batch, to be read and written. */
-workspace_turn *workspace_turn_of(hga_workspace *workspace);
+/* Which thread takes it in a batch, to be read and written. */
+workspace_home *workspace_home_of(hga_workspace *workspace);
 /* What somebody keeps in it, to be read and written. */
-workspace_kept *workspace_keeper(hga_workspace *workspace);
+workspace_cache *workspace_cache_of(hga_workspace *workspace);
 /* Drop what somebody keeps in it. */
 void workspace_forget(hga_workspace *workspace);
 

@@ -27,7 +27,7 @@ static hga_id user_number(const hga_program *p, hga_id field)
     return n;
 }
 
-static int has_place(const hga_program *p, hga_id field)
+static int has_tensor(const hga_program *p, hga_id field)
 {
     return places[p->field[field].binding].there && user_number(p, field) < HGA_MAX_USER_TENSORS;
 }
@@ -35,7 +35,7 @@ static int has_place(const hga_program *p, hga_id field)
 const hga_tensor *program_tensor(const hga_program *p, const hga_io *io, hga_id field)
 {
     const char *first = (const char *)io + places[p->field[field].binding].io;
-    return has_place(p, field) ? (const hga_tensor *)(const void *)first + user_number(p, field) : NULL;
+    return has_tensor(p, field) ? (const hga_tensor *)(const void *)first + user_number(p, field) : NULL;
 }
 
 hga_tensor *binding_gradient(hga_grad_io *grad, hga_binding binding, hga_id user)
@@ -46,7 +46,7 @@ hga_tensor *binding_gradient(hga_grad_io *grad, hga_binding binding, hga_id user
 const hga_tensor *program_gradient(const hga_program *p, const hga_grad_io *grad, hga_id field)
 {
     const char *first = (const char *)grad + places[p->field[field].binding].gradient;
-    return has_place(p, field) ? (const hga_tensor *)(const void *)first + user_number(p, field) : NULL;
+    return has_tensor(p, field) ? (const hga_tensor *)(const void *)first + user_number(p, field) : NULL;
 }
 
 hga_gradient_input program_gradient_input(const hga_program *p, hga_id field)

@@ -96,7 +96,7 @@ const char *hga_extent_name(hga_extent extent)
 
 /* ---- how long ---- */
 
-int64_t hga_call_extent(hga_extent extent, const hga_shape *s, hga_id n_nodes, int64_t given)
+int64_t hga_call_extent(hga_extent extent, const hga_shape *s, hga_id n_nodes, int64_t n_input)
 {
     switch (extent) {
     case HGA_EXTENT_ONE: return 1;
@@ -105,7 +105,7 @@ int64_t hga_call_extent(hga_extent extent, const hga_shape *s, hga_id n_nodes, i
     case HGA_EXTENT_POS_DIM: return s->pos_dim;
     case HGA_EXTENT_NODES: return n_nodes;
     case HGA_EXTENT_KEYS: return (int64_t)(s->n_kv_heads ? s->n_kv_heads : s->n_heads) * s->dim;
-    default: return given;
+    default: return n_input;
     }
 }
 
@@ -151,9 +151,9 @@ static int call_table_goes_to(hga_call_table which, const hga_stage *s)
 
 int call_table_lacks(hga_call_table which, const hga_stage *s, const hga_io *io, int64_t types)
 {
-    const hga_table *given = &io->table[which];
-    int must_be = given->data || tables[which].is & HGA_CALL_NEEDS_SUMS;
-    return must_be && call_table_goes_to(which, s) && (given->data ? given->rows : 0) < types;
+    const hga_table *input = &io->table[which];
+    int must_be = input->data || tables[which].is & HGA_CALL_NEEDS_SUMS;
+    return must_be && call_table_goes_to(which, s) && (input->data ? input->rows : 0) < types;
 }
 
 /* ---- numbers ---- */
@@ -171,8 +171,8 @@ static float standard_of(hga_call_table which, const hga_program *p)
 
 float call_number(hga_call_table which, const hga_program *p, const hga_io *io)
 {
-    const float *given = io->table[which].data;
-    return given ? *given : standard_of(which, p);
+    const float *input = io->table[which].data;
+    return input ? *input : standard_of(which, p);
 }
 
 const hga_call_row *call_standing_plain(const hga_program *p)
@@ -202,15 +202,15 @@ hga_status call_check_standing(const hga_program *p)
 /* The bit of each table that is there, and of each number that is not 0. */
 unsigned call_features(const hga_program *p, const hga_io *io)
 {
-    static const unsigned brings[HGA_N_TABLES] = {
-        [HGA_TABLE_REL_KEY] = BRINGS_TYPE_KEYS,     [HGA_TABLE_REL_BIAS] = BRINGS_TYPE_BIASES,
-        [HGA_TABLE_NODE_POS] = BRINGS_POSITIONS,    [HGA_TABLE_SLOPES] = BRINGS_SLOPES,
-        [HGA_TABLE_EDGE_BIAS] = BRINGS_EDGE_BIASES, [HGA_TABLE_SOFTCAP] = BRINGS_CAP,
-        [HGA_TABLE_EDGE_KEY] = BRINGS_EDGE_KEYS,    [HGA_TABLE_EDGE_VALUE] = BRINGS_EDGE_VALUES};
+    static const unsigned flag[HGA_N_TABLES] = {
+        [HGA_TABLE_REL_KEY] = CALL_HAS_TYPE_KEYS,     [HGA_TABLE_REL_BIAS] = CALL_HAS_TYPE_BIASES,
+        [HGA_TABLE_NODE_POS] = CALL_HAS_POSITIONS,    [HGA_TABLE_SLOPES] = CALL_HAS_SLOPES,
+        [HGA_TABLE_EDGE_BIAS] = CALL_HAS_EDGE_BIASES, [HGA_TABLE_SOFTCAP] = CALL_HAS_CAP,
+        [HGA_TABLE_EDGE_KEY] = CALL_HAS_EDGE_KEYS,    [HGA_TABLE_EDGE_VALUE] = CALL_HAS_EDGE_VALUES};
     unsigned features = 0;
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         int is_number = tables[t].rows == HGA_EXTENT_ONE;
-        if (is_number ? call_number(t, p, io) != 0 : io->table[t].data != NULL) features |= brings[t];
+        if (is_number ? call_number(t, p, io) != 0 : io->table[t].data != NULL) features |= flag[t];
     }
     return features;
 }

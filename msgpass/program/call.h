@@ -26,21 +26,21 @@ const hga_call_row *call_standing_plain(const hga_program *p);
 /* What a call brings that not every way to attend or to go back knows. A number that is 0 changes nothing, whoever has
    it; the program's own counts. */
 enum {
-    BRINGS_TYPE_KEYS = 1,
-    BRINGS_TYPE_BIASES = 2,
-    BRINGS_TYPES = BRINGS_TYPE_KEYS | BRINGS_TYPE_BIASES,
-    BRINGS_POSITIONS = 4,
-    BRINGS_EDGE_BIASES = 8,
-    BRINGS_SLOPES = 16,
-    BRINGS_CAP = 32,
-    BRINGS_CURVES = BRINGS_SLOPES | BRINGS_CAP, /* those with HGA_CALL_BENDS */
-    BRINGS_EDGE_KEYS = 64,
-    BRINGS_EDGE_VALUES = 128,
+    CALL_HAS_TYPE_KEYS = 1,
+    CALL_HAS_TYPE_BIASES = 2,
+    CALL_HAS_TYPES = CALL_HAS_TYPE_KEYS | CALL_HAS_TYPE_BIASES,
+    CALL_HAS_POSITIONS = 4,
+    CALL_HAS_EDGE_BIASES = 8,
+    CALL_HAS_SLOPES = 16,
+    CALL_HAS_CAP = 32,
+    CALL_HAS_NONLINEAR = CALL_HAS_SLOPES | CALL_HAS_CAP, /* those with HGA_CALL_BENDS */
+    CALL_HAS_EDGE_KEYS = 64,
+    CALL_HAS_EDGE_VALUES = 128,
     FORWARD_FEATURE_SETS = 256,
     /* what gradients alone ask: */
-    BRINGS_SIXTEEN = 256, /* tensors of 16 bits */
-    BRINGS_FOLDS = 512,   /* rows of a tensor or of its gradient are folded */
-    BRINGS_OF_EDGES = BRINGS_EDGE_KEYS | BRINGS_EDGE_VALUES,
+    CALL_HAS_SIXTEEN = 256, /* tensors of 16 bits */
+    CALL_HAS_FOLDS = 512,   /* rows of a tensor or of its gradient are folded */
+    CALL_HAS_OF_EDGES = CALL_HAS_EDGE_KEYS | CALL_HAS_EDGE_VALUES,
     CALL_FEATURE_SETS = 1024
 };
 unsigned call_features(const hga_program *p, const hga_io *io);

@@ -125,7 +125,7 @@ static hga_status check_role(const hga_program *p, const hga_stage *s, const sta
 }
 
 /* What a flat stage reads at its sources it must not write: some rows would see it before, others after. */
-static hga_status check_place(const hga_program *p, const hga_stage *s)
+static hga_status check_index(const hga_program *p, const hga_stage *s)
 {
     uint32_t both = program_in_place(s);
     if (s->order != HGA_FLAT || !both) return HGA_OK;
@@ -195,19 +195,19 @@ static hga_status check_ready(const hga_program *p, const hga_stage *s, stage_ki
 }
 
 /* Which of the caller's rows hold what he gave, and which of them a stage has read as such. */
-typedef struct given_rows {
+typedef struct input_rows {
     row_set holds[HGA_FIELD_SLOTS], read[HGA_FIELD_SLOTS];
-} given_rows;
+} input_rows;
 
-static void given_start(const hga_program *p, given_rows *g)
+static void inputs_start(const hga_program *p, input_rows *g)
 {
-    *g = (given_rows){{0}, {0}};
+    *g = (input_rows){{0}, {0}};
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) g->holds[f] = program_row_set(p->field[f].io);
 }
 
 /* A stage in place reads on other levels than it writes; what it writes it has not read before. */
-static void given_after(const hga_program *p, const hga_stage *s, given_rows *g)
+static void inputs_after(const hga_program *p, const hga_stage *s, input_rows *g)
 {
     uint32_t reads = s->reads | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY);
     row_set visited = program_visits(p, s);
@@ -220,7 +220,7 @@ static void given_after(const hga_program *p, const hga_stage *s, given_rows *g)
 /* The caller's query, key and value are not written over, only rows of theirs that he does not give. His own tensors
    may be, as outputs: not where they are an input as well, which a second execution and a gradient would read
    changed. */
-static hga_status check_inputs(const hga_program *p, const hga_stage *s, const hga_nodes *nodes, const given_rows *g)
+static hga_status check_inputs(const hga_program *p, const hga_stage *s, const hga_nodes *nodes, const input_rows *g)
 {
     row_set visited = program_visits(p, s);
     for (hga_id f = 1; f <= p->n_fields; f++) {
@@ -297,7 +297,7 @@ static hga_status check_normaliser(const hga_program *p, const hga_stage *s, sta
 
 /* One stage behind the earlier ones, whose values are in `values` and which have read what is `given`. */
 static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, program_values *values,
-                              given_rows *given)
+                              input_rows *inputs)
 {
     const hga_stage *s = &p->stage[i];
     if (!is_text(s->name) || !s->name[0])
@@ -315,10 +315,10 @@ static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *n
     HGA_TRY(check_pairs(p, s, kind));
     HGA_TRY(check_relation(s, &program_rules[kind], nodes));
     HGA_TRY(check_sets(p, s, kind));
-    HGA_TRY(check_place(p, s));
+    HGA_TRY(check_index(p, s));
     HGA_TRY(check_ready(p, s, kind, values));
-    HGA_TRY(check_inputs(p, s, nodes, given));
-    program_values_after(p, s, values), given_after(p, s, given);
+    HGA_TRY(check_inputs(p, s, nodes, inputs));
+    program_values_after(p, s, values), inputs_after(p, s, inputs);
 done:
     return st;
 }
@@ -383,12 +383,12 @@ hga_status program_check(const hga_program *p, const hga_graph *g)
     hga_nodes nodes = hga_graph_nodes(g);
     hga_status st = HGA_OK;
     program_values values;
-    given_rows given;
+    input_rows inputs;
     HGA_TRY(check_reserved(p));
     for (hga_id f = 1; f <= p->n_fields; f++) HGA_TRY(check_field(p, f, &nodes));
     HGA_TRY(check_bound_once(p));
-    program_values_start(p, &values), given_start(p, &given);
-    for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(check_stage(p, s, &nodes, &values, &given));
+    program_values_start(p, &values), inputs_start(p, &inputs);
+    for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(check_stage(p, s, &nodes, &values, &inputs));
     HGA_TRY(check_out(p, &values));
     HGA_TRY(check_scores(p));
     HGA_TRY(check_energies(p, &nodes));

@@ -230,22 +230,22 @@ static hga_status read_kind(json_t *object, const char *where, hga_stage *s)
 {
     hga_status st = HGA_OK;
     const char *kind = NULL;
-    int message, reduce, update, k = KIND_NONE + 1, told = json_object_get(object, "kind") != NULL;
+    int message, reduce, update, k = KIND_NONE + 1, named = json_object_get(object, "kind") != NULL;
     int spelled =
         json_object_get(object, "message") || json_object_get(object, "reduce") || json_object_get(object, "update");
-    if (told) {
+    if (named) {
         HGA_TRY(text_member(object, where, "kind", &kind));
         while (k < N_KINDS && strcmp(program_rules[k].name, kind) != 0) k++;
         if (k == N_KINDS) return hga_fail(HGA_EFORMAT, "%s: 'kind' cannot be '%s'", where, kind);
         s->message = program_rules[k].message, s->reduce = program_rules[k].reduce, s->update = program_rules[k].update;
     }
-    if (spelled || !told) {
+    if (spelled || !named) {
         HGA_TRY(word_member(object, where, "message", message_names, &message));
         HGA_TRY(word_member(object, where, "reduce", reduce_names, &reduce));
         HGA_TRY(word_member(object, where, "update", update_names, &update));
         s->message = (hga_message)message, s->reduce = (hga_reduce)reduce, s->update = (hga_update)update;
     }
-    if (told && program_kind(s) != (stage_kind)k)
+    if (named && program_kind(s) != (stage_kind)k)
         return hga_fail(HGA_EFORMAT, "%s: kind '%s' contradicts message, reduce and update", where, kind);
     if (program_kind(s) == KIND_USER)
         return hga_fail(HGA_EUNSUPPORTED, "%s is a user function, which JSON cannot hold", where);
@@ -289,11 +289,11 @@ static hga_status read_roles(json_t *object, const char *where, const hga_progra
                               [ROLE_GATE] = &s->gate,   [ROLE_KEEP] = &s->keep, [ROLE_OUT] = &s->out};
     const stage_rule *rule = &program_rules[program_kind(s)];
     for (int r = N_ROLES - 1; r >= 0; r--) {
-        int given = json_object_get(object, role_names[r]) != NULL, implied = rule->must_be_out >> r & 1u;
+        int is_input = json_object_get(object, role_names[r]) != NULL, implied = rule->must_be_out >> r & 1u;
         *field[r] = 0;
-        if (given && rule->name && !rule->width[r])
+        if (is_input && rule->name && !rule->width[r])
             return hga_fail(HGA_EFORMAT, "%s: %s has no '%s'", where, rule->name, role_names[r]);
-        if (implied && !given)
+        if (implied && !is_input)
             *field[r] = s->out;
         else if (rule->width[r])
             HGA_TRY(read_role(object, where, p, (stage_role)r, field[r]));

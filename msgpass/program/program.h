@@ -45,8 +45,7 @@ typedef struct stage_rule {
     unsigned lone_reads;     /* roles read at a row without in-edges */
     unsigned child_reads;    /* roles read at the row's children, which the stage has written before */
     unsigned gating_reads;   /* of lone_reads, those without effect where the state in ROLE_VALUE is empty */
-    unsigned
-        gives_place;     /* of own_reads, those whose rows the stage may write to: a row is read before it is written */
+    unsigned gives_slot; /* of own_reads, those whose rows the stage may write to: a row is read before it is written */
     unsigned writes;     /* roles written */
     unsigned ready;      /* roles that an input or an earlier stage must have filled */
     unsigned may_be_out; /* roles that may name the out field too */

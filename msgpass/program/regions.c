@@ -3,11 +3,11 @@
 #include "regions.h"
 
 /* Level 0 is query tokens, key tokens or both; above it are the nodes of the hierarchy. */
-enum { BOTH_TOKEN, QUERY_TOKEN, KEY_TOKEN, ABOVE, N_PLACES, N_SIDES = 3 };
+enum { BOTH_TOKEN, QUERY_TOKEN, KEY_TOKEN, ABOVE, N_REGIONS, N_SIDES = 3 };
 
-#define PLACE(p)    ((row_set)(7u << (p)*N_SIDES)) /* of every side */
-#define SIDE(s)     ((row_set)(0x249u << (s)))     /* at every place */
-#define EVERY_PLACE ((row_set)((1u << N_PLACES * N_SIDES) - 1))
+#define REGION(p)    ((row_set)(7u << (p)*N_SIDES)) /* of every side */
+#define SIDE(s)      ((row_set)(0x249u << (s)))     /* at every place */
+#define EVERY_REGION ((row_set)((1u << N_REGIONS * N_SIDES) - 1))
 
 int program_region(const hga_nodes *nodes, hga_id v)
 {
@@ -24,12 +24,12 @@ int program_region(const hga_nodes *nodes, hga_id v)
 row_set program_row_set(hga_field_rows rows)
 {
     static const row_set set[HGA_ROWS_ABOVE + 1] = {
-        [HGA_ROWS_QUERIES] = PLACE(BOTH_TOKEN) | PLACE(QUERY_TOKEN),
-        [HGA_ROWS_KEYS] = PLACE(BOTH_TOKEN) | PLACE(KEY_TOKEN),
-        [HGA_ROWS_NODES] = EVERY_PLACE,
+        [HGA_ROWS_QUERIES] = REGION(BOTH_TOKEN) | REGION(QUERY_TOKEN),
+        [HGA_ROWS_KEYS] = REGION(BOTH_TOKEN) | REGION(KEY_TOKEN),
+        [HGA_ROWS_NODES] = EVERY_REGION,
         [HGA_ROWS_QUERY_SIDE] = SIDE(HGA_SIDE_BOTH) | SIDE(HGA_SIDE_QUERY),
         [HGA_ROWS_KEY_SIDE] = SIDE(HGA_SIDE_BOTH) | SIDE(HGA_SIDE_KEY),
-        [HGA_ROWS_ABOVE] = PLACE(ABOVE),
+        [HGA_ROWS_ABOVE] = REGION(ABOVE),
     };
     return set[rows];
 }

@@ -18,7 +18,7 @@ int program_keeps_tokens(const hga_stage *s);
 row_set program_visits(const hga_program *p, const hga_stage *s);
 
 /* Of the caller's rows of a field those that a stage writes: what he put there is not read. */
-row_set program_writes_given(const hga_program *p, hga_id field);
+row_set program_writes_input(const hga_program *p, hga_id field);
 
 typedef struct program_values {
     row_set holds[HGA_FIELD_SLOTS];

@@ -134,7 +134,7 @@ const stage_rule program_rules[N_KINDS] = {
                       .own_reads = ROLE(VALUE) | ROLE(GATE),
                       .lone_reads = ROLE(VALUE) | ROLE(GATE),
                       .gating_reads = ROLE(GATE), /* sigmoid(-inf - psi) = 0 */
-                      .gives_place = ROLE(VALUE),
+                      .gives_slot = ROLE(VALUE),
                       .writes = ROLE(OUT) | ROLE(KEEP),
                       .ready = ROLE(VALUE) | ROLE(GATE),
                       .carries = 1,

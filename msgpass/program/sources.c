@@ -3,7 +3,7 @@
 #include "interrupt.h"
 #include "sources.h"
 
-enum { PIECE = 1024 }; /* rows looked at together */
+enum { CHUNK_ROWS = 1024 }; /* rows looked at together */
 
 struct reach_walk {
     const hga_graph *g;
@@ -13,13 +13,13 @@ struct reach_walk {
     reach_visit visit;
     void *context;
     hga_segment *segment;
-    int64_t segment_room;
+    int64_t segment_capacity;
     reach_span *span;
-    int64_t span_room;
-    int64_t ptr[PIECE + 2];  /* spans of group i are [ptr[i], ptr[i + 1]) */
-    hga_id group[PIECE + 1]; /* row of the piece -> group */
-    hga_id start[PIECE + 1]; /* group -> its first row of the piece */
-    uint8_t cut[PIECE + 1];  /* a group starts here */
+    int64_t span_capacity;
+    int64_t ptr[CHUNK_ROWS + 2];  /* spans of group i are [ptr[i], ptr[i + 1]) */
+    hga_id group[CHUNK_ROWS + 1]; /* row of the piece -> group */
+    hga_id start[CHUNK_ROWS + 1]; /* group -> its first row of the piece */
+    uint8_t cut[CHUNK_ROWS + 1];  /* a group starts here */
 };
 
 /* Has every row of the segment all its columns? */
@@ -31,10 +31,10 @@ static int is_full(const hga_segment *s)
 static hga_status fetch_segments(reach_walk *w, hga_id first, hga_id n, hga_pos *count)
 {
     hga_status st = HGA_OK;
-    *count = hga_graph_segments(w->g, w->relation, first, n, w->segment, w->segment_room);
-    if (*count <= w->segment_room) return HGA_OK;
-    HGA_TRY(hga_grow(NULL, &w->segment, &w->segment_room, 0, *count, sizeof *w->segment));
-    *count = hga_graph_segments(w->g, w->relation, first, n, w->segment, w->segment_room);
+    *count = hga_graph_segments(w->g, w->relation, first, n, w->segment, w->segment_capacity);
+    if (*count <= w->segment_capacity) return HGA_OK;
+    HGA_TRY(hga_grow(NULL, &w->segment, &w->segment_capacity, 0, *count, sizeof *w->segment));
+    *count = hga_graph_segments(w->g, w->relation, first, n, w->segment, w->segment_capacity);
 done:
     return st;
 }
@@ -116,7 +116,7 @@ static hga_status visit_group(reach_walk *w, hga_id first, hga_id i)
 }
 
 /* Positions [first, first + n), n <= PIECE: a counting sort of the segments' columns by group. */
-static hga_status walk_piece(reach_walk *w, hga_id first, hga_id n)
+static hga_status walk_chunk(reach_walk *w, hga_id first, hga_id n)
 {
     hga_status st = HGA_OK;
     hga_pos n_segments = 0;
@@ -125,7 +125,7 @@ static hga_status walk_piece(reach_walk *w, hga_id first, hga_id n)
     for (hga_id i = 0; i <= groups + 1; i++) w->ptr[i] = 0;
     HGA_TRY(sort_spans(w, first, n, n_segments, 0));
     for (hga_id i = 1; i <= groups; i++) w->ptr[i + 1] += w->ptr[i];
-    HGA_TRY(hga_grow(NULL, &w->span, &w->span_room, 0, w->ptr[groups + 1], sizeof *w->span));
+    HGA_TRY(hga_grow(NULL, &w->span, &w->span_capacity, 0, w->ptr[groups + 1], sizeof *w->span));
     HGA_TRY(sort_spans(w, first, n, n_segments, 1));
     for (hga_id i = 0; i < groups; i++) {
         HGA_TRY(visit_group(w, first, i));
@@ -140,8 +140,8 @@ static hga_status walk_positions(reach_walk *w, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
     while (first < end) {
-        hga_id n = end - first < PIECE ? end - first : PIECE;
-        HGA_TRY(walk_piece(w, first, n));
+        hga_id n = end - first < CHUNK_ROWS ? end - first : CHUNK_ROWS;
+        HGA_TRY(walk_chunk(w, first, n));
         first += n;
     }
 done:
@@ -178,7 +178,7 @@ static hga_status walk_node(reach_walk *w, hga_id v)
 {
     if (w->relation == HGA_TREE_UP) return visit_children(w, v);
     if (w->relation == HGA_TREE_DOWN) return visit_parent(w, v);
-    return walk_piece(w, w->rel.dst_rank[v], 1);
+    return walk_chunk(w, w->rel.dst_rank[v], 1);
 }
 
 static hga_status walk_nodes(reach_walk *w, hga_id first, hga_id end)
@@ -221,8 +221,8 @@ hga_status reach_walk_create(const hga_graph *g, hga_id relation, reach_walk **o
 void reach_walk_destroy(reach_walk *w)
 {
     if (!w) return;
-    hga_delete(NULL, w->segment, w->segment_room, sizeof *w->segment);
-    hga_delete(NULL, w->span, w->span_room, sizeof *w->span);
+    hga_delete(NULL, w->segment, w->segment_capacity, sizeof *w->segment);
+    hga_delete(NULL, w->span, w->span_capacity, sizeof *w->span);
     hga_delete(NULL, w, 1, sizeof *w);
 }
 

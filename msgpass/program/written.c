@@ -8,7 +8,7 @@ row_set program_visits(const hga_program *p, const hga_stage *s)
     return program_keeps_tokens(s) ? rows & program_row_set(HGA_ROWS_ABOVE) : rows;
 }
 
-row_set program_writes_given(const hga_program *p, hga_id field)
+row_set program_writes_input(const hga_program *p, hga_id field)
 {
     row_set written = 0;
     for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++)

@@ -85,7 +85,7 @@ static int64_t sent_row_bytes(const finding *f, hga_id field)
 /* ---- stages ---- */
 
 /* Rows that all have one owner. */
-static hga_status find_wants(const reach *r, void *context)
+static hga_status find_requests(const reach *r, void *context)
 {
     finding *f = context;
     hga_pos sources = count_sources(r);
@@ -95,7 +95,7 @@ static hga_status find_wants(const reach *r, void *context)
     if (f->rank == SHARED && halo_cuts(f, r, sources)) return halo_cut_row(f, r, sources);
     *(f->rank == SHARED ? &f->shared_edges : &f->out->load[f->rank].n_edges) += rows * sources;
     hga_id to = f->rank == SHARED ? HGA_EVERY_RANK : f->rank;
-    return halo_each_interval(f, r, halo_want_interval, &to);
+    return halo_each_interval(f, r, halo_request_interval, &to);
 }
 
 static uint32_t source_reads(const hga_stage *s)
@@ -125,7 +125,7 @@ static hga_status walk_rows(finding *f)
     HGA_TRY(reach_walk_create(f->g, f->stage->relation, &walk));
     for (hga_id v = 0; v < f->nodes.n; v = f->next[v]) {
         f->rank = f->owner[v];
-        HGA_TRY(reach_nodes(walk, v, f->next[v] - v, find_wants, f));
+        HGA_TRY(reach_nodes(walk, v, f->next[v] - v, find_requests, f));
     }
 done:
     reach_walk_destroy(walk);
@@ -139,7 +139,7 @@ static hga_status walk_stage(finding *f, hga_id number)
     const hga_stage *s = &f->p->stage[number];
     f->stage = s, f->number = number;
     f->reads = source_reads(s);
-    f->rule = f->cut_edges ? piece_rule_of(f->g, f->p, number, f->cut_edges) : (piece_rule){.longer = INT64_MAX};
+    f->rule = f->cut_edges ? split_rule_of(f->g, f->p, number, f->cut_edges) : (split_rule){.longer = INT64_MAX};
     uint32_t in_place = f->reads & s->writes;
     for (hga_id i = 1; i <= f->p->n_fields; i++)
         if (in_place >> i & 1u) f->wrote[i] = number;
@@ -171,14 +171,14 @@ static hga_id end_of_alike(const finding *f, hga_id field, hga_id u, hga_id last
 }
 
 /* The nodes of a want that another rank owns become transfers. */
-static hga_status add_transfers(finding *f, const want *w, hga_id first, hga_id last)
+static hga_status add_transfers(finding *f, const row_request *w, hga_id first, hga_id last)
 {
     hga_status st = HGA_OK;
     hga_halo_list *out = f->out;
     for (hga_id u = first, end; u <= last; u = end) {
         end = end_of_alike(f, w->field, u, last);
         if (f->owner[u] == SHARED || f->owner[u] == w->to || !has_row_to_send(f, w->field, u)) continue;
-        HGA_TRY(hga_grow(&out->allocator, &out->transfer, &out->room[0], out->n_transfers, out->n_transfers + 1,
+        HGA_TRY(hga_grow(&out->allocator, &out->transfer, &out->capacity[0], out->n_transfers, out->n_transfers + 1,
                          sizeof *out->transfer));
         out->transfer[out->n_transfers++] = (hga_transfer){
             f->owner[u], w->to, w->field, u, end - u, w->wrote, w->reads, (end - u) * sent_row_bytes(f, w->field)};
@@ -188,7 +188,7 @@ done:
 }
 
 /* Of want i what not everybody is sent: the wants of everybody, sorted, are `every` and those after it. */
-static hga_status add_rest(finding *f, const want *w, const want *every, const want *end)
+static hga_status add_rest(finding *f, const row_request *w, const row_request *every, const row_request *end)
 {
     hga_status st = HGA_OK;
     hga_id first = w->first;
@@ -203,7 +203,7 @@ done:
 }
 
 /* What everybody is sent may be read by one rank before all read it. */
-static void read_early(want *every, const want *end, const want *w)
+static void read_early(row_request *every, const row_request *end, const row_request *w)
 {
     for (; every < end && every->first <= w->last; every++)
         if (every->last >= w->first && w->reads < every->reads) every->reads = w->reads;
@@ -214,11 +214,11 @@ static hga_status list_transfers(finding *f)
 {
     hga_status st = HGA_OK;
     halo_melt(f);
-    for (want *begin = f->want, *last = begin + f->n_wants, *end, *every; begin < last; begin = end) {
+    for (row_request *begin = f->request, *last = begin + f->n_requests, *end, *every; begin < last; begin = end) {
         for (end = begin; end < last && end->field == begin->field && end->wrote == begin->wrote;) end++;
         for (every = begin; every < end && every->to == HGA_EVERY_RANK;) every++;
-        for (const want *w = every; w < end; w++) read_early(begin, every, w);
-        for (const want *w = begin; w < end; w++) HGA_TRY(add_rest(f, w, begin, w < every ? begin : every));
+        for (const row_request *w = every; w < end; w++) read_early(begin, every, w);
+        for (const row_request *w = begin; w < end; w++) HGA_TRY(add_rest(f, w, begin, w < every ? begin : every));
     }
 done:
     return st;
@@ -267,15 +267,15 @@ static hga_status add_traffic(hga_halo_list *out, hga_pos shared_edges)
 {
     hga_status st = HGA_OK;
     message *m = NULL;
-    int64_t n = 0, most = out->n_transfers + out->n_pieces;
+    int64_t n = 0, most = out->n_transfers + out->n_splits;
     HGA_TRY(hga_new(NULL, most, sizeof *m, &m));
     for (int64_t i = 0; i < out->n_transfers; i++) {
         const hga_transfer *t = &out->transfer[i];
         note_transfer(out, t->from, t->to, t->n, t->bytes);
         m[n++] = (message){t->to == HGA_EVERY_RANK ? 0 : t->from, t->to, t->read_by};
     }
-    for (int64_t i = 0; i < out->n_pieces; i++) {
-        const hga_piece *x = &out->piece[i];
+    for (int64_t i = 0; i < out->n_splits; i++) {
+        const hga_split *x = &out->split[i];
         if (x->rank == HGA_EVERY_RANK) continue;
         note_transfer(out, x->rank, HGA_EVERY_RANK, 1, x->bytes);
         m[n++] = (message){0, HGA_EVERY_RANK, x->stage};
@@ -308,7 +308,7 @@ static hga_status start(finding *f, const hga_shape *shape, const hga_id *cuts, 
     HGA_TRY(hga_new(NULL, f->nodes.n, sizeof *f->next, &f->next));
     HGA_TRY(hga_new(NULL, n_ranks, sizeof *f->has, &f->has));
     find_owners(f, cuts, n_ranks);
-    halo_begin_wants(f), memset(f->wrote, -1, sizeof f->wrote);
+    halo_begin_requests(f), memset(f->wrote, -1, sizeof f->wrote);
 done:
     return st;
 }
@@ -332,10 +332,10 @@ hga_status halo_find(const hga_graph *g, const hga_program *p, const hga_shape *
 done:
     hga_delete(NULL, f.owner, f.nodes.n, sizeof *f.owner);
     hga_delete(NULL, f.next, f.nodes.n, sizeof *f.next);
-    hga_delete(NULL, f.want, f.room, sizeof *f.want);
+    hga_delete(NULL, f.request, f.capacity, sizeof *f.request);
     hga_delete(NULL, f.has, n_ranks, sizeof *f.has);
-    hga_delete(NULL, f.maker, f.maker_room, sizeof *f.maker);
-    hga_delete(NULL, f.run_end, f.run_room, sizeof *f.run_end);
+    hga_delete(NULL, f.maker, f.maker_capacity, sizeof *f.maker);
+    hga_delete(NULL, f.run_end, f.run_capacity, sizeof *f.run_end);
     if (st != HGA_OK) hga_halo_clear(out);
     return st;
 }
@@ -350,8 +350,8 @@ void hga_halo_clear(hga_halo_list *list)
 {
     if (!list) return;
     const hga_allocator *a = &list->allocator;
-    hga_delete(a, list->transfer, list->room[0], sizeof *list->transfer);
-    hga_delete(a, list->piece, list->room[1], sizeof *list->piece);
+    hga_delete(a, list->transfer, list->capacity[0], sizeof *list->transfer);
+    hga_delete(a, list->split, list->capacity[1], sizeof *list->split);
     hga_delete(a, list->load, list->n_ranks, sizeof *list->load);
     memset(list, 0, sizeof *list);
 }

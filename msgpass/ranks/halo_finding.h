@@ -1,17 +1,18 @@
-/* halo_finding.h: what the files that find a halo share: halo.c, halo_wants.c, and halo_pieces.c for rows in pieces. */
+/* halo_finding.h: what the files that find a halo share: halo.c, halo_requests.c, and halo_splits.c for rows in
+   pieces. */
 #ifndef HALO_FINDING_H
 #define HALO_FINDING_H
 
 #include "halo.h"
-#include "row_pieces.h"
+#include "row_splits.h"
 #include "sources.h"
 
-enum { SHARED = OWNED_BY_ALL, MOST_WANTS = 1 << 16, SIDES = 2, RECENT_LEVELS = 32 };
+enum { SHARED = OWNED_BY_ALL, MOST_REQUESTS = 1 << 16, SIDES = 2, RECENT_LEVELS = 32 };
 
 /* Rank `to` wants rows [first, last] of a field as stage `wrote` left it, for stage `reads`. */
-typedef struct want {
+typedef struct row_request {
     hga_id field, wrote, to, first, last, reads;
-} want;
+} row_request;
 
 /* What goes through all of a search. */
 typedef struct finding finding;
@@ -22,8 +23,8 @@ struct finding {
     hga_nodes nodes;
     hga_id *owner, *next; /* [n]: of a node, SHARED; the first node after it that is not of the same owner and level */
     hga_id wrote[HGA_FIELD_SLOTS];
-    want *want;
-    int64_t n_wants, room, melt_at;
+    row_request *request;
+    int64_t n_requests, capacity, melt_at;
     /* the last two wants of each field and level, -1: rows beside each other want the same on their left and right */
     int64_t recent[HGA_FIELD_SLOTS][RECENT_LEVELS][SIDES];
     hga_pos shared_edges;
@@ -33,14 +34,14 @@ struct finding {
     hga_id number, rank; /* whose rows are walked */
     uint32_t reads;      /* fields read at sources */
     hga_pos cut_edges;   /* 0: no row is cut */
-    piece_rule rule;
+    split_rule rule;
     /* of the shared row at hand, and its pieces */
     hga_id row;
     hga_pos sources;
     hga_pos *has;    /* [n_ranks]: sources of a piece that a rank owns */
     hga_id *maker;   /* [n]: the rank that computes a piece, SHARED: all do */
     hga_id *run_end; /* [n]: the first piece after it that has another maker */
-    int64_t maker_room, run_room;
+    int64_t maker_capacity, run_capacity;
 };
 
 typedef hga_status (*interval_visit)(finding *f, hga_id first, hga_id last, void *context);
@@ -49,18 +50,18 @@ typedef hga_status (*interval_visit)(finding *f, hga_id first, hga_id last, void
 #define ORDER(member) \
     if (a->member != b->member) return a->member < b->member
 
-/* ---- halo_wants.c ---- */
+/* ---- halo_requests.c ---- */
 
-void halo_begin_wants(finding *f);
+void halo_begin_requests(finding *f);
 /* Sorted, and of those that touch one is made. */
 void halo_melt(finding *f);
 
 /* The nodes of a reach as intervals. */
 hga_status halo_each_interval(finding *f, const reach *r, interval_visit visit, void *context);
 /* Every field that the stage reads at its sources, of nodes [first, last], is wanted by the rank *context. */
-hga_status halo_want_interval(finding *f, hga_id first, hga_id last, void *context);
+hga_status halo_request_interval(finding *f, hga_id first, hga_id last, void *context);
 
-/* ---- halo_pieces.c ---- */
+/* ---- halo_splits.c ---- */
 
 /* Is the shared row, of so many sources, cut into pieces because it has its columns alone? */
 int halo_cuts(const finding *f, const reach *r, hga_pos sources);

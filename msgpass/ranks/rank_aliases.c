@@ -9,7 +9,7 @@
    writes it. */
 static int is_over(const bucket_ends *alias, const bucket_ends *host, const entry *step)
 {
-    if (alias->first < 0 || alias->given || host->first < 0) return 0;
+    if (alias->first < 0 || alias->input || host->first < 0) return 0;
     const stamp *last = &step[alias->last].when, *first = &step[host->first].when;
     if (last->wave != first->wave) return last->wave < first->wave;
     return !alias->last_shared && !host->first_shared && last->owner == first->owner && last->at <= first->at;

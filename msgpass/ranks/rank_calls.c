@@ -10,10 +10,10 @@
 static uint64_t mix_tables(const hga_plan *plan, const hga_io *io, uint64_t h)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
-        const float *given = io->table[t].data;
-        const int64_t n = given ? hga_call_entries(t, &plan->shape, plan->nodes.n, io) : -1;
+        const float *input = io->table[t].data;
+        const int64_t n = input ? hga_call_entries(t, &plan->shape, plan->nodes.n, io) : -1;
         h = identity_mix(h, &n, sizeof n);
-        if (given && call_table_is_of_shape(t)) h = identity_mix(h, given, (size_t)n * sizeof *given);
+        if (input && call_table_is_of_shape(t)) h = identity_mix(h, input, (size_t)n * sizeof *input);
     }
     return h;
 }
@@ -39,14 +39,14 @@ static hga_id find_neighbours(const hga_exchange *x, hga_id rank[2])
 }
 
 /* Both neighbours are told what this rank is called for, and asked for theirs. */
-hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *room)
+hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *buffer)
 {
     hga_id rank[2], n = find_neighbours(x, rank);
     hga_packet send[2], receive[2];
-    room->mine = *call;
+    buffer->mine = *call;
     for (hga_id i = 0; i < n; i++) {
-        send[i] = (hga_packet){rank[i], sizeof room->mine, &room->mine};
-        receive[i] = (hga_packet){rank[i], sizeof room->theirs[i], &room->theirs[i]};
+        send[i] = (hga_packet){rank[i], sizeof buffer->mine, &buffer->mine};
+        receive[i] = (hga_packet){rank[i], sizeof buffer->theirs[i], &buffer->theirs[i]};
     }
     return x->start(x->ctx, HGA_CHANNEL_OF_CALLS, send, n, receive, n);
 }
@@ -75,12 +75,12 @@ static hga_status say_different(hga_id a, hga_id b, const rank_word *of_a, const
 }
 
 /* Waits for the neighbours' words and compares them with this rank's. */
-hga_status rank_call_check(const hga_exchange *x, const rank_words *room)
+hga_status rank_call_check(const hga_exchange *x, const rank_words *buffer)
 {
     hga_id rank[2], n = find_neighbours(x, rank);
     hga_status st = x->wait(x->ctx, HGA_CHANNEL_OF_CALLS);
     for (hga_id i = 0; !st && i < n; i++) {
-        const rank_word *a = &room->mine, *b = &room->theirs[i];
+        const rank_word *a = &buffer->mine, *b = &buffer->theirs[i];
         if (a->kind != b->kind || a->plan != b->plan || a->numbers != b->numbers || a->samples != b->samples)
             st = say_different(x->rank, rank[i], a, b);
     }
@@ -89,7 +89,7 @@ hga_status rank_call_check(const hga_exchange *x, const rank_words *room)
 
 hga_status rank_call_meet(const hga_exchange *x, rank_word call)
 {
-    rank_words room;
-    hga_status st = rank_call_tell(x, &call, &room);
-    return st ? st : rank_call_check(x, &room);
+    rank_words buffer;
+    hga_status st = rank_call_tell(x, &call, &buffer);
+    return st ? st : rank_call_check(x, &buffer);
 }

@@ -31,8 +31,8 @@ typedef struct rank_words {
 
 /* At the beginning of every call, before anything is waited for; and before rows are. The room is the transport's
    between the two. A failure of either is to reach all ranks. */
-hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *room);
-hga_status rank_call_check(const hga_exchange *x, const rank_words *room);
+hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *buffer);
+hga_status rank_call_check(const hga_exchange *x, const rank_words *buffer);
 /* Both. */
 hga_status rank_call_meet(const hga_exchange *x, rank_word call);
 

@@ -23,7 +23,7 @@ typedef struct division {
 } division;
 
 /* Rows that batch `batch` sends, of its whole way, are wanted by the slice. */
-void division_want_sent(const hga_plan *plan, slice *s, hga_id batch);
+void division_request_sent(const hga_plan *plan, slice *s, hga_id batch);
 /* As many edges in multiplications of one of the plan's threads: a millisecond has about 6e7. */
 static inline double division_work(const division *d, double edges)
 {

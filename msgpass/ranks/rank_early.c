@@ -64,7 +64,7 @@ static hga_status agree_on_time(const division *d, rank_load mine, double *work)
         most.first = fmax(most.first, all[r].first), most.rest = fmax(most.rest, all[r].rest);
     }
     *work = longest - most.first - most.rest;
-    *work -= d->plan->panel_asked ? *work / 2 : HIDDEN_WORK; /* tests have small graphs */
+    *work -= d->plan->requested_panel ? *work / 2 : HIDDEN_WORK; /* tests have small graphs */
 done:
     hga_delete(&d->plan->allocator, all, x->n_ranks, sizeof *all);
     return st;
@@ -76,7 +76,7 @@ done:
 static void find_sent(division *d, hga_id batches)
 {
     slice_begin(d->plan, &d->s);
-    for (hga_id b = 0; b < batches; b++) division_want_sent(d->plan, &d->s, b);
+    for (hga_id b = 0; b < batches; b++) division_request_sent(d->plan, &d->s, b);
     slice_find(d->plan, &d->s);
 }
 
@@ -102,7 +102,7 @@ static int writes_rows(const division *d)
 static hga_id token_behind(const hga_plan *plan, double share)
 {
     const struct rank_plan *r = plan->share.ranks;
-    const hga_id *cut = r->cuts + r->exchange->rank, panel = plan->panel_asked ? plan->panel_asked : PANEL_ROWS;
+    const hga_id *cut = r->cuts + r->exchange->rank, panel = plan->requested_panel ? plan->requested_panel : PANEL_ROWS;
     return cut[0] + (hga_id)(fmin(share, 1) * (cut[1] - cut[0])) / panel * panel;
 }
 

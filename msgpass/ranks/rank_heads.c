@@ -26,7 +26,7 @@ static int is_out(const hga_plan *plan, hga_id f) { return plan->program.field[f
 
 static uint8_t type_of(const hga_plan *plan, hga_id f, const hga_tensor *t)
 {
-    return t->data && plan->storage[f].given_n ? (uint8_t)t->dtype : (uint8_t)TYPE_UNKNOWN;
+    return t->data && plan->storage[f].input_n ? (uint8_t)t->dtype : (uint8_t)TYPE_UNKNOWN;
 }
 
 /* The call's needs are those of the rank's own tensors. */
@@ -34,7 +34,7 @@ static head_wish wish_of(const gradient_call *c, const hga_plan *plan)
 {
     head_wish w = {.accumulate = c->grad->accumulate != 0, .d_lse = c->grad->d_lse.data != NULL};
     call_needs needs = needs_of(c);
-    w.wanted = needs.wanted;
+    w.grads = needs.grads;
     memcpy(w.entries, needs.entries, sizeof w.entries);
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_bound(plan, f)) continue;
@@ -75,7 +75,7 @@ static hga_status join_wish(head_wish *all, const head_wish *one, const hga_plan
     if (all->accumulate != one->accumulate)
         HGA_TRY(hga_fail(HGA_EINVAL, "ranks: rank %d %s gradients, and rank 0 %s them", rank,
                          one->accumulate ? "adds to" : "writes", one->accumulate ? "writes" : "adds to"));
-    all->wanted |= one->wanted, all->d_lse |= one->d_lse;
+    all->grads |= one->grads, all->d_lse |= one->d_lse;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         HGA_TRY(join_type(&all->type[f], one->type[f], plan, f, rank, "the tensor of"));
         HGA_TRY(join_type(&all->d_type[f], one->d_type[f], plan, f, rank, "the gradient of"));
@@ -110,7 +110,7 @@ static hga_status guess(sharing *s, const gradient_call *c, hga_workspace *works
 {
     head_call *h = call_of(s);
     (void)workspace;
-    h->all = c->io ? wish_of(c, h->plan) : (head_wish){.wanted = needs_of_all(c->plan).wanted};
+    h->all = c->io ? wish_of(c, h->plan) : (head_wish){.grads = needs_of_all(c->plan).grads};
     return HGA_OK;
 }
 
@@ -137,23 +137,23 @@ static hga_tensor here(const head_call *h, hga_id f, uint8_t type, void *memory)
 }
 
 /* Of the out field, whose gradient is given; of others, where any rank wants it. */
-static int has_gradient(const head_call *h, hga_id f) { return is_out(h->plan, f) || h->all.wanted >> f & 1u; }
+static int has_gradient(const head_call *h, hga_id f) { return is_out(h->plan, f) || h->all.grads >> f & 1u; }
 
 /* The call has these tensors in place of the caller's; h->io and h->grad hold their memory. */
-static void take_place(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *given)
+static void take_plot(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *input)
 {
     const hga_plan *plan = h->plan;
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     hga_io whole = *io;
-    hga_grad_io wanted = *given;
+    hga_grad_io grad = *input;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_bound(plan, f)) continue;
         void *memory = gradient_of(plan, &h->grad, f)->data;
         *tensor_of(plan, &whole, f) = here(h, f, h->all.type[f], tensor_of(plan, &h->io, f)->data);
-        *gradient_of(plan, &wanted, f) = here(h, f, h->all.d_type[f], has_gradient(h, f) ? memory : NULL);
+        *gradient_of(plan, &grad, f) = here(h, f, h->all.d_type[f], has_gradient(h, f) ? memory : NULL);
     }
-    wanted.d_lse = tensor_here(h, out, plan->shape.n_heads, 1, HGA_F32, h->all.d_lse ? h->grad.d_lse.data : NULL);
-    h->io = whole, h->grad = wanted;
+    grad.d_lse = tensor_here(h, out, plan->shape.n_heads, 1, HGA_F32, h->all.d_lse ? h->grad.d_lse.data : NULL);
+    h->io = whole, h->grad = grad;
     c->io = &h->io, c->grad = &h->grad;
 }
 
@@ -163,41 +163,41 @@ static void describe_heads(sharing *s, gradient_call *c)
     for (hga_id f = 1; f <= h->plan->program.n_fields; f++)
         if (is_bound(h->plan, f)) tensor_of(h->plan, &h->io, f)->data = gradient_of(h->plan, &h->grad, f)->data = h;
     h->grad.d_lse.data = h;
-    take_place(c, h, c->io, c->grad);
+    take_plot(c, h, c->io, c->grad);
 }
 
 /* Turns of one rank, at most, which are gathered together. */
-static hga_id most_turns(const gradient_call *c, const hga_plan *plan)
+static hga_id most_head_groups(const gradient_call *c, const hga_plan *plan)
 {
     hga_id heads = plan->shape.n_kv_heads, n_ranks = plan->share.ranks->exchange->n_ranks;
-    return c->needs.turns / heads * ((heads + n_ranks - 1) / n_ranks);
+    return c->needs.head_groups / heads * ((heads + n_ranks - 1) / n_ranks);
 }
 
 /* Memory for tensors with all rows of the heads here, and for what goes between ranks. */
-static void lay_out_tensors(sharing *s, const gradient_call *c, carver *room)
+static void lay_out_tensors(sharing *s, const gradient_call *c, carver *arena)
 {
-    head_call measured = *call_of(s), *h = room->base ? call_of(s) : &measured;
+    head_call measured = *call_of(s), *h = arena->base ? call_of(s) : &measured;
     const hga_plan *plan = h->plan;
     hga_id out = program_bound(&plan->program, HGA_IO_OUT), heads = plan->shape.n_heads,
            own = heads_here(plan, &c->needs, heads);
-    int64_t bytes = swap_bytes(plan, out, heads, 1, sizeof(float)), sums = most(GATHERED, most_turns(c, plan));
+    int64_t bytes = swap_bytes(plan, out, heads, 1, sizeof(float)), sums = most(GATHERED, most_head_groups(c, plan));
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         hga_id all = field_heads(plan, f), columns = field_columns(plan, f);
         size_t number = dtype_bytes(known_type(h->all.type[f])), d_number = dtype_bytes(known_type(h->all.d_type[f]));
         int64_t numbers = (int64_t)plan->storage[f].io_n * heads_here(plan, &c->needs, all) * columns;
         int reads = !is_out(plan, f) || h->shared.reads_out;
         if (!is_bound(plan, f)) continue;
-        tensor_of(plan, &h->io, f)->data = reads ? carve(room, numbers, number) : NULL;
-        gradient_of(plan, &h->grad, f)->data = has_gradient(h, f) ? carve(room, numbers, d_number) : NULL;
+        tensor_of(plan, &h->io, f)->data = reads ? carve(arena, numbers, number) : NULL;
+        gradient_of(plan, &h->grad, f)->data = has_gradient(h, f) ? carve(arena, numbers, d_number) : NULL;
         bytes = most(bytes, swap_bytes(plan, f, all, columns, number > d_number ? number : d_number));
     }
-    h->lse = has_lses(plan) ? carve_floats(room, (int64_t)plan->storage[out].io_n * own) : NULL;
-    h->grad.d_lse.data = h->all.d_lse ? carve_floats(room, (int64_t)plan->storage[out].io_n * own) : NULL;
-    h->buffer = carve(room, bytes, 1);
-    h->send = carve(room, swap_packets(plan), sizeof *h->send);
-    h->receive = carve(room, swap_packets(plan), sizeof *h->receive);
-    h->mine = carve(room, sums, sizeof *h->mine);
-    h->gathered = carve(room, plan->share.ranks->exchange->n_ranks * sums, sizeof *h->gathered);
+    h->lse = has_lses(plan) ? carve_floats(arena, (int64_t)plan->storage[out].io_n * own) : NULL;
+    h->grad.d_lse.data = h->all.d_lse ? carve_floats(arena, (int64_t)plan->storage[out].io_n * own) : NULL;
+    h->buffer = carve(arena, bytes, 1);
+    h->send = carve(arena, swap_packets(plan), sizeof *h->send);
+    h->receive = carve(arena, swap_packets(plan), sizeof *h->receive);
+    h->mine = carve(arena, sums, sizeof *h->mine);
+    h->gathered = carve(arena, plan->share.ranks->exchange->n_ranks * sums, sizeof *h->gathered);
 }
 
 /* ---- rows come ---- */
@@ -227,20 +227,20 @@ static hga_status swap_tape(gradient_call *c, const head_call *h)
 }
 
 /* Tensors with all rows of the heads here take the places of the caller's, and their rows come from all ranks. */
-static hga_status open(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *given)
+static hga_status open(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *input)
 {
     hga_status st = HGA_OK;
     head_call *h = call_of(s);
     const hga_plan *plan = h->plan;
-    take_place(c, h, io, given);
+    take_plot(c, h, io, input);
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_bound(plan, f)) continue;
         const hga_tensor *to = tensor_of(plan, &h->io, f), *d = gradient_of(plan, &h->grad, f);
         int comes = is_out(plan, f) || (h->grad.accumulate && d->data); /* what is added to is part of the sums */
         if (to->data) HGA_TRY(swap_field(h, f, program_tensor(&plan->program, io, f), to));
-        if (comes) HGA_TRY(swap_field(h, f, program_gradient(&plan->program, given, f), d));
+        if (comes) HGA_TRY(swap_field(h, f, program_gradient(&plan->program, input, f), d));
     }
-    if (h->all.d_lse) HGA_TRY(swap_lse(h, &given->d_lse, &h->grad.d_lse));
+    if (h->all.d_lse) HGA_TRY(swap_lse(h, &input->d_lse, &h->grad.d_lse));
     if (has_lses(plan)) HGA_TRY(swap_tape(c, h));
 done:
     return st;
@@ -249,24 +249,25 @@ done:
 /* ---- sums of tables ---- */
 
 /* Turns [*first, end) are those of the rank's heads; end. */
-static hga_id turns_of_rank(const gradient_call *c, const hga_plan *plan, hga_id rank, hga_id *first)
+static hga_id head_groups_of_rank(const gradient_call *c, const hga_plan *plan, hga_id rank, hga_id *first)
 {
-    hga_id each = c->needs.turns / plan->shape.n_kv_heads, end = heads_of_rank(plan, rank, first);
+    hga_id each = c->needs.head_groups / plan->shape.n_kv_heads, end = heads_of_rank(plan, rank, first);
     *first *= each;
     return end * each;
 }
 
 /* Entries [at, at + n) of a table that has an array for each turn. */
-static hga_status gather_turns(const gradient_call *c, const head_call *h, hga_call_table which, int64_t at, int64_t n)
+static hga_status gather_head_groups(const gradient_call *c, const head_call *h, hga_call_table which, int64_t at,
+                                     int64_t n)
 {
     const hga_exchange *x = h->plan->share.ranks->exchange;
-    hga_id most = most_turns(c, h->plan), first, end = turns_of_rank(c, h->plan, x->rank, &first);
+    hga_id most = most_head_groups(c, h->plan), first, end = head_groups_of_rank(c, h->plan, x->rank, &first);
     size_t bytes = (size_t)n * sizeof(double);
     memset(h->mine, 0, (size_t)most * bytes);
     for (hga_id t = first; t < end; t++) memcpy(h->mine + (t - first) * n, c->sums[t].of[which] + at, bytes);
     hga_status st = x->gather(x->ctx, h->mine, most * (int64_t)bytes, h->gathered);
     for (hga_id k = 0; !st && k < x->n_ranks; k++) {
-        end = turns_of_rank(c, h->plan, k, &first);
+        end = head_groups_of_rank(c, h->plan, k, &first);
         for (hga_id t = first; t < end; t++)
             memcpy(c->sums[t].of[which] + at, h->gathered + ((int64_t)k * most + t - first) * n, bytes);
     }
@@ -292,31 +293,33 @@ static hga_status gather_tables(const gradient_call *c, const head_call *h)
 {
     hga_status st = HGA_OK;
     for (hga_call_table which = 0; which < HGA_N_TABLES; which++) {
-        int apart = c->needs.apart >> which & 1;
-        int64_t all = c->needs.entries[which], some = apart ? GATHERED : most(1, GATHERED / most_turns(c, h->plan));
+        int strided = c->needs.by_head >> which & 1;
+        int64_t all = c->needs.entries[which],
+                some = strided ? GATHERED : most(1, GATHERED / most_head_groups(c, h->plan));
         for (int64_t at = 0; at < all; at += some)
-            HGA_TRY((apart ? gather_entries : gather_turns)(c, h, which, at, all - at < some ? all - at : some));
+            HGA_TRY(
+                (strided ? gather_entries : gather_head_groups)(c, h, which, at, all - at < some ? all - at : some));
     }
 done:
     return st;
 }
 
 /* Gradients go back to the ranks that own their rows, and the sums of tables come from all of them. */
-static hga_status close(sharing *s, gradient_call *c, const hga_grad_io *wanted)
+static hga_status close(sharing *s, gradient_call *c, const hga_grad_io *grad)
 {
     hga_status st = HGA_OK;
     const head_call *h = call_of(s);
     const hga_plan *plan = h->plan;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        if (!(h->all.wanted >> f & 1u)) continue;
+        if (!(h->all.grads >> f & 1u)) continue;
         const hga_tensor *from = program_gradient(&plan->program, &h->grad, f), none = {.dtype = from->dtype};
         head_swap swap = {
-            h, f, field_heads(plan, f), field_columns(plan, f), program_gradient(&plan->program, wanted, f), from};
+            h, f, field_heads(plan, f), field_columns(plan, f), program_gradient(&plan->program, grad, f), from};
         if (!swap.mine->data) swap.mine = &none;
         HGA_TRY(swap_to_rows(&swap));
     }
     HGA_TRY(gather_tables(c, h));
-    c->grad = wanted;
+    c->grad = grad;
 done:
     return st;
 }

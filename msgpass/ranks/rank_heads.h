@@ -21,7 +21,7 @@ enum { TYPE_UNKNOWN = 0xff };
 typedef struct head_wish {
     int64_t entries[HGA_N_TABLES];
     int64_t accumulate;
-    uint32_t wanted, d_lse;                                 /* wanted: bit f, the gradient of field f */
+    uint32_t grads, d_lse;                                  /* wanted: bit f, the gradient of field f */
     uint8_t type[HGA_FIELD_SLOTS], d_type[HGA_FIELD_SLOTS]; /* hga_dtype */
 } head_wish;
 

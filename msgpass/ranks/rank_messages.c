@@ -20,14 +20,17 @@ hga_status hops_add(const struct rank_plan *r, const rank_transfer *t, hga_id ba
            last = t->to == HGA_EVERY_RANK ? r->exchange->n_ranks - 1 : t->to;
     for (hga_id to = first; to <= last; to++) {
         if (to == t->from || (to != me && t->from != me)) continue;
-        HGA_TRY(hga_grow(&r->allocator, &l->hop, &l->room, l->n, l->n + 1, sizeof *l->hop));
+        HGA_TRY(hga_grow(&r->allocator, &l->hop, &l->capacity, l->n, l->n + 1, sizeof *l->hop));
         l->hop[l->n++] = (rank_hop){batch, t->from, to, at, t->part, t->bytes};
     }
 done:
     return st;
 }
 
-void hops_clear(const struct rank_plan *r, hop_list *l) { hga_delete(&r->allocator, l->hop, l->room, sizeof *l->hop); }
+void hops_clear(const struct rank_plan *r, hop_list *l)
+{
+    hga_delete(&r->allocator, l->hop, l->capacity, sizeof *l->hop);
+}
 
 /* Messages of one way, of which a batch's come one behind the other. */
 static hga_status list_messages(struct rank_plan *r, const hop_list *l, int sends, int64_t *bytes)
@@ -41,13 +44,13 @@ static hga_status list_messages(struct rank_plan *r, const hop_list *l, int send
         int64_t *n = sends ? &b->n_send : &b->n_receive;
         if (*n == 0) *(sends ? &b->send : &b->receive) = r->traffic.n_messages;
         if (!before || before->batch != x->batch || before->from != x->from || before->to != x->to) {
-            HGA_TRY(hga_grow(&r->allocator, &r->traffic.message, &r->traffic.message_room, r->traffic.n_messages,
+            HGA_TRY(hga_grow(&r->allocator, &r->traffic.message, &r->traffic.message_capacity, r->traffic.n_messages,
                              r->traffic.n_messages + 1, sizeof *r->traffic.message));
             r->traffic.message[r->traffic.n_messages++] =
                 (rank_message){.rank = other, .part = r->traffic.n_parts, .at = *bytes};
             ++*n;
         }
-        HGA_TRY(hga_grow(&r->allocator, &r->traffic.part, &r->traffic.part_room, r->traffic.n_parts,
+        HGA_TRY(hga_grow(&r->allocator, &r->traffic.part, &r->traffic.part_capacity, r->traffic.n_parts,
                          r->traffic.n_parts + 1, sizeof *r->traffic.part));
         r->traffic.part[r->traffic.n_parts++] = x->part;
         rank_message *m = &r->traffic.message[r->traffic.n_messages - 1];

@@ -25,24 +25,24 @@ static void begin_there(const hga_plan *plan, slice *s)
         if (!rank_gives_back(plan, f)) bits_take_run(&s->there[f], h->io_first, (int64_t)h->io_first + h->io_n);
     }
     for (const rank_split *l = r->split; l < r->split + r->n_splits; l++)
-        if (!rank_makes(r, l)) slice_put_pieces(plan, s, l->stage, l->first, l->n);
+        if (!rank_makes(r, l)) slice_put_splits(plan, s, l->stage, l->first, l->n);
 }
 
 /* Where chunk i of n of so many rows begins, at a panel's first row. */
 static hga_id chunk_begin(const hga_plan *plan, hga_id rows, int i, int n)
 {
-    hga_id panel = plan->panel_asked ? plan->panel_asked : PANEL_ROWS;
+    hga_id panel = plan->requested_panel ? plan->requested_panel : PANEL_ROWS;
     return i == n ? rows : (hga_id)((int64_t)rows * i / n) / panel * panel;
 }
 
 /* Chunk i of n of the rank's rows of all that a call writes. */
-static void want_output(const hga_plan *plan, slice *s, int i, int n)
+static void request_output(const hga_plan *plan, slice *s, int i, int n)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!rank_gives_back(plan, f)) continue;
         for (rows_here at = {0}; rows_here_next(plan, f, &at);) {
             hga_id begin = chunk_begin(plan, at.n, i, n);
-            slice_want_nodes(s, f, at.first + begin, chunk_begin(plan, at.n, i + 1, n) - begin);
+            slice_request_nodes(s, f, at.first + begin, chunk_begin(plan, at.n, i + 1, n) - begin);
         }
     }
 }
@@ -60,7 +60,7 @@ static hga_status add_job_rows(const hga_plan *plan, int64_t job, int64_t first,
     const int64_t most = (int64_t)RUN_PANELS * plan->phase[plan->slices->job[job].phase].panel;
     for (int64_t next; first < end; first = next) {
         next = (first / most + 1) * most < end ? (first / most + 1) * most : end;
-        HGA_TRY(hga_grow(&r->allocator, &r->passes.run, &r->passes.run_room, r->passes.n_runs, r->passes.n_runs + 1,
+        HGA_TRY(hga_grow(&r->allocator, &r->passes.run, &r->passes.run_capacity, r->passes.n_runs, r->passes.n_runs + 1,
                          sizeof *r->passes.run));
         r->passes.run[r->passes.n_runs++] = (pass_rows){job, (hga_id)first, (hga_id)(next - first)};
     }
@@ -115,7 +115,7 @@ static hga_status add_batches(division *d, hga_id needs, hga_id *n)
     struct rank_plan *r = d->plan->share.ranks;
     for (; *n < r->traffic.n_batches; ++*n) {
         slice_begin(d->plan, &d->s);
-        division_want_sent(d->plan, &d->s, *n);
+        division_request_sent(d->plan, &d->s, *n);
         slice_find(d->plan, &d->s);
         if (!all_ready(d)) break;
         if (*n == 0 && d->has_early) run_early(d);
@@ -131,7 +131,7 @@ static hga_status add_ahead(division *d, hga_id needs, hga_id first)
     struct rank_plan *r = d->plan->share.ranks;
     if (needs == r->traffic.n_batches) return HGA_OK;
     slice_begin(d->plan, &d->s);
-    for (hga_id b = first; b < r->traffic.n_batches; b++) division_want_sent(d->plan, &d->s, b);
+    for (hga_id b = first; b < r->traffic.n_batches; b++) division_request_sent(d->plan, &d->s, b);
     slice_find(d->plan, &d->s);
     return take_pass(d, needs, &r->traffic.batch[needs].ahead);
 }
@@ -160,7 +160,7 @@ static double cost_of_pass(const division *d, const rank_pass *pass)
 static int count_chunks(const division *d, double cost)
 {
     double chunks = division_work(d, cost) / CHUNK_WORK;
-    if (d->plan->panel_asked) return MOST_CHUNKS;
+    if (d->plan->requested_panel) return MOST_CHUNKS;
     return chunks < 1 ? 1 : chunks < MOST_CHUNKS ? (int)chunks : MOST_CHUNKS;
 }
 
@@ -183,7 +183,7 @@ static hga_status add_in_parts(division *d, rank_pass pass, double most)
         for (pass.run = run; run < end && (run == pass.run || cost < most); run++)
             cost += r->passes.run[run].n * d->cost[r->passes.run[run].job];
         pass.n_runs = run - pass.run;
-        HGA_TRY(hga_grow(&r->allocator, &r->passes.pass, &r->passes.pass_room, r->passes.n_passes,
+        HGA_TRY(hga_grow(&r->allocator, &r->passes.pass, &r->passes.pass_capacity, r->passes.n_passes,
                          r->passes.n_passes + 1, sizeof *r->passes.pass));
         r->passes.pass[r->passes.n_passes++] = pass;
     }
@@ -202,7 +202,7 @@ static hga_status add_ready(division *d, hga_id needs)
         rank_pass pass;
         slice_begin(d->plan, &d->s);
         if (i + 1 < chunks) {
-            want_output(d->plan, &d->s, i, chunks);
+            request_output(d->plan, &d->s, i, chunks);
             slice_find(d->plan, &d->s);
         } else {
             run_all_ready(d);
@@ -220,18 +220,18 @@ done:
 static int64_t division_carve(division *d, void *memory)
 {
     const struct slice_plan *p = d->plan->slices;
-    carver room = {.base = memory, .used = p->bytes};
+    carver arena = {.base = memory, .used = p->bytes};
     row_bits **sets[] = {&d->left, &d->ready, &d->early};
     if (memory) slice_open(d->plan, &d->s, memory);
-    d->cost = carve(&room, p->n_jobs, sizeof *d->cost);
+    d->cost = carve(&arena, p->n_jobs, sizeof *d->cost);
     for (int i = 0; i < 3; i++) {
-        row_bits *set = *sets[i] = carve(&room, p->n_jobs, sizeof *set);
+        row_bits *set = *sets[i] = carve(&arena, p->n_jobs, sizeof *set);
         for (int64_t j = 0; j < p->n_jobs; j++) {
-            row_bits rows = bits_carve(&room, p->job[j].rows);
+            row_bits rows = bits_carve(&arena, p->job[j].rows);
             if (set) set[j] = rows;
         }
     }
-    return room.used;
+    return arena.used;
 }
 
 /* A row of a job, as its phase's panels cost: some stages go through the same rows together. */
@@ -249,8 +249,8 @@ static void begin_division(division *d)
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) d->cost[j] = row_cost(&plan->phase[plan->slices->job[j].phase]);
     begin_there(plan, &d->s);
     slice_begin(plan, &d->s);
-    for (hga_id b = 0; b < plan->share.ranks->traffic.n_batches; b++) division_want_sent(plan, &d->s, b);
-    want_output(plan, &d->s, 0, 1);
+    for (hga_id b = 0; b < plan->share.ranks->traffic.n_batches; b++) division_request_sent(plan, &d->s, b);
+    request_output(plan, &d->s, 0, 1);
     slice_find(plan, &d->s);
     for (int64_t j = 0; j < plan->slices->n_jobs; j++)
         FOR_RUNS(&d->s.run[j], i, end, 0, d->s.run[j].n) bits_put_run(&d->left[j], i, end, &no_bits);

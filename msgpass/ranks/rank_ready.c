@@ -25,7 +25,7 @@ static int is_late(const hga_plan *plan, const slice *s, const slice_job *job, h
     source_watch sources = {s, job->of.sources, 0}, own = {s, job->of.own | job->of.writes, 0};
     hga_id v = phase_node(plan, ph, i);
     watch(&own, v, v);
-    if (!own.late && ph->job <= JOB_PIECES && sources.storages) accesses_sources(plan, ph, i, 1, watch, &sources);
+    if (!own.late && ph->job <= JOB_SPLITS && sources.storages) accesses_sources(plan, ph, i, 1, watch, &sources);
     return own.late || sources.late;
 }
 
@@ -39,7 +39,7 @@ static void put_late_row(slice *s, uint64_t by, hga_id v)
 static void put_late(const hga_plan *plan, slice *s, const slice_job *job, hga_id v)
 {
     const phase *ph = &plan->phase[job->phase];
-    uint64_t by = ph->job == JOB_PIECES ? plan->program.stage[job->stage].writes : job->of.writes;
+    uint64_t by = ph->job == JOB_SPLITS ? plan->program.stage[job->stage].writes : job->of.writes;
     put_late_row(s, by, v);
 }
 
@@ -53,14 +53,14 @@ static void put_part(const hga_plan *plan, slice *s, const rank_part *p)
         bits_put_run(&s->needed[p->field], p->first, (int64_t)p->first + p->n, &no_bits);
 }
 
-void division_want_sent(const hga_plan *plan, slice *s, hga_id batch)
+void division_request_sent(const hga_plan *plan, slice *s, hga_id batch)
 {
     const struct rank_plan *r = plan->share.ranks;
     const rank_batch *b = &r->traffic.batch[batch];
     for (const rank_message *m = r->traffic.message + b->send; m < r->traffic.message + b->send + b->n_send; m++)
         for (const rank_part *p = r->traffic.part + m->part; p < r->traffic.part + m->part + m->n_parts; p++)
-            p->field ? slice_want_nodes(s, p->field, p->first, p->n)
-                     : slice_want_pieces(plan, s, p->stage, p->first, p->n);
+            p->field ? slice_request_nodes(s, p->field, p->first, p->n)
+                     : slice_request_splits(plan, s, p->stage, p->first, p->n);
 }
 
 /* The rows that batches from `first` on bring become the slice's needed rows. */

@@ -3,7 +3,7 @@
    does not need them. */
 #include "execution.h"
 #include "plan.h"
-#include "rank_room.h"
+#include "rank_memory.h"
 #include "splits.h"
 #include "stage_kernel.h"
 
@@ -38,8 +38,8 @@ static char *move_part(const hga_plan *plan, const hga_workspace *workspace, con
     for (hga_id v = p->first; p->field && v < p->first + p->n; v++)
         parcel = move_parcel_row(plan, workspace, p->field, v, parcel, in);
     if (p->field) return parcel;
-    if (!in) pieces_merge(plan, workspace, p->stage, p->first, p->first + p->n);
-    return plan_kernel(plan, p->stage)->pieces->move(plan, workspace, p->stage, p->first, parcel, in);
+    if (!in) splits_merge(plan, workspace, p->stage, p->first, p->first + p->n);
+    return plan_kernel(plan, p->stage)->splits->move(plan, workspace, p->stage, p->first, parcel, in);
 }
 
 static void move_parcels(const hga_plan *plan, const hga_workspace *workspace, int64_t first, int64_t n, char *bytes,
@@ -57,7 +57,7 @@ static hga_packet *list_packets(const hga_plan *plan, const hga_workspace *works
                                 char *bytes)
 {
     const rank_message *m = plan->share.ranks->traffic.message;
-    hga_packet *packet = room_of(workspace)->packet + first;
+    hga_packet *packet = memory_of(workspace)->packet + first;
     for (int64_t i = 0; i < n; i++)
         packet[i] = (hga_packet){m[first + i].rank, m[first + i].bytes, bytes + m[first + i].at};
     return packet;
@@ -67,10 +67,10 @@ static hga_status start_batch(const hga_plan *plan, const hga_workspace *workspa
 {
     const rank_batch *b = &plan->share.ranks->traffic.batch[batch];
     const hga_exchange *x = plan->share.ranks->exchange;
-    move_parcels(plan, workspace, b->send, b->n_send, room_of(workspace)->sent, 0);
+    move_parcels(plan, workspace, b->send, b->n_send, memory_of(workspace)->sent, 0);
     return x->start(x->ctx, rank_channel(batch),
-                    list_packets(plan, workspace, b->send, b->n_send, room_of(workspace)->sent), (hga_id)b->n_send,
-                    list_packets(plan, workspace, b->receive, b->n_receive, room_of(workspace)->received),
+                    list_packets(plan, workspace, b->send, b->n_send, memory_of(workspace)->sent), (hga_id)b->n_send,
+                    list_packets(plan, workspace, b->receive, b->n_receive, memory_of(workspace)->received),
                     (hga_id)b->n_receive);
 }
 
@@ -79,7 +79,7 @@ static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspac
     const rank_batch *b = &plan->share.ranks->traffic.batch[batch];
     const hga_exchange *x = plan->share.ranks->exchange;
     hga_status st = x->wait(x->ctx, rank_channel(batch));
-    if (!st) move_parcels(plan, workspace, b->receive, b->n_receive, room_of(workspace)->received, 1);
+    if (!st) move_parcels(plan, workspace, b->receive, b->n_receive, memory_of(workspace)->received, 1);
     return st;
 }
 
@@ -99,7 +99,7 @@ static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const
 static hga_status tell_call(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
 {
     const rank_word call = rank_word_of(RANKS_EXECUTE, plan, io, samples);
-    return rank_call_tell(plan->share.ranks->exchange, &call, room_of(workspace)->call);
+    return rank_call_tell(plan->share.ranks->exchange, &call, memory_of(workspace)->call);
 }
 
 /* Batches that can go, go first, for others wait for them; then comes what does not need the batch that comes next,
@@ -120,13 +120,13 @@ static hga_status run_passes(const hga_plan *plan, hga_workspace *workspace)
             HGA_TRY(run_pass(plan, workspace, &r->traffic.batch[ahead++].ahead));
         int can_run = next < r->passes.n_passes && r->passes.pass[next].needs <= come, is_there = !can_run;
         if (can_run && come < r->traffic.n_batches) HGA_TRY(x->test(x->ctx, rank_channel(come), &is_there));
-        if (is_there && !met++) HGA_TRY(rank_call_check(x, room_of(workspace)->call));
+        if (is_there && !met++) HGA_TRY(rank_call_check(x, memory_of(workspace)->call));
         if (is_there)
             HGA_TRY(wait_batch(plan, workspace, come++));
         else
             HGA_TRY(run_pass(plan, workspace, &r->passes.pass[next++]));
     }
-    if (!met) st = rank_call_check(x, room_of(workspace)->call);
+    if (!met) st = rank_call_check(x, memory_of(workspace)->call);
 done:
     return st;
 }
@@ -136,7 +136,7 @@ static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const
 {
     if (samples == 0) return rank_call_meet(plan->share.ranks->exchange, rank_word_of(RANKS_EXECUTE, plan, NULL, 0));
     workspace->sliced = 1;
-    if (plan->share.ranks->n_splits) memset(room_of(workspace)->merged, 0, (size_t)plan->share.ranks->n_splits);
+    if (plan->share.ranks->n_splits) memset(memory_of(workspace)->merged, 0, (size_t)plan->share.ranks->n_splits);
     hga_status st = tell_call(plan, workspace, io, samples);
     if (!st) st = run_passes(plan, workspace);
     if (!st) rank_give_back(plan, workspace, io);
@@ -151,9 +151,9 @@ static int has_merged(const hga_plan *plan, const hga_workspace *workspace, hga_
     int64_t i = rank_split_at(r, stage, lo, hi);
     if (i < 0) return 0;
     if (!rank_makes(r, &r->split[i])) return 1;
-    int merged = room_of(workspace)->merged[i];
-    room_of(workspace)->merged[i] = 1;
+    int merged = memory_of(workspace)->merged[i];
+    memory_of(workspace)->merged[i] = 1;
     return merged;
 }
 
-const struct shared_execution rank_execution = {rank_room_bytes, rank_stage, has_merged, run_rank};
+const struct shared_execution rank_execution = {rank_memory_bytes, rank_stage, has_merged, run_rank};

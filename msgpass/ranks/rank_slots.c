@@ -21,7 +21,7 @@ typedef struct laying {
     void *memory;     /* the slice's, and these bits */
     int64_t bytes;
     entry *step; /* [n]; 0 is before all */
-    int64_t n, room;
+    int64_t n, capacity;
     hga_id waves;     /* so far */
     int64_t *step_of; /* [items]: in the pass at hand */
     /* what is noted at the moment */
@@ -41,7 +41,7 @@ static int has_rows(const hga_plan *plan, hga_id storage)
 
 static hga_status add_step(laying *x, hga_id wave, hga_id thread)
 {
-    hga_status st = hga_grow(&x->plan->allocator, &x->step, &x->room, x->n, x->n + 1, sizeof *x->step);
+    hga_status st = hga_grow(&x->plan->allocator, &x->step, &x->capacity, x->n, x->n + 1, sizeof *x->step);
     if (!st) x->step[x->n] = (entry){.when = {wave, thread, (hga_id)x->n}, .number = x->n};
     if (!st) x->n++;
     return st;
@@ -87,7 +87,7 @@ static void note_job_rows(laying *x, const slice_job *job, hga_id first, hga_id 
     const hga_plan *plan = x->plan;
     const phase *ph = &plan->phase[job->phase];
     x->storages = job->of.sources, x->writes = 0;
-    if (x->storages && ph->job <= JOB_PIECES) accesses_sources(plan, ph, first, end - first, note_live, x);
+    if (x->storages && ph->job <= JOB_SPLITS) accesses_sources(plan, ph, first, end - first, note_live, x);
     x->storages = job->of.own;
     if (x->storages) slice_own_nodes(plan, ph, first, end, note_live, x);
     x->storages = job->of.writes, x->writes = 1;
@@ -100,7 +100,7 @@ static void note_run(laying *x, const pass_rows *run)
     const hga_plan *plan = x->plan;
     const slice_job *job = &plan->slices->job[run->job];
     const phase *ph = &plan->phase[job->phase];
-    hga_id parts = head_parts(ph), end = run->first + run->n;
+    hga_id parts = head_ranges(ph), end = run->first + run->n;
     for (hga_id i = run->first, next; i < end; i = next) {
         hga_id panel = i / ph->panel;
         next = end - i < ph->panel - i % ph->panel ? end : (panel + 1) * ph->panel;
@@ -180,9 +180,9 @@ static hga_status open(laying *x)
     bits_carve(&measure, x->accesses.n_buckets);
     x->bytes = measure.used;
     HGA_TRY(hga_new_zero(&plan->allocator, x->bytes, 1, &x->memory));
-    carver room = {.base = x->memory};
-    slice_open(plan, &x->slice, carve(&room, slices_bytes(plan), 1));
-    x->written = bits_carve(&room, x->accesses.n_buckets);
+    carver arena = {.base = x->memory};
+    slice_open(plan, &x->slice, carve(&arena, slices_bytes(plan), 1));
+    x->written = bits_carve(&arena, x->accesses.n_buckets);
 done:
     return st;
 }
@@ -192,7 +192,7 @@ static void close(laying *x)
     const hga_allocator *a = &x->plan->allocator;
     accesses_close(&x->accesses);
     live_ranges_close(a, &x->live);
-    hga_delete(a, x->step, x->room, sizeof *x->step);
+    hga_delete(a, x->step, x->capacity, sizeof *x->step);
     hga_delete(a, x->step_of, x->plan->waves.n_items, sizeof *x->step_of);
     hga_delete(a, x->memory, x->bytes, 1);
 }
@@ -215,7 +215,7 @@ static void reach_to(node_reach *x, hga_id first, hga_id end)
 static int is_elsewhere(const hga_plan *plan, hga_id f, hga_id v)
 {
     const field_storage *h = &plan->storage[f];
-    return is_alias(&h->aliases, v) || (slice_is_given(plan, f, v) && rank_computes(plan->share.ranks, v));
+    return is_alias(&h->aliases, v) || (slice_is_input(plan, f, v) && rank_computes(plan->share.ranks, v));
 }
 
 /* Those of live ranges of the field, of its rows without those that are elsewhere. */

@@ -2,42 +2,43 @@
 #include "bindings.h"
 #include "carve.h"
 #include "plan.h"
-#include "rank_room.h"
+#include "rank_memory.h"
 #include "workspace.h"
 #include "workspace_base.h"
 
 /* ---- memory ---- */
 
 /* Bytes in all; the room lies at the front of them. */
-static int64_t carve_room(const hga_plan *plan, void *memory)
+static int64_t carve_memory(const hga_plan *plan, void *memory)
 {
     const struct rank_plan *r = plan->share.ranks;
-    carver room = {.base = memory};
-    rank_room *x = carve(&room, 1, sizeof *x), none;
+    carver arena = {.base = memory};
+    rank_memory *x = carve(&arena, 1, sizeof *x), none;
     if (!x) x = &none;
-    *x = (rank_room){.sent = carve(&room, r->traffic.bytes_out, 1), .received = carve(&room, r->traffic.bytes_in, 1)};
-    x->packet = carve(&room, r->traffic.n_messages, sizeof *x->packet);
-    x->call = carve(&room, 1, sizeof *x->call);
-    x->merged = carve(&room, r->n_splits, sizeof *x->merged);
-    return room.used;
+    *x = (rank_memory){.sent = carve(&arena, r->traffic.bytes_out, 1),
+                       .received = carve(&arena, r->traffic.bytes_in, 1)};
+    x->packet = carve(&arena, r->traffic.n_messages, sizeof *x->packet);
+    x->call = carve(&arena, 1, sizeof *x->call);
+    x->merged = carve(&arena, r->n_splits, sizeof *x->merged);
+    return arena.used;
 }
 
-int64_t rank_room_bytes(const hga_plan *plan) { return carve_room(plan, NULL); }
+int64_t rank_memory_bytes(const hga_plan *plan) { return carve_memory(plan, NULL); }
 
 /* ---- the caller's rows ---- */
 
 static int64_t row_floats(const field_storage *h) { return (int64_t)h->heads * h->columns; }
 
 /* The tensor's rows to a copy, or back. */
-static void copy_staged(const field_storage *h, const hga_tensor *given, float *copy, int in)
+static void copy_staged(const field_storage *h, const hga_tensor *input, float *copy, int in)
 {
-    for (hga_id row = 0; row < h->given_n; row++)
+    for (hga_id row = 0; row < h->input_n; row++)
         for (hga_id head = 0; head < h->heads; head++, copy += h->columns) {
-            void *at = tensor_at(given, h->heads, h->columns, row, head);
+            void *at = tensor_at(input, h->heads, h->columns, row, head);
             if (in)
-                numbers_read(given->dtype, at, h->columns, copy);
+                numbers_read(input->dtype, at, h->columns, copy);
             else
-                numbers_write(given->dtype, copy, h->columns, at);
+                numbers_write(input->dtype, copy, h->columns, at);
         }
 }
 
@@ -53,18 +54,18 @@ hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_
     hga_status st = HGA_OK;
     int64_t floats = 0;
     float *copy;
-    rank_room *x = room_of(workspace);
-    carve_room(plan, x), x->staged = **io;
+    rank_memory *x = memory_of(workspace);
+    carve_memory(plan, x), x->staged = **io;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        if (is_copied(plan, f, *io)) floats += plan->storage[f].given_n * row_floats(&plan->storage[f]);
+        if (is_copied(plan, f, *io)) floats += plan->storage[f].input_n * row_floats(&plan->storage[f]);
     HGA_TRY(workspace_spare(workspace, floats * (int64_t)sizeof *copy, (void **)&copy));
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_copied(plan, f, *io)) continue;
         copy_staged(&plan->storage[f], program_tensor(&plan->program, *io, f), copy, 1);
         *(hga_tensor *)program_tensor(&plan->program, &x->staged, f) =
-            (hga_tensor){.data = copy, .rows = plan->storage[f].given_n};
+            (hga_tensor){.data = copy, .rows = plan->storage[f].input_n};
         x->copied |= 1u << f;
-        copy += plan->storage[f].given_n * row_floats(&plan->storage[f]);
+        copy += plan->storage[f].input_n * row_floats(&plan->storage[f]);
     }
     *io = &x->staged;
 done:
@@ -73,7 +74,7 @@ done:
 
 void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
-    const rank_room *x = room_of(workspace);
+    const rank_memory *x = memory_of(workspace);
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         if (rank_gives_back(plan, f) && x->copied >> f & 1u)
             copy_staged(&plan->storage[f], program_tensor(&plan->program, io, f),

@@ -65,7 +65,7 @@ static some_heads heads_at(const hga_plan *plan, hga_id heads, hga_id rank)
 int64_t swap_bytes(const hga_plan *plan, hga_id field, hga_id heads, hga_id columns, size_t number)
 {
     some_heads own = heads_at(plan, heads, plan->share.ranks->exchange->rank);
-    return (int64_t)plan->storage[field].given_n * (heads - own.n) * columns * (int64_t)number;
+    return (int64_t)plan->storage[field].input_n * (heads - own.n) * columns * (int64_t)number;
 }
 
 /* ---- rows ---- */

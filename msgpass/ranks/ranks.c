@@ -50,13 +50,13 @@ done:
 /* The plan becomes a rank's, and all ranks meet. */
 static hga_status begin_rank(hga_plan *plan)
 {
-    const hga_ranks *given = plan->options.ranks;
+    const hga_ranks *input = plan->options.ranks;
     hga_status st = HGA_OK;
     HGA_TRY(check_rank_options(&plan->options));
-    HGA_TRY(rank_plan_open(plan, given->exchange, given->cuts));
+    HGA_TRY(rank_plan_open(plan, input->exchange, input->cuts));
     plan->options.ranks = NULL;              /* borrowed for this call */
     plan->options.rows = HGA_ROWS_THAT_STAY; /* those of others are there when they have come */
-    HGA_TRY(rank_call_meet(given->exchange, (rank_word){.kind = RANKS_CREATE}));
+    HGA_TRY(rank_call_meet(input->exchange, (rank_word){.kind = RANKS_CREATE}));
 done:
     return st;
 }
@@ -76,15 +76,15 @@ static void clear_ranks(hga_plan *plan)
     if (!r) return;
     hga_allocator allocator = r->allocator, *a = &allocator;
     hga_delete(a, r->rows.owner, r->n_nodes, sizeof *r->rows.owner);
-    hga_delete(a, r->rows.owned, r->rows.owned_room, sizeof *r->rows.owned);
-    hga_delete(a, r->rows.mine, r->rows.mine_room, sizeof *r->rows.mine);
+    hga_delete(a, r->rows.owned, r->rows.owned_capacity, sizeof *r->rows.owned);
+    hga_delete(a, r->rows.mine, r->rows.mine_capacity, sizeof *r->rows.mine);
     hga_delete(a, r->rows.number, r->n_nodes, sizeof *r->rows.number);
-    hga_delete(a, r->split, r->split_room, sizeof *r->split);
-    hga_delete(a, r->traffic.part, r->traffic.part_room, sizeof *r->traffic.part);
-    hga_delete(a, r->traffic.message, r->traffic.message_room, sizeof *r->traffic.message);
-    hga_delete(a, r->traffic.batch, r->traffic.batch_room, sizeof *r->traffic.batch);
-    hga_delete(a, r->passes.run, r->passes.run_room, sizeof *r->passes.run);
-    hga_delete(a, r->passes.pass, r->passes.pass_room, sizeof *r->passes.pass);
+    hga_delete(a, r->split, r->split_capacity, sizeof *r->split);
+    hga_delete(a, r->traffic.part, r->traffic.part_capacity, sizeof *r->traffic.part);
+    hga_delete(a, r->traffic.message, r->traffic.message_capacity, sizeof *r->traffic.message);
+    hga_delete(a, r->traffic.batch, r->traffic.batch_capacity, sizeof *r->traffic.batch);
+    hga_delete(a, r->passes.run, r->passes.run_capacity, sizeof *r->passes.run);
+    hga_delete(a, r->passes.pass, r->passes.pass_capacity, sizeof *r->passes.pass);
     hga_delete(a, r->cuts, r->exchange->n_ranks + 1, sizeof *r->cuts);
     hga_delete(a, r, 1, sizeof *r);
     plan->share.ranks = NULL;
@@ -100,7 +100,7 @@ static hga_status list_mine(const hga_plan *plan, struct rank_plan *r)
         int mine = rank_computes(r, v);
         for (end = v + 1; end < plan->nodes.n && rank_computes(r, end) == mine;) end++;
         if (!mine) continue;
-        HGA_TRY(hga_grow(&r->allocator, &r->rows.mine, &r->rows.mine_room, r->rows.n_mine, r->rows.n_mine + 1,
+        HGA_TRY(hga_grow(&r->allocator, &r->rows.mine, &r->rows.mine_capacity, r->rows.n_mine, r->rows.n_mine + 1,
                          sizeof *r->rows.mine));
         r->rows.mine[r->rows.n_mine++] = (hga_interval){v, end - v};
     }
@@ -114,7 +114,7 @@ static hga_status list_owned(const hga_plan *plan, struct rank_plan *r)
     hga_status st = HGA_OK;
     for (hga_id v = 0, end; v < plan->nodes.n; v = end) {
         for (end = v + 1; end < plan->nodes.n && r->rows.owner[end] == r->rows.owner[v];) end++;
-        HGA_TRY(hga_grow(&r->allocator, &r->rows.owned, &r->rows.owned_room, r->rows.n_owned, r->rows.n_owned + 1,
+        HGA_TRY(hga_grow(&r->allocator, &r->rows.owned, &r->rows.owned_capacity, r->rows.n_owned, r->rows.n_owned + 1,
                          sizeof *r->rows.owned));
         r->rows.owned[r->rows.n_owned++] = (owned_nodes){v, end - v, r->rows.owner[v]};
     }
@@ -152,7 +152,8 @@ static hga_status list_hops(const hga_plan *plan, struct rank_plan *r, const ran
     HGA_TRY(hga_new(&r->allocator, all->n, sizeof *order, &order));
     HGA_TRY(hga_new(&r->allocator, all->n, sizeof *batch, &batch));
     HGA_TRY(rank_batches(plan, r->rows.owner, all, order, batch, &n_batches));
-    HGA_TRY(hga_grow(&r->allocator, &r->traffic.batch, &r->traffic.batch_room, 0, n_batches, sizeof *r->traffic.batch));
+    HGA_TRY(
+        hga_grow(&r->allocator, &r->traffic.batch, &r->traffic.batch_capacity, 0, n_batches, sizeof *r->traffic.batch));
     r->traffic.n_batches = n_batches;
     if (n_batches) memset(r->traffic.batch, 0, (size_t)n_batches * sizeof *r->traffic.batch);
     for (int64_t i = 0; i < all->n; i++) HGA_TRY(hops_add(r, &all->transfer[order[i]], batch[i], i, l));
@@ -173,8 +174,8 @@ typedef struct rank_stamp {
 static rank_stamp stamp_of(const hga_plan *plan)
 {
     const hga_options *o = &plan->options;
-    const int64_t options[] = {o->precision, o->generic,         o->cut_edges,       o->strict_rows,
-                               o->gradient,  o->gradient_strips, o->gradient_subtree};
+    const int64_t options[] = {o->precision,           o->generic,         o->cut_edges, o->strict_rows, o->gradient,
+                               o->gradient_row_ranges, o->gradient_subtree};
     const size_t cuts = (size_t)(plan->share.ranks->exchange->n_ranks + 1) * sizeof(hga_id);
     rank_stamp x = {.cuts = identity_mix(IDENTITY_OF_NOTHING, plan->share.ranks->cuts, cuts),
                     .shape = identity_mix(IDENTITY_OF_NOTHING, &plan->shape, sizeof plan->shape),
@@ -289,14 +290,15 @@ const plan_wing rank_wing = {.begin = begin_rank,
                              .execution = &rank_execution,
                              .gradient = &heads_shared};
 
-hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t room, int64_t *n)
+hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t capacity, int64_t *n)
 {
-    if (!plan || !n || (room > 0 && !rows)) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !n ? "n" : "rows");
+    if (!plan || !n || (capacity > 0 && !rows))
+        return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !n ? "n" : "rows");
     if (!plan->share.ranks) return hga_fail(HGA_EINVAL, "the plan was made without options.ranks");
     if (field < 1 || field > plan->program.n_fields)
         return hga_fail(HGA_EINVAL, "field %d of %d does not exist", field, plan->program.n_fields);
     *n = 0;
     for (rows_here at = {0}; rows_here_next(plan, field, &at); ++*n)
-        if (*n < room) rows[*n] = (hga_interval){at.first - plan->storage[field].io_first, at.n};
+        if (*n < capacity) rows[*n] = (hga_interval){at.first - plan->storage[field].io_first, at.n};
     return HGA_OK;
 }

@@ -3,7 +3,7 @@
 
    ranks.c          the part
    rank_calls.c     whether all ranks are called for the same
-   rank_pieces.c    pieces of long rows
+   rank_splits.c    pieces of long rows
    rank_messages.c  transfers become messages
    rank_batches.c   which transfers go together
    rank_passes.c    what is computed for them, while they are under way, and of them (rank_division.h)
@@ -45,7 +45,7 @@ typedef struct rank_transfer {
 
 typedef struct rank_transfers {
     rank_transfer *transfer;
-    int64_t n, room;
+    int64_t n, capacity;
 } rank_transfers;
 
 /* What goes to or comes from one rank: parts [part, part + n_parts). */
@@ -85,7 +85,7 @@ typedef struct rank_rows {
     owned_nodes *owned; /* [n_owned]: all nodes */
     hga_interval *mine; /* [n_mine]: nodes whose rows the rank computes, its own and those that are shared */
     hga_id *number; /* [nodes]: of a node of these, counted from the first; -1. NULL: no tensor has several intervals */
-    int64_t n_owned, owned_room, n_mine, mine_room;
+    int64_t n_owned, owned_capacity, n_mine, mine_capacity;
 } rank_rows;
 
 /* What comes and goes in one execution: parts of messages of batches. */
@@ -93,7 +93,7 @@ typedef struct rank_traffic {
     rank_part *part;
     rank_message *message;
     rank_batch *batch;
-    int64_t n_parts, part_room, n_messages, message_room, n_batches, batch_room;
+    int64_t n_parts, part_capacity, n_messages, message_capacity, n_batches, batch_capacity;
     int64_t bytes_out, bytes_in;
 } rank_traffic;
 
@@ -101,7 +101,7 @@ typedef struct rank_traffic {
 typedef struct rank_passes {
     pass_rows *run;
     rank_pass *pass; /* [n_passes]: all that no batch sends, by needs */
-    int64_t n_runs, run_room, n_passes, pass_room;
+    int64_t n_runs, run_capacity, n_passes, pass_capacity;
 } rank_passes;
 
 /* Given; found when a plan is lowered, from top to bottom. */
@@ -113,7 +113,7 @@ struct rank_plan {
     hga_id n_nodes;
     rank_rows rows;
     rank_split *split; /* of all ranks, by stage and first piece */
-    int64_t n_splits, split_room;
+    int64_t n_splits, split_capacity;
     rank_traffic traffic;
     uint64_t stamp; /* of all that is to be the same on all ranks */
     rank_passes passes;
@@ -139,10 +139,10 @@ hga_status ranks_failed(const hga_exchange *x, hga_status st);
 static inline int rank_gives_back(const hga_plan *plan, hga_id field)
 {
     hga_binding of = plan->program.field[field].binding;
-    return of == HGA_IO_OUT || (of == HGA_IO_USER && program_writes_given(&plan->program, field));
+    return of == HGA_IO_OUT || (of == HGA_IO_USER && program_writes_input(&plan->program, field));
 }
 
-/* ---- rank_pieces.c ---- */
+/* ---- rank_splits.c ---- */
 
 /* hga_halo's pieces as those of the plan, which are cut at the same edges. */
 hga_status rank_splits_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo);
@@ -168,7 +168,7 @@ typedef struct rank_hop {
 
 typedef struct hop_list {
     rank_hop *hop;
-    int64_t n, room;
+    int64_t n, capacity;
 } hop_list;
 
 /* The hops of a transfer that begin or end with this rank. */

@@ -9,7 +9,7 @@ static int has_bounds(const hga_selection *how) { return how->score == HGA_SELEC
 hga_status appended_check(const hga_selection *how, const hga_shape *shape)
 {
     const hga_select_input nothing = {.shape = *shape};
-    if (how->score == HGA_SELECT_GIVEN)
+    if (how->score == HGA_SELECT_SCORES)
         return hga_fail(HGA_EUNSUPPORTED, "tokens that come one by one choose by their own scores, not by given ones");
     if (!how->causal)
         return hga_fail(HGA_EUNSUPPORTED, "tokens that come one by one choose among those before: causal is 0");

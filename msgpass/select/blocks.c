@@ -43,7 +43,7 @@ typedef struct head_rows {
 } head_rows;
 
 /* Where they are, widened into `room` [KERNEL_CHUNK][dim] where they have 16 bits. */
-static void find_head_rows(head_rows *r, float *room)
+static void find_head_rows(head_rows *r, float *buffer)
 {
     for (hga_id i = 0; r->at && i < r->n; i++) r->row[i] = r->at[r->first + i] + (ptrdiff_t)r->head * r->dim;
     if (r->at) return;
@@ -56,24 +56,24 @@ static void find_head_rows(head_rows *r, float *room)
             r->row[i] = (const float *)t->data + at;
             continue;
         }
-        float *wide = room + (ptrdiff_t)i * r->dim;
+        float *wide = buffer + (ptrdiff_t)i * r->dim;
         widen_row(t->dtype == HGA_F16, (const uint16_t *)t->data + at, wide, r->dim);
         r->row[i] = wide;
     }
 }
 
-const float *query_row(const selecting *s, int64_t i, hga_id head, float *room)
+const float *query_row(const selecting *s, int64_t i, hga_id head, float *buffer)
 {
     head_rows r = {
         .t = &s->in->query, .at = s->query_at, .heads = s->n_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
-    find_head_rows(&r, room);
+    find_head_rows(&r, buffer);
     return r.row[0];
 }
 
-const float *key_row(const selecting *s, int64_t i, hga_id head, float *room)
+const float *key_row(const selecting *s, int64_t i, hga_id head, float *buffer)
 {
     head_rows r = {.t = &s->in->key, .heads = s->n_kv_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
-    find_head_rows(&r, room);
+    find_head_rows(&r, buffer);
     return r.row[0];
 }
 
@@ -111,14 +111,14 @@ static void bound_rows(const head_rows *r, int fresh, float *out)
 }
 
 /* Tokens [first, first + n) of a head. */
-static void make_block(const selecting *s, const block_kind *k, int64_t first, hga_id n, hga_id head, float *room,
+static void make_block(const selecting *s, const block_kind *k, int64_t first, hga_id n, hga_id head, float *buffer,
                        float *out)
 {
     head_rows r = {.t = k->t, .at = k->at, .heads = k->heads, .head = head, .dim = s->dim};
     for (hga_id j = 0; j < k->columns; j++) out[j] = 0;
     for (hga_id done = 0; done < n; done += r.n) {
         r.n = n - done < KERNEL_CHUNK ? n - done : KERNEL_CHUNK, r.first = first + done;
-        find_head_rows(&r, room);
+        find_head_rows(&r, buffer);
         if (k->bounds)
             bound_rows(&r, done == 0, out);
         else
@@ -137,11 +137,11 @@ void block_of_rows(const selecting *s, const float *const *row, hga_id n, hga_id
 
 /* Block j of a sample, of all heads, whose rows lie side by side. */
 static void make_heads(const selecting *s, const block_kind *k, const sample_cut *c, hga_id first_block, hga_id j,
-                       float *room)
+                       float *buffer)
 {
     int64_t first = (int64_t)j * k->block, n = c->n_tokens - first;
     for (hga_id h = 0; h < k->heads; h++)
-        make_block(s, k, c->token + first, (hga_id)(n < k->block ? n : k->block), h, room,
+        make_block(s, k, c->token + first, (hga_id)(n < k->block ? n : k->block), h, buffer,
                    k->out + ((ptrdiff_t)h * k->n_blocks + first_block + j) * k->columns);
 }
 
@@ -149,16 +149,16 @@ static void make_heads(const selecting *s, const block_kind *k, const sample_cut
 static hga_status make_blocks(const selecting *s, const block_kind *k)
 {
     hga_status st = HGA_OK;
-    float *room = NULL;
+    float *buffer = NULL;
     const int64_t each = (int64_t)s->dim * KERNEL_CHUNK;
-    HGA_TRY(hga_new(s->in->allocator, s->threads * each, sizeof *room, &room));
+    HGA_TRY(hga_new(s->in->allocator, s->threads * each, sizeof *buffer, &buffer));
     for (const sample_cut *c = s->sample; c < s->sample + s->n_samples; c++) {
         hga_id first = cut_at(c, k->first), n = cut_at(c, k->n);
 #pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
-        for (hga_id j = 0; j < n; j++) make_heads(s, k, c, first, j, room + omp_get_thread_num() * each);
+        for (hga_id j = 0; j < n; j++) make_heads(s, k, c, first, j, buffer + omp_get_thread_num() * each);
     }
 done:
-    hga_delete(s->in->allocator, room, s->threads * each, sizeof *room);
+    hga_delete(s->in->allocator, buffer, s->threads * each, sizeof *buffer);
     return st;
 }
 
@@ -195,7 +195,7 @@ hga_status blocks_make(selecting *s)
     hga_status st = HGA_OK;
     const hga_selection *how = s->how;
     s->columns = how->score == HGA_SELECT_MINMAX ? 2 * s->dim : s->dim;
-    if (how->score == HGA_SELECT_GIVEN) return HGA_OK;
+    if (how->score == HGA_SELECT_SCORES) return HGA_OK;
     HGA_TRY(make_keys(s, how->block, offsetof(sample_cut, block), offsetof(sample_cut, n_blocks), &s->keys));
     if (how->coarse)
         HGA_TRY(make_keys(s, how->coarse, offsetof(sample_cut, coarse), offsetof(sample_cut, n_coarse), &s->coarse));

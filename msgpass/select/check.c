@@ -29,7 +29,7 @@ static hga_status check_coarse(const hga_selection *s)
     if (!s->causal || s->query_block > 1)
         return hga_fail(HGA_EUNSUPPORTED, "coarse is for causal tokens that choose for themselves; %s is %d",
                         s->causal ? "query_block or prefill" : "causal", s->causal ? s->query_block : 0);
-    if (s->score == HGA_SELECT_GIVEN)
+    if (s->score == HGA_SELECT_SCORES)
         return hga_fail(HGA_EUNSUPPORTED, "coarse: given scores are of blocks, not of coarse ones");
     return at_least("coarse_k", s->coarse_k, 1);
 }
@@ -47,7 +47,7 @@ static hga_status check_parameters(const hga_selection *s)
     st = check_coarse(s);
     if (st) return st;
     if ((unsigned)s->share > HGA_SELECT_ALL) return hga_fail(HGA_EINVAL, "share is %d", (int)s->share);
-    if ((unsigned)s->score > HGA_SELECT_GIVEN) return hga_fail(HGA_EINVAL, "score is %d", (int)s->score);
+    if ((unsigned)s->score > HGA_SELECT_SCORES) return hga_fail(HGA_EINVAL, "score is %d", (int)s->score);
     if (s->score == HGA_SELECT_MINMAX && s->query_block > 1)
         return hga_fail(HGA_EUNSUPPORTED, "minmax bounds the products of one query, and query_block or prefill is %d",
                         s->query_block);
@@ -103,9 +103,9 @@ hga_status selection_check(const hga_selection *s, const hga_select_input *in)
         return hga_fail(HGA_EINVAL, "precision is %d", (int)in->precision);
     if (in->threads < 0 || in->threads > 4096) return hga_fail(HGA_EINVAL, "%d threads", in->threads);
     if (in->scale && !isfinite(*in->scale)) return hga_fail(HGA_EINVAL, "scale is %g; it must be finite", *in->scale);
-    if (s->score == HGA_SELECT_GIVEN)
-        return in->given || in->n_tokens == 0 ? HGA_OK : hga_fail(HGA_EINVAL, "scores are given, but given is NULL");
-    if (in->given) return hga_fail(HGA_EINVAL, "scores are given, but the choice is not by given scores");
+    if (s->score == HGA_SELECT_SCORES)
+        return in->scores || in->n_tokens == 0 ? HGA_OK : hga_fail(HGA_EINVAL, "scores are given, but given is NULL");
+    if (in->scores) return hga_fail(HGA_EINVAL, "scores are given, but the choice is not by given scores");
     st = selection_check_tensor("query", &in->query, in->n_tokens);
     return st ? st : selection_check_tensor("key", &in->key, in->n_tokens);
 }

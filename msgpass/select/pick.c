@@ -45,7 +45,7 @@ static hga_id find_bad(const sixteen *x, const float *score, hga_id n, hga_id *b
 
 static hga_id force(picker *p, hga_id row, hga_id j)
 {
-    lanes bit = (lanes)(1u << row), had = p->forced[j] & bit;
+    lane_mask bit = (lane_mask)(1u << row), had = p->forced[j] & bit;
     p->forced[j] |= bit;
     return !had;
 }
@@ -97,7 +97,7 @@ static likely find_probabilities(const picker *p, hga_id row, hga_id n)
     return x;
 }
 
-static void choose(picker *p, hga_id row, hga_id j) { p->chosen[j] |= (lanes)(1u << row); }
+static void choose(picker *p, hga_id row, hga_id j) { p->chosen[j] |= (lane_mask)(1u << row); }
 
 /* Of the heap's first n, from a sum that those before them have: the shortest prefix. `close`, where it is not NULL, is
    set where the order of additions might have decided otherwise. */
@@ -169,7 +169,7 @@ static void choose_likely(double threshold, hga_id row, hga_id n_blocks, picker 
         return;
     }
     if (may_be_bucketed(&x) && choose_by_buckets(threshold, &x, p)) return;
-    for (hga_id j = 0; j < n_blocks; j++) p->chosen[j] &= (lanes) ~(1u << row);
+    for (hga_id j = 0; j < n_blocks; j++) p->chosen[j] &= (lane_mask) ~(1u << row);
     x = find_probabilities(p, row, n_blocks);
     choose_prefix(threshold, row, x.n, 0, p, NULL);
 }
@@ -184,14 +184,14 @@ hga_id coarse_before(const selecting *s, const sixteen *x)
 /* Rows take the best of the coarse blocks before their own, in p->open. */
 static void open_coarse(const selecting *s, const sixteen *x, hga_id n, picker *p)
 {
-    hga_id wanted[KERNEL_TILE] = {0};
+    hga_id requested[KERNEL_TILE] = {0};
     memset(p->open, 0, (size_t)n * sizeof *p->open);
     for (hga_id row = 0; row < x->n; row++) {
-        wanted[row] = s->how->coarse_k;
+        requested[row] = s->how->coarse_k;
         for (hga_id a = query_block_of(x, row) / s->how->coarse; a < n; a++)
             p->coarse[(ptrdiff_t)a * KERNEL_TILE + row] = -INFINITY;
     }
-    s->kernels->pick_best(n, wanted, p->coarse, p->open);
+    s->kernels->pick_best(n, requested, p->coarse, p->open);
 }
 
 /* What is neither forced, nor in a coarse block that was taken, nor near, is no candidate. */
@@ -200,7 +200,7 @@ static void close_others(const selecting *s, const sixteen *x, hga_id n, picker 
     const hga_id each = s->how->coarse / s->how->block;
     for (hga_id row = 0; row < x->n; row++) {
         const hga_id near = query_block_of(x, row) / s->how->coarse - 1;
-        const lanes bit = (lanes)(1u << row);
+        const lane_mask bit = (lane_mask)(1u << row);
         for (hga_id j = 0; j < n && j / each < near; j++)
             if (!((p->open[j / each] | p->forced[j]) & bit)) *score_at(p, row, j) = -INFINITY;
     }
@@ -208,18 +208,18 @@ static void close_others(const selecting *s, const sixteen *x, hga_id n, picker 
 
 /* ---- sixteen ---- */
 
-static void choose_best(const selecting *s, hga_id n, const hga_id *wanted, picker *p)
+static void choose_best(const selecting *s, hga_id n, const hga_id *requested, picker *p)
 {
     for (hga_id j = 0; j < n; j++)
-        for (lanes rows = p->forced[j]; rows; rows &= (lanes)(rows - 1))
+        for (lane_mask rows = p->forced[j]; rows; rows &= (lane_mask)(rows - 1))
             *score_at(p, __builtin_ctz(rows), j) = -INFINITY;
-    s->kernels->pick_best(n, wanted, p->score, p->chosen);
+    s->kernels->pick_best(n, requested, p->score, p->chosen);
 }
 
 /* Marks in p->chosen what each row takes; returns the first row with a score that is no number, -1: none has one. */
 hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad_block)
 {
-    hga_id wanted[KERNEL_TILE] = {0}, n = candidates_of(s->how, x->sample, last_query_block(x)).end;
+    hga_id requested[KERNEL_TILE] = {0}, n = candidates_of(s->how, x->sample, last_query_block(x)).end;
     memset(p->forced, 0, (size_t)x->sample->n_blocks * sizeof *p->forced);
     memset(p->chosen, 0, (size_t)x->sample->n_blocks * sizeof *p->chosen);
     const hga_id n_coarse = s->how->coarse ? coarse_before(s, x) : 0;
@@ -227,14 +227,14 @@ hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad
         const candidates c = candidates_of(s->how, x->sample, query_block_of(x, row));
         leave_candidates(&c, row, n, p);
         const hga_id forced = force_row(s->how, &c, row, p);
-        if (forced < s->how->k) wanted[row] = s->how->k - forced;
+        if (forced < s->how->k) requested[row] = s->how->k - forced;
     }
     leave_absent(x, n, p->score), leave_absent(x, n_coarse, p->coarse);
     hga_id bad = find_bad(x, p->score, n, bad_block);
     if (bad < 0) bad = find_bad(x, p->coarse, n_coarse, bad_block);
     if (bad >= 0) return bad;
     if (n_coarse > 0) open_coarse(s, x, n_coarse, p), close_others(s, x, n, p);
-    if (s->how->k > 0) choose_best(s, n, wanted, p);
+    if (s->how->k > 0) choose_best(s, n, requested, p);
     for (hga_id row = 0; s->how->k == 0 && row < x->n; row++) choose_likely(s->how->threshold, row, n, p);
     for (hga_id j = 0; j < x->sample->n_blocks; j++) p->chosen[j] |= p->forced[j];
     return -1;

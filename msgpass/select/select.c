@@ -9,9 +9,9 @@
 /* A thread's own. */
 typedef struct chooser {
     picker pick;
-    float *queries; /* [KERNEL_TILE][3 dim] */
-    float *turned;  /* [columns][KERNEL_TILE] */
-    hga_id *block;  /* what its rows chose, one behind the other */
+    float *queries;    /* [KERNEL_TILE][3 dim] */
+    float *transposed; /* [columns][KERNEL_TILE] */
+    hga_id *block;     /* what its rows chose, one behind the other */
     hga_pos n, capacity;
     hga_pos bad_row; /* the first whose scores are not numbers, and the block; -1: none */
     hga_id bad_block;
@@ -41,12 +41,12 @@ static const float *part_query(const selecting *s, const float *q, float *out)
 /* Row i's query block, as head `head` has it. */
 static const float *block_query(const selecting *s, chooser *t, const sixteen *x, hga_id i, hga_id head)
 {
-    float *room = t->queries + (ptrdiff_t)i * 3 * s->dim;
+    float *buffer = t->queries + (ptrdiff_t)i * 3 * s->dim;
     const hga_id block = query_block_of(x, i);
     if (s->queries) return s->queries + ((ptrdiff_t)head * s->n_query_blocks + x->sample->query_block + block) * s->dim;
-    const float *q = query_row(s, (int64_t)x->sample->token + block, head, room);
-    if (s->in->precision == HGA_PRECISION_BF16) s->kernels->round_bf16(s->dim, q, room), q = room;
-    return s->how->score == HGA_SELECT_MINMAX ? part_query(s, q, room + s->dim) : q;
+    const float *q = query_row(s, (int64_t)x->sample->token + block, head, buffer);
+    if (s->in->precision == HGA_PRECISION_BF16) s->kernels->round_bf16(s->dim, q, buffer), q = buffer;
+    return s->how->score == HGA_SELECT_MINMAX ? part_query(s, q, buffer + s->dim) : q;
 }
 
 /* Rows [first, end) of a sixteen, for the h-th head of their choosers: these read the same key/value head. */
@@ -68,11 +68,11 @@ static scored_rows rows_from(const selecting *s, const sixteen *x, hga_id first,
     return r;
 }
 
-static void turn_queries(const selecting *s, chooser *t, const scored_rows *r)
+static void transpose_queries(const selecting *s, chooser *t, const scored_rows *r)
 {
     const float *row[KERNEL_TILE] = {NULL};
     for (hga_id i = r->first; i < r->end; i++) row[i] = block_query(s, t, r->x, i, head_of(s, r->x, i, r->h));
-    s->kernels->turn_rows(r->end, row, s->scale, s->columns, t->turned);
+    s->kernels->transpose_rows(r->end, row, s->scale, s->columns, t->transposed);
 }
 
 /* Blocks of x's sample that are scored: n of them, from block `first` of all samples' on; [n, padded][KERNEL_TILE]. */
@@ -104,7 +104,7 @@ static void score_rows(const selecting *s, chooser *t, const scoring *b, const s
             key[c] =
                 b->of->at ? b->of->at[j + c] + (ptrdiff_t)r->kv * s->columns : b->of->rows + (all + j + c) * s->columns;
         kernel_tile tile = {
-            .n_groups = 1, .n = some, .dim = s->columns, .k = key, .bias = none, .group = {{.q = t->turned}}};
+            .n_groups = 1, .n = some, .dim = s->columns, .k = key, .bias = none, .group = {{.q = t->transposed}}};
         s->kernels->score_tile(&tile, alone ? out : product);
         if (!alone) take_scores(r, some, product, out);
     }
@@ -117,18 +117,18 @@ static void score_blocks(const selecting *s, chooser *t, const sixteen *x, hga_i
     const scoring coarse = {&s->coarse, x->sample->coarse, s->how->coarse ? coarse_before(s, x) : 0, t->pick.coarse};
     for (hga_id h = 0; h < s->choosing; h++)
         for (scored_rows r = rows_from(s, x, 0, h);; r = rows_from(s, x, r.end, h)) {
-            turn_queries(s, t, &r);
+            transpose_queries(s, t, &r);
             score_rows(s, t, &blocks, &r);
             score_rows(s, t, &coarse, &r);
             if (r.end == x->n) break;
         }
 }
 
-static void take_given(const selecting *s, chooser *t, const sixteen *x, hga_id n)
+static void copy_scores(const selecting *s, chooser *t, const sixteen *x, hga_id n)
 {
     for (hga_id j = 0; j < n; j++)
         for (hga_id i = 0; i < KERNEL_TILE; i++)
-            t->pick.score[(ptrdiff_t)j * KERNEL_TILE + i] = i < x->n ? s->in->given[(x->row + i) * s->longest + j] : 0;
+            t->pick.score[(ptrdiff_t)j * KERNEL_TILE + i] = i < x->n ? s->in->scores[(x->row + i) * s->longest + j] : 0;
 }
 
 /* ---- choosing ---- */
@@ -138,7 +138,7 @@ static hga_status note_chosen(const selecting *s, chooser *t, const sixteen *x, 
 {
     hga_status st = HGA_OK;
     hga_pos at[KERNEL_TILE] = {0}, n = t->n;
-    const lanes *chosen = t->pick.chosen;
+    const lane_mask *chosen = t->pick.chosen;
     for (hga_id j = 0; j < x->sample->n_blocks; j++)
         for (unsigned rows = chosen[j]; rows; rows &= rows - 1) at[__builtin_ctz(rows)]++;
     for (hga_id i = 0; i < x->n; i++) {
@@ -157,8 +157,8 @@ done:
 static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga_pos *n_of)
 {
     hga_id n = candidates_of(s->how, x->sample, last_query_block(x)).end, bad_block;
-    if (s->how->score == HGA_SELECT_GIVEN)
-        take_given(s, t, x, n);
+    if (s->how->score == HGA_SELECT_SCORES)
+        copy_scores(s, t, x, n);
     else
         score_blocks(s, t, x, n);
     hga_id bad = pick_sixteen(s, x, &t->pick, &bad_block);
@@ -169,7 +169,7 @@ static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga
 /* ---- threads ---- */
 
 /* Coarse blocks of the longest sample; a sample has no more of them than blocks. */
-static int64_t coarse_room(const selecting *s) { return whole_chunks(s->longest); }
+static int64_t coarse_bytes(const selecting *s) { return whole_chunks(s->longest); }
 
 /* What a thread needs to score and choose, for the longest sample. */
 static hga_status make_chooser(const selecting *s, chooser *t)
@@ -180,13 +180,13 @@ static hga_status make_chooser(const selecting *s, chooser *t)
     HGA_TRY(hga_new(a, (int64_t)whole_chunks(s->longest) * KERNEL_TILE, sizeof *t->pick.score, &t->pick.score));
     HGA_TRY(hga_new(a, s->longest, sizeof *t->pick.chosen, &t->pick.chosen));
     HGA_TRY(hga_new(a, s->longest, sizeof *t->pick.forced, &t->pick.forced));
-    if (s->how->coarse) HGA_TRY(hga_new(a, coarse_room(s) * KERNEL_TILE, sizeof *t->pick.coarse, &t->pick.coarse));
-    if (s->how->coarse) HGA_TRY(hga_new(a, coarse_room(s), sizeof *t->pick.open, &t->pick.open));
+    if (s->how->coarse) HGA_TRY(hga_new(a, coarse_bytes(s) * KERNEL_TILE, sizeof *t->pick.coarse, &t->pick.coarse));
+    if (s->how->coarse) HGA_TRY(hga_new(a, coarse_bytes(s), sizeof *t->pick.open, &t->pick.open));
     HGA_TRY(hga_new(a, s->how->k ? 0 : s->longest, sizeof *t->pick.heap, &t->pick.heap));
     HGA_TRY(hga_new(a, s->how->k ? 0 : s->longest, sizeof *t->pick.p, &t->pick.p));
-    if (s->how->score == HGA_SELECT_GIVEN) return HGA_OK;
+    if (s->how->score == HGA_SELECT_SCORES) return HGA_OK;
     HGA_TRY(hga_new(a, (int64_t)3 * s->dim * KERNEL_TILE, sizeof *t->queries, &t->queries));
-    HGA_TRY(hga_new(a, (int64_t)s->columns * KERNEL_TILE, sizeof *t->turned, &t->turned));
+    HGA_TRY(hga_new(a, (int64_t)s->columns * KERNEL_TILE, sizeof *t->transposed, &t->transposed));
 done:
     return st;
 }
@@ -197,12 +197,12 @@ static void drop_chooser(const selecting *s, chooser *t)
     hga_delete(a, t->pick.score, (int64_t)whole_chunks(s->longest) * KERNEL_TILE, sizeof *t->pick.score);
     hga_delete(a, t->pick.chosen, s->longest, sizeof *t->pick.chosen);
     hga_delete(a, t->pick.forced, s->longest, sizeof *t->pick.forced);
-    hga_delete(a, t->pick.coarse, coarse_room(s) * KERNEL_TILE, sizeof *t->pick.coarse);
-    hga_delete(a, t->pick.open, coarse_room(s), sizeof *t->pick.open);
+    hga_delete(a, t->pick.coarse, coarse_bytes(s) * KERNEL_TILE, sizeof *t->pick.coarse);
+    hga_delete(a, t->pick.open, coarse_bytes(s), sizeof *t->pick.open);
     hga_delete(a, t->pick.heap, s->how->k ? 0 : s->longest, sizeof *t->pick.heap);
     hga_delete(a, t->pick.p, s->how->k ? 0 : s->longest, sizeof *t->pick.p);
     hga_delete(a, t->queries, (int64_t)3 * s->dim * KERNEL_TILE, sizeof *t->queries);
-    hga_delete(a, t->turned, (int64_t)s->columns * KERNEL_TILE, sizeof *t->turned);
+    hga_delete(a, t->transposed, (int64_t)s->columns * KERNEL_TILE, sizeof *t->transposed);
     hga_delete(a, t->block, t->capacity, sizeof *t->block);
 }
 

@@ -48,8 +48,8 @@ hga_status blocks_cut(selecting *s);
 hga_status blocks_make(selecting *s);
 void blocks_drop(selecting *s);
 /* Row i of the queries, of head `head`, as floats: in place, or in `room` [dim]. */
-const float *query_row(const selecting *s, int64_t i, hga_id head, float *room);
-const float *key_row(const selecting *s, int64_t i, hga_id head, float *room);
+const float *query_row(const selecting *s, int64_t i, hga_id head, float *buffer);
+const float *key_row(const selecting *s, int64_t i, hga_id head, float *buffer);
 
 /* The row that stands for a block of n rows, [heads][dim] each: of head h at out + h * stride. */
 void block_of_rows(const selecting *s, const float *const *row, hga_id n, hga_id heads, int bounds, ptrdiff_t stride,
@@ -78,11 +78,11 @@ typedef struct candidates {
 
 /* Scratch of a thread that picks for sixteen: blocks lie behind each other, their rows side by side. */
 typedef struct picker {
-    float *score;  /* [blocks of the longest sample, padded][KERNEL_TILE] */
-    lanes *chosen; /* [the same]: bit r: row r has the block */
-    lanes *forced;
+    float *score;      /* [blocks of the longest sample, padded][KERNEL_TILE] */
+    lane_mask *chosen; /* [the same]: bit r: row r has the block */
+    lane_mask *forced;
     float *coarse; /* scores of coarse blocks, and which are chosen; NULL where they are off */
-    lanes *open;
+    lane_mask *open;
     hga_id *heap; /* [the same], where a threshold decides */
     double *p;    /* [the same]: the softmax of a row's scores */
 } picker;

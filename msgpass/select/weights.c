@@ -56,14 +56,14 @@ static float lse_of(const weighing *w, int64_t token, hga_id head)
 static double weigh_columns(const weighing *w, const weighed_row *r, hga_id first, hga_id n)
 {
     const float *k[KERNEL_CHUNK];
-    float apart[KERNEL_CHUNK], score[KERNEL_CHUNK + KERNEL_PAD];
+    float strided[KERNEL_CHUNK], score[KERNEL_CHUNK + KERNEL_PAD];
     const float slope = w->of->slopes ? w->of->slopes[r->head] : 0;
     for (hga_id c = 0; c < n; c++) {
         k[c] = w->keys + (ptrdiff_t)(r->sample->token + first + c) * w->padded;
-        apart[c] = -slope * fabsf((float)(r->token - first - c));
+        strided[c] = -slope * fabsf((float)(r->token - first - c));
     }
     w->s.kernels->grad_scores(
-        &(kernel_grad_row){.n = n, .dim = w->s.dim, .k = k, .score = apart, .q = r->q, .cap = w->of->softcap}, score);
+        &(kernel_grad_row){.n = n, .dim = w->s.dim, .k = k, .score = strided, .q = r->q, .cap = w->of->softcap}, score);
     double sum = 0;
     for (hga_id c = 0; c < n; c++) sum += (double)expf(score[c] - r->lse);
     return sum;
@@ -180,10 +180,10 @@ hga_status hga_chosen_weights(const hga_selection *how, const hga_select_input *
 {
     hga_status st = HGA_OK;
     hga_selection by_mean = *how; /* whatever scores chose, operands are read */
-    hga_select_input given = *in;
-    by_mean.score = HGA_SELECT_MEAN, given.given = NULL;
-    weighing w = {.s = {.how = &by_mean, .in = &given}, .chosen = chosen, .of = scores, .out = out};
-    HGA_TRY(selection_check(&by_mean, &given));
+    hga_select_input input = *in;
+    by_mean.score = HGA_SELECT_MEAN, input.scores = NULL;
+    weighing w = {.s = {.how = &by_mean, .in = &input}, .chosen = chosen, .of = scores, .out = out};
+    HGA_TRY(selection_check(&by_mean, &input));
     HGA_TRY(check_scores(scores, in->n_tokens));
     HGA_TRY(selection_open(&w.s));
     HGA_TRY(check_chosen(&w));

@@ -188,7 +188,7 @@ class ChosenHierarchy(ByContent):
             if scores.shape != want:
                 raise refuse(f"block_scores have shape {scores.shape}, not [choosers][query blocks][blocks] = {want}")
             alive.append(scores)
-            given.given = ffi.cast("float *", scores.ctypes.data)
+            given.scores = ffi.cast("float *", scores.ctypes.data)
         if scale is not None:
             alive.append(ffi.new("float *", number(scale, "scale")))
             given.scale = alive[-1]

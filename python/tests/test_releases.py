@@ -178,7 +178,7 @@ def exported(): return torch.export.export(Flex(), (q,), strict=False)
 def module(): return hga._one_pass.whole("masked", hga._one_pass.Given("dense", [1], [0.0], [q, q, q]))
 def in_vmap(): return torch.func.grad(lambda x: torch.tensor(hga._core.as_numpy(x, "x")).sum() + x.sum())(q)
 """
-ASKS = {
+PREFETCHES = {
     "torch._C._functorch": "in_vmap()",
     "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack": "in_vmap()",
     "torch.fx.experimental.proxy_tensor.make_fx": "hga.torch.flex_attention(q, q, q, lambda s, b, h, i, j: s + i - j)",
@@ -247,9 +247,9 @@ print(hga.transformers.capture(model, 0, ids).q.shape, hga.torch.flex_attention(
 
     def test_a_name_that_is_gone_refuses_its_own_call_with_both_releases(self):
         take = "for c in held.__mro__ if isinstance(held, type) else (held,): name in vars(c) and delattr(c, name)"
-        paths = [path for path in ASKS if _releases.has(path)]  # others are younger than this release
+        paths = [path for path in PREFETCHES if _releases.has(path)]  # others are younger than this release
         self.assertGreater(len(paths), 5)
-        for path, found in zip(paths, self.each_says([TAKE.format(path=path, take=take, ask=ASKS[path]) for path in paths])):
+        for path, found in zip(paths, self.each_says([TAKE.format(path=path, take=take, ask=PREFETCHES[path]) for path in paths])):
             with self.subTest(path):
                 package = path.partition(".")[0]
                 installed, newest = {"torch": "3.7.1", "transformers": "7.2.0"}[package], _releases.TESTED[package][1]
@@ -268,7 +268,7 @@ print(torch.equal(h.attention(q, q, q), hga.torch.attention(h, q, q, q)))
     def test_other_arguments_are_as_good_as_gone(self):
         take = "setattr(held, name, lambda self, config, kwargs: None)"
         path = "transformers.generation.GenerationMixin._prepare_cache_for_generation"
-        found = self.says(TAKE.format(path=path, take=take, ask=ASKS[path])).stdout
+        found = self.says(TAKE.format(path=path, take=take, ask=PREFETCHES[path])).stdout
         self.assertIn("which has it with other arguments than generation_config, model_kwargs, max_cache_length", found)
 
     def test_every_name_is_there_from_the_release_that_is_said(self):

@@ -90,7 +90,7 @@ class SmolLM(unittest.TestCase):
             words = bytes(ids.tolist()).decode()
             key = words[-5:]
             self.assertEqual((len(ids), digits), (1024, 5))
-            self.assertTrue(key.isdigit() and words.endswith(smollm.ASKS + " " + key))
+            self.assertTrue(key.isdigit() and words.endswith(smollm.PREFETCHES + " " + key))
             at = words.index(smollm.TELLS.format(key, key))
             self.assertTrue(at == 0 or words[at - 1] == "\n")
             self.assertAlmostEqual(at / 900, depth, delta=0.3)
@@ -209,7 +209,7 @@ class SmolLM(unittest.TestCase):
 
     def test_pieces_are_bytes(self):
         tokenizer = types.SimpleNamespace(convert_ids_to_tokens=lambda ids: ["\u0120the", "\u00c3\u00a9", "\u010a", None])
-        self.assertEqual(smollm.pieces_of(tokenizer, 4), [" the", "\u00c3\u00a9", "\n", ""])
+        self.assertEqual(smollm.messages_of(tokenizer, 4), [" the", "\u00c3\u00a9", "\n", ""])
 
     def test_what_cannot_be_measured_is_told_and_left_empty(self):
         said, told = self.run_main("--needles", 1, "--repeats", 1, "--texts", "gospels", "--attention", "treeformer-coarse:height=2")

@@ -82,10 +82,10 @@ static void add_output(choices *c, drawn_call *call, const hga_field *f)
     call->out_rows = rows_of(call->graph, f->io);
     add_tensor(c, call, "out", ARRAY_WRITTEN, offsetof(hga_io, out), call->out_rows, s->n_heads, columns, 1);
     if (call->options.gradient)
-        add_tensor(c, call, "d_out", ARRAY_GIVEN, offsetof(hga_grad_io, d_out), call->out_rows, s->n_heads, columns, 1);
+        add_tensor(c, call, "d_out", ARRAY_INPUT, offsetof(hga_grad_io, d_out), call->out_rows, s->n_heads, columns, 1);
     if (!call->program->has_lse) return;
     if (choose(c, 3)) add_lse(c, call, "lse", ARRAY_WRITTEN, offsetof(hga_io, lse));
-    if (call->options.gradient && choose(c, 2)) add_lse(c, call, "d_lse", ARRAY_GIVEN, offsetof(hga_grad_io, d_lse));
+    if (call->options.gradient && choose(c, 2)) add_lse(c, call, "d_lse", ARRAY_INPUT, offsetof(hga_grad_io, d_lse));
 }
 
 /* The first of the caller's rows of a field that a stage writes, as many as there are without. A stage that coarsens in
@@ -128,7 +128,7 @@ static void add_field(choices *c, drawn_call *call, const hga_field *f, int user
         call->drawn[call->n_arrays - 1].written_from = call->plain[call->n_arrays - 1].written_from = from;
     }
     if (call->options.gradient)
-        add_tensor(c, call, gradients[f->binding], ARRAY_WANTED, in_grad[f->binding] + step, rows, heads, columns, 0);
+        add_tensor(c, call, gradients[f->binding], ARRAY_OUTPUT, in_grad[f->binding] + step, rows, heads, columns, 0);
 }
 
 void call_add_tensors(choices *c, drawn_call *call)

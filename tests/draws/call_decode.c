@@ -43,7 +43,7 @@ static drawn_call full_pass(const drawn_call *c)
     all.wanted = 0, all.n_arrays = 0;
     all.io.edge_bias.rows = 0;
     for (int i = 0; i < n; i++) {
-        if (c->drawn[i].use == ARRAY_WANTED || c->drawn[i].use == ARRAY_GIVEN) continue;
+        if (c->drawn[i].use == ARRAY_OUTPUT || c->drawn[i].use == ARRAY_INPUT) continue;
         if (!c->drawn[i].is_tensor && c->drawn[i].at == offsetof(hga_io, edge_bias)) continue;
         all.drawn[all.n_arrays] = c->drawn[i], all.plain[all.n_arrays++] = c->plain[i];
     }

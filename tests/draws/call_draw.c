@@ -45,7 +45,7 @@ static void draw_options(choices *c, drawn_call *call)
     if (sometimes(c, call, 3)) o->precision = HGA_PRECISION_BF16;
     if (sometimes(c, call, 3)) o->cut_edges = 1 + choose(c, 40);
     if (sometimes(c, call, 4)) o->dropout = 0.25f * (float)(1 + choose(c, 3));
-    if (sometimes(c, call, 4)) o->gradient_strips = 1 + choose(c, 6);
+    if (sometimes(c, call, 4)) o->gradient_row_ranges = 1 + choose(c, 6);
     if (sometimes(c, call, 4)) o->gradient_subtree = 1 + choose(c, 60);
     if (sometimes(c, call, 5)) o->topology = topologies[choose(c, 2)];
     o->generic = sometimes(c, call, 4);
@@ -90,7 +90,7 @@ static void draw_asked(choices *c, drawn_call *call)
     call->accumulate = sometimes(c, call, 3);
     int all = rarely(c, 2);
     for (int a = 0; a < call->n_arrays; a++)
-        if (call->drawn[a].use == ARRAY_WANTED && (all || choose(c, 3) == 0)) call->wanted |= UINT64_C(1) << a;
+        if (call->drawn[a].use == ARRAY_OUTPUT && (all || choose(c, 3) == 0)) call->wanted |= UINT64_C(1) << a;
 }
 
 int call_has_message(const hga_program *p, hga_message message)
@@ -121,7 +121,7 @@ static int has_places(const hga_graph *g)
 static void want_later(drawn_call *call, const char *name, size_t at, int64_t n)
 {
     if (!call->options.gradient) return;
-    call_add_table(call, name, ARRAY_WANTED, at, n);
+    call_add_table(call, name, ARRAY_OUTPUT, at, n);
     if (call->seed & 7) call->wanted |= UINT64_C(1) << (call->n_arrays - 1);
 }
 
@@ -136,7 +136,7 @@ static void draw_additive(drawn_call *call)
 /* Softcap, sinks and slopes where the program can have them. */
 static void draw_modifiers(drawn_call *call, uint64_t at)
 {
-    brought *m = &call->modifiers;
+    operands *m = &call->modifiers;
     int scores = call_has_message(call->program, HGA_SCORE);
     hga_id heads = call->shape.n_heads;
     for (hga_id h = 0; h < heads; h++) {
@@ -157,7 +157,7 @@ static void draw_modifiers(drawn_call *call, uint64_t at)
 static void draw_later(drawn_call *call)
 {
     uint64_t at = call->seed * UINT64_C(0x9E3779B97F4A7C15) >> 32;
-    call->modifiers = (brought){.scale = at % 8 ? call->modifiers.scale : 0, .scale_is_given = at % 8 < 2};
+    call->modifiers = (operands){.scale = at % 8 ? call->modifiers.scale : 0, .has_scale = at % 8 < 2};
     if (normaliser_of(call->program) == HGA_NORMALISER_SIGMOID)
         call->modifiers.normaliser_bias = 0.5f * (float)(at >> 4 & 7) - 2;
     call->several = at >> 3 & 1;

@@ -48,8 +48,8 @@ static double near_forward(const drawn_call *c)
 static double near_backward(const drawn_call *c)
 {
     double near = c->options.precision == HGA_PRECISION_BF16 ? 5e-2 : 2e-3;
-    if (has_type(c, HGA_F16, ARRAY_WANTED) || has_type(c, HGA_F16, ARRAY_WRITTEN)) near += 0x1p-8;
-    if (has_type(c, HGA_BF16, ARRAY_WANTED) || has_type(c, HGA_BF16, ARRAY_WRITTEN)) near += 0x1p-5;
+    if (has_type(c, HGA_F16, ARRAY_OUTPUT) || has_type(c, HGA_F16, ARRAY_WRITTEN)) near += 0x1p-8;
+    if (has_type(c, HGA_BF16, ARRAY_OUTPUT) || has_type(c, HGA_BF16, ARRAY_WRITTEN)) near += 0x1p-5;
     return near;
 }
 

@@ -106,11 +106,11 @@ int64_t asked_row(asked rows, int64_t i)
 static int is_in(hga_interval x, int64_t row) { return row >= x.first && row - x.first < x.n; }
 
 /* Has a run with these wanted gradients the array? */
-static int has_array(const filled *f, int a) { return f->arrays[a].use != ARRAY_WANTED || f->wanted >> a & 1; }
+static int has_array(const filled *f, int a) { return f->arrays[a].use != ARRAY_OUTPUT || f->wanted >> a & 1; }
 
 static int holds_numbers(const filled *f, const array *a)
 {
-    return a->use == ARRAY_READ || a->use == ARRAY_GIVEN || (a->use == ARRAY_WANTED && f->accumulate);
+    return a->use == ARRAY_READ || a->use == ARRAY_INPUT || (a->use == ARRAY_OUTPUT && f->accumulate);
 }
 
 /* The numbers; of gradients given for rows that nobody asks for none, or zeros where all rows are asked for. */
@@ -122,7 +122,7 @@ static void put_numbers(const drawn_call *c, const filled *f, int number, int sa
     if (!x) draw_fail("no memory for %s", a->name);
     array_numbers(c, number, sample, x);
     for (int64_t i = 0; i < a->rows; i++) {
-        int left_out = a->use == ARRAY_GIVEN && !is_in(rows.interval[0], i) && !is_in(rows.interval[1], i);
+        int left_out = a->use == ARRAY_INPUT && !is_in(rows.interval[0], i) && !is_in(rows.interval[1], i);
         if (a->use == ARRAY_READ && i >= a->written_from) break;
         for (hga_id h = 0; h < a->heads; h++)
             for (int64_t k = 0; k < a->columns; k++, at++)
@@ -195,7 +195,7 @@ void memory_check(const drawn_call *c, const filled *f, const char *when, const 
             if (!was || !bytes) continue;
             if (a->use == ARRAY_WRITTEN && written) take_over(a, asked_of(c, s, f->whole), now, was);
             if (a->use == ARRAY_READ && written) take_over(a, rows_written(a), now, was);
-            if (a->use == ARRAY_WANTED && wanted) take_over(a, asked_between(0, a->rows), now, was);
+            if (a->use == ARRAY_OUTPUT && wanted) take_over(a, asked_between(0, a->rows), now, was);
             for (size_t b = 0; b < bytes; b++)
                 if (was[b] != now[b]) complain(a, when, s, b);
         }
@@ -206,7 +206,7 @@ void memory_check(const drawn_call *c, const filled *f, const char *when, const 
 
 static void describe(const array *a, void *block, hga_io *io, hga_grad_io *grad)
 {
-    int in_grad = a->use == ARRAY_GIVEN || a->use == ARRAY_WANTED;
+    int in_grad = a->use == ARRAY_INPUT || a->use == ARRAY_OUTPUT;
     char *at = (in_grad ? (char *)grad : (char *)io) + a->at;
     hga_tensor t = {.data = block, .rows = a->rows, .dtype = a->dtype};
     if (!a->packed) t.row_stride = a->row_stride, t.head_stride = a->head_stride;

@@ -38,7 +38,7 @@ typedef struct rank {
 } rank;
 
 /* Is the array a tensor of hga_grad_io? */
-static int is_gradient(const array *a) { return a->use == ARRAY_GIVEN || a->use == ARRAY_WANTED; }
+static int is_gradient(const array *a) { return a->use == ARRAY_INPUT || a->use == ARRAY_OUTPUT; }
 
 /* The field whose tensor, or tensor's gradient, the array is; 0: it is a table. */
 static hga_id field_of(const drawn_call *c, const array *a)
@@ -107,7 +107,7 @@ static void open_part(rank *r, const hga_plan *plan, int number)
     hga_id f = field_of(r->c, a);
     hga_status st = HGA_OK;
     int64_t rows = 0;
-    if (!r->whole->block[0][number] || (!f && a->use != ARRAY_WANTED)) return;
+    if (!r->whole->block[0][number] || (!f && a->use != ARRAY_OUTPUT)) return;
     if (f)
         st = hga_plan_rank_rows(plan, f, p->interval, MOST_INTERVALS, &p->n);
     else
@@ -212,8 +212,8 @@ static void *run_thread(void *r)
 static int64_t written_from(const array *a, const outcome *one)
 {
     if (a->use == ARRAY_WRITTEN) return 0;
-    if (a->use == ARRAY_WANTED) return one->backward ? a->rows : 0;
-    return a->use == ARRAY_GIVEN ? a->rows : a->written_from;
+    if (a->use == ARRAY_OUTPUT) return one->backward ? a->rows : 0;
+    return a->use == ARRAY_INPUT ? a->rows : a->written_from;
 }
 
 /* Of the rows that one process has written, the rank's have these bits, and nothing else was written. */
@@ -257,11 +257,11 @@ static void run_together(choices *drawn, const drawn_call *c, const outcome *one
     hga_exchange xs[MOST_RANKS];
     hga_id cuts[MOST_RANKS + 1], n = 1 + choose(drawn, MOST_RANKS);
     const hga_dist_wire wire = {.most_delay = rarely(drawn, 3) ? 1e-4 : 0, .seed = c->seed, .fill = 1};
-    filled given = one->filled;
+    filled input = one->filled;
     call_memory whole = {{{0}}};
     rank *ranks = calloc((size_t)n, sizeof *ranks);
     if (!ranks) draw_fail("no memory for %d ranks", n);
-    memory_fill(c, &given, &whole);
+    memory_fill(c, &input, &whole);
     draw_cuts(drawn, hga_graph_nodes(c->graph).level_ptr[1], n, cuts);
     pthread_barrier_t forward_ends;
     if (hga_dist_in_process(n, &wire, xs)) draw_fail("%s", hga_error_detail());

@@ -126,10 +126,10 @@ static void hold_kept_field(const running *r, hga_binding bound, const char *nam
 
 static void hold_kept_fields(const running *r)
 {
-    int as_given = r->c->options.precision == HGA_PRECISION_F32;
+    int as_input = r->c->options.precision == HGA_PRECISION_F32;
     for (int s = 0; s < r->c->n_samples; s++) {
         hold_kept_field(r, HGA_IO_OUT, "out", s);
-        if (!as_given) continue;
+        if (!as_input) continue;
         hold_kept_field(r, HGA_IO_QUERY, "query", s);
         hold_kept_field(r, HGA_IO_KEY, "key", s), hold_kept_field(r, HGA_IO_VALUE, "value", s);
     }
@@ -146,7 +146,7 @@ static void go_back_bare(running *r, int s)
     io.edge_out.data = NULL;
     (void)hga_plan_gradient(r->plan, r->own[s], &io, &bare);
     for (int i = 0; i < r->c->n_arrays; i++) { /* as they were before */
-        if (r->c->drawn[i].use != ARRAY_WANTED || !r->o->memory.block[s][i]) continue;
+        if (r->c->drawn[i].use != ARRAY_OUTPUT || !r->o->memory.block[s][i]) continue;
         free(r->o->memory.block[s][i]), r->o->memory.block[s][i] = NULL;
     }
 }
@@ -254,7 +254,7 @@ static float *added(const drawn_call *c, const outcome *x, const outcome *y, int
     const array *a = &c->drawn[i];
     float *start = calloc((size_t)(a->rows * a->heads * a->columns + 1), sizeof *start);
     if (!start) draw_fail("no memory for %s", a->name);
-    if (a->use == ARRAY_WANTED && x->filled.accumulate && !y->filled.accumulate) array_numbers(c, i, s, start);
+    if (a->use == ARRAY_OUTPUT && x->filled.accumulate && !y->filled.accumulate) array_numbers(c, i, s, start);
     return start;
 }
 
@@ -265,7 +265,7 @@ static void compare(const drawn_call *c, const char *what, const outcome *x, con
     const array *a = &x->filled.arrays[i], *b = &y->filled.arrays[i];
     const void *p = x->memory.block[s][i], *q = y->memory.block[s][i];
     hga_dtype type = coarser(a->dtype, b->dtype);
-    int wanted = a->use == ARRAY_WANTED, whole = x->filled.whole && y->filled.whole;
+    int wanted = a->use == ARRAY_OUTPUT, whole = x->filled.whole && y->filled.whole;
     asked rows = wanted ? asked_between(0, a->rows) : a->use == ARRAY_READ ? rows_written(a) : asked_of(c, s, whole);
     if (!p || !q) return;
     double size = wanted && tolerance > 0 ? size_of(a, p, rows) : 1;
@@ -293,6 +293,6 @@ void outcomes_compare(const drawn_call *c, const char *what, const outcome *a, c
             int is_output =
                 use == ARRAY_WRITTEN || (use == ARRAY_READ && !asked_count(c->asked[s])); /* not all rows then */
             if (is_output) compare(c, what, a, b, s, i, forward);
-            if (use == ARRAY_WANTED && !a->backward && backward >= 0) compare(c, what, a, b, s, i, backward);
+            if (use == ARRAY_OUTPUT && !a->backward && backward >= 0) compare(c, what, a, b, s, i, backward);
         }
 }

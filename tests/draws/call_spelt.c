@@ -44,13 +44,13 @@ static void spell_strides(drawn_call *c)
 void call_spell(const drawn_call *call, drawn_call *to)
 {
     *to = *call;
-    brought *m = &to->modifiers;
+    operands *m = &to->modifiers;
     hga_options *o = &to->options;
     if (call->program == &call->own) to->program = &to->own;
     if (!to->shape.dim_v) to->shape.dim_v = to->shape.dim;
     if (!o->isa) o->isa = best_isa();
     if (!o->cut_edges) o->cut_edges = CUT_EDGES;
-    if (m->scale == 0 && !m->scale_is_given) m->scale = meant_scale(to->program, to->shape.dim), m->scale_is_given = 1;
+    if (m->scale == 0 && !m->has_scale) m->scale = meant_scale(to->program, to->shape.dim), m->has_scale = 1;
     spell_rows(to);
     spell_strides(to);
 }

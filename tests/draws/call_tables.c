@@ -48,7 +48,7 @@ static hga_id find_tables(const drawn_call *call, int32_t *n_types)
 static void add_both(drawn_call *call, const char *name, size_t at, const char *gradient, size_t d_at, int64_t n)
 {
     call_add_table(call, name, ARRAY_READ, at, n);
-    if (call->options.gradient) call_add_table(call, gradient, ARRAY_WANTED, d_at, n);
+    if (call->options.gradient) call_add_table(call, gradient, ARRAY_OUTPUT, d_at, n);
 }
 
 #define BOTH(table) #table, offsetof(hga_io, table), "d_" #table, offsetof(hga_grad_io, d_##table)
@@ -75,8 +75,8 @@ void call_add_tables(choices *c, drawn_call *call)
     }
     if (s->pos_dim) io->node_pos.rows = n, add_both(call, BOTH(node_pos), (int64_t)n * s->pos_dim);
     if (!call->options.gradient) return;
-    call_add_table(call, "d_log_mass", ARRAY_WANTED, offsetof(hga_grad_io, d_log_mass), n);
-    call_add_table(call, "d_scale", ARRAY_WANTED, offsetof(hga_grad_io, d_scale), 1);
+    call_add_table(call, "d_log_mass", ARRAY_OUTPUT, offsetof(hga_grad_io, d_log_mass), n);
+    call_add_table(call, "d_scale", ARRAY_OUTPUT, offsetof(hga_grad_io, d_scale), 1);
 }
 
 /* ---- what edges bring ---- */
@@ -103,7 +103,7 @@ static void add_features(drawn_call *call, hga_id relation, int64_t edges, hga_i
     add_both(call, BOTH(edge_value), edges * columns);
     if (call->options.gradient && call->seed & 3) call->wanted |= UINT64_C(1) << (call->n_arrays - 1);
     sum.name = "edge_out", sum.at = offsetof(hga_io, edge_out), call_add_array(call, sum);
-    sum.name = "d_edge_out", sum.at = offsetof(hga_grad_io, d_edge_out), sum.use = ARRAY_GIVEN;
+    sum.name = "d_edge_out", sum.at = offsetof(hga_grad_io, d_edge_out), sum.use = ARRAY_INPUT;
     if (call->options.gradient && call->seed & 7) call_add_array(call, sum);
 }
 

@@ -13,8 +13,8 @@ enum { MOST_SAMPLES = 3, MOST_HEADS = 64, MOST_COLUMNS = 32, MOST_ARRAYS = 40 + 
 typedef enum array_use {
     ARRAY_READ,    /* forward and backward */
     ARRAY_WRITTEN, /* forward, and read backward */
-    ARRAY_GIVEN,   /* gradients of what was written */
-    ARRAY_WANTED   /* gradients */
+    ARRAY_INPUT,   /* gradients of what was written */
+    ARRAY_OUTPUT   /* gradients */
 } array_use;
 
 /* One array of the caller's: exactly as long as it must be, so that a sanitiser sees a step beyond. A tensor, or a
@@ -51,7 +51,7 @@ struct drawn_call {
     const hga_graph *graph;
     const hga_program *program;
     hga_program own; /* what `program` is, where its scores were changed */
-    brought modifiers;
+    operands modifiers;
     float sink[MOST_HEADS], slopes[MOST_HEADS], additive[MOST_HEADS * MOST_COLUMNS]; /* what modifiers points at */
     hga_shape shape;
     hga_options options;

@@ -25,7 +25,7 @@ static int bytes_of(hga_id n)
 /* So that bytes decide the same. */
 static void put_down(choices *c, hga_id n, uint32_t decided)
 {
-    for (int left = bytes_of(n); left > 0 && c->at < c->room; left--)
+    for (int left = bytes_of(n); left > 0 && c->at < c->capacity; left--)
         c->record[c->at++] = (uint8_t)(decided >> 8 * (left - 1));
 }
 

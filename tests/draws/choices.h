@@ -11,7 +11,7 @@ typedef struct choices {
     uint64_t seed;
     int seeded;
     uint8_t *record; /* where decisions of a seed are put down as bytes, or NULL; `at` says how many */
-    size_t room;
+    size_t capacity;
 } choices;
 
 choices choices_of_bytes(const uint8_t *data, size_t size);

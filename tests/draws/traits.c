@@ -55,7 +55,7 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_DECODING] = {"decoding", "hga_decode_options.plan hga_decode_options.rollback hga_decode_options.page_rows "
                                     "hga_decode_options.same_bits hga_decode_options.page_type"},
     [TRAIT_GRADIENT] = {"gradient", "hga_options.gradient hga_io.tape hga_grad_io.d_out"},
-    [TRAIT_STRIPS] = {"gradient_strips", "hga_options.gradient_strips"},
+    [TRAIT_STRIPS] = {"gradient_row_ranges", "hga_options.gradient_row_ranges"},
     [TRAIT_SUBTREE] = {"gradient_subtree", "hga_options.gradient_subtree"},
     [TRAIT_ACCUMULATE] = {"accumulate", "hga_grad_io.accumulate"},
     [TRAIT_D_LSE] = {"d_lse", "hga_grad_io.d_lse"},
@@ -95,8 +95,8 @@ const char *const trait_others[] = {
     "hga_io.table what follows, by number",
     "hga_grad_io.reserved no option yet",
     "hga_grad_io.d_table what follows, by number",
-    "hga_io.HGA_CALL_GIVEN rows of hga_call_tables, of which each is one",
-    "hga_grad_io.HGA_CALL_WANTED rows of hga_call_tables, of which each is one",
+    "hga_io.HGA_CALL_INPUT rows of hga_call_tables, of which each is one",
+    "hga_grad_io.HGA_CALL_GRADIENT rows of hga_call_tables, of which each is one",
     "hga_table.data what a table is",
     "hga_table.rows what a table is",
     "hga_table.reserved no option yet",
@@ -191,9 +191,9 @@ static void add_array(const drawn_call *c, int number, trait_set *t)
                  {"d_slopes", TRAIT_D_SLOPES},
                  {"d_additive", TRAIT_D_ADDITIVE}};
     const array *a = &c->drawn[number];
-    int given = a->use != ARRAY_WANTED || c->wanted >> number & 1;
-    put_if(t, !given, TRAIT_SOME_GRADIENTS);
-    if (!given) return;
+    int input = a->use != ARRAY_OUTPUT || c->wanted >> number & 1;
+    put_if(t, !input, TRAIT_SOME_GRADIENTS);
+    if (!input) return;
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
         put_if(t, strcmp(a->name, named[i].name) == 0, named[i].of);
     put_if(t, !a->packed, TRAIT_STRIDES), put_if(t, a->fold != 0, TRAIT_FOLDS);
@@ -209,7 +209,7 @@ static void add_options(const hga_options *o, trait_set *t)
     put_if(t, o->cut_edges != 0, TRAIT_CUT_EDGES), put_if(t, o->dropout > 0, TRAIT_DROPOUT);
     put_if(t, o->rows != 0, TRAIT_SOME_ROWS), put_if(t, o->rows == HGA_ROWS_THAT_STAY, TRAIT_ROWS_STAY);
     put_if(t, o->strict_rows != 0, TRAIT_STRICT), put_if(t, o->gradient, TRAIT_GRADIENT);
-    put_if(t, o->gradient && o->gradient_strips, TRAIT_STRIPS);
+    put_if(t, o->gradient && o->gradient_row_ranges, TRAIT_STRIPS);
     put_if(t, o->gradient && o->gradient_subtree, TRAIT_SUBTREE);
 }
 
@@ -233,7 +233,7 @@ trait_set traits_of(const drawn_call *c)
     put_if(&t, s->n_kv_heads != s->n_heads, TRAIT_GROUPED), put_if(&t, s->dim_v && s->dim_v != s->dim, TRAIT_DIM_V);
     put_if(&t, c->modifiers.scale != 0, TRAIT_SCALE), put_if(&t, c->in_batch, TRAIT_BATCH);
     put_if(&t, c->updated, TRAIT_UPDATED);
-    put_if(&t, c->modifiers.scale_is_given && c->modifiers.scale == 0, TRAIT_SCALE_ZERO);
+    put_if(&t, c->modifiers.has_scale && c->modifiers.scale == 0, TRAIT_SCALE_ZERO);
     for (int i = 0; i < c->n_samples; i++) put_if(&t, c->asked[i].interval[1].n > 0, TRAIT_INTERVALS);
     put_if(&t, c->options.gradient && c->accumulate, TRAIT_ACCUMULATE);
     put_if(&t, c->of_edges[EDGES_BIAS] && c->io.edge_bias.columns > 1, TRAIT_EDGE_BIAS_HEADS);

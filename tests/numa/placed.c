@@ -82,7 +82,7 @@ static int count_sources(const hga_plan *plan, const hga_workspace *ws, const hg
 static int count_panel(const hga_plan *plan, const hga_workspace *ws, const wave_item *item, int node)
 {
     const phase *ph = &plan->phase[item->phase];
-    if (ph->job != JOB_ROWS || item->head_part) return 1;
+    if (ph->job != JOB_ROWS || item->head_range) return 1;
     hga_id first = ph->first + item->panel * ph->panel, end = ph->first + ph->n;
     if (end - first > ph->panel) end = first + ph->panel;
     for (hga_id s = ph->stage; s < stages_end(ph); s++) {

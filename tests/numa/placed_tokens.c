@@ -33,9 +33,9 @@ static void count_kept(const hga_decoder *d, const hga_cache *c, int node)
 {
     hga_id token = c->tokens - 1;
     for (int64_t i = d->born.ptr[token]; i < d->born.ptr[token + 1]; i++) {
-        const kept_row *r = &d->born.row[i];
+        const cached_row *r = &d->born.row[i];
         const page_entry *e = table_find(&c->table, page_key(d, r->kind, r->node));
-        if (e && is_kept(d, r, token + 1)) add(&count.kept, page_row(d, e->page, r->node), node);
+        if (e && is_cached(d, r, token + 1)) add(&count.kept, page_row(d, e->page, r->node), node);
     }
 }
 
@@ -44,8 +44,8 @@ static void count_source(const hga_decode_workspace *w, const hga_stage *s, hga_
 {
     const hga_id of[] = {s->key, s->value};
     for (int k = 0; k < 2; k++)
-        if (of[k] && w->workspace->places[of[k]].place[u])
-            add(&count.read, workspace_given_row(w->workspace, of[k], u), node);
+        if (of[k] && w->workspace->row_slots[of[k]].slot[u])
+            add(&count.read, workspace_input_row(w->workspace, of[k], u), node);
 }
 
 /* Of the rows of an item that the append ran. */
@@ -56,7 +56,7 @@ static int count_item(const hga_decode_workspace *w, const wave_item *item, int 
     const hga_stage *s = &plan->program.stage[ph->stage];
     hga_id first = ph->first + item->panel * ph->panel, end = ph->first + ph->n;
     if (end - first > ph->panel) end = first + ph->panel;
-    if (ph->job != JOB_ROWS || s->relation < 0 || item->head_part) return 1;
+    if (ph->job != JOB_ROWS || s->relation < 0 || item->head_range) return 1;
     for (hga_id at = first; at < end; at++) {
         hga_csr rows;
         if (!bits_have(slice_rows(&w->workspace->slice, ph, ph->stage), at - ph->first)) continue;

@@ -70,7 +70,7 @@ typedef struct hga_options {
     int64_t rows;  /* HGA_EVERY_ROW, HGA_SOME_ROWS or HGA_ROWS_THAT_STAY */
     /* backward: how many strips the rows of an attended stage are cut into, at most 16; 0: as many as pay on the graph
        and the shape. Results differ in rounding, never with threads */
-    int64_t gradient_strips;
+    int64_t gradient_row_ranges;
     /* backward, on trees: tokens of a subtree that is computed at a time, or a few more; 0: as many as the caches hold.
        Results differ in rounding */
     int64_t gradient_subtree;
@@ -120,7 +120,7 @@ typedef struct hga_rows {
     uint64_t reserved[2];         /* 0 */
 } hga_rows;
 
-#define HGA_CALL_GIVEN(NAME, name) hga_table name;
+#define HGA_CALL_INPUT(NAME, name) hga_table name;
 
 /* Everything a call reads and writes; NULL data where you do not use a thing. What the call writes (the rows of the
    output, their log-sum-exps, the tape, tensors of yours that stages write) must not overlap what it reads, nor itself,
@@ -136,7 +136,7 @@ typedef struct hga_io {
     HGA_EXTENSION union {
         hga_table table[HGA_MAX_TABLES];
         HGA_EXTENSION struct {
-            HGA_CALL_TABLES(HGA_CALL_GIVEN)
+            HGA_CALL_TABLES(HGA_CALL_INPUT)
         };
     };
     /* of the HGA_IO_USER fields, in the order they were added; those that a stage writes are outputs: what their rows
@@ -157,7 +157,7 @@ typedef struct hga_io {
     hga_tensor edge_out;
     uint64_t reserved[1]; /* 0 */
 } hga_io;
-#undef HGA_CALL_GIVEN
+#undef HGA_CALL_INPUT
 
 /* Check the program against the graph and lower it, for a shape and options (NULL: the defaults). The plan keeps a
    reference to the graph. *out is yours: hga_plan_destroy. */
@@ -200,7 +200,7 @@ HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 /* Count the numbers of a table that a call brings (hga_io.table), or of its gradient, on a graph of so many nodes. */
 HGA_API int64_t hga_call_entries(hga_call_table which, const hga_shape *shape, hga_id n_nodes, const hga_io *io);
 /* Count the rows or columns that an extent stands for: the shape's, the graph's nodes, or else as many as are given. */
-HGA_API int64_t hga_call_extent(hga_extent extent, const hga_shape *shape, hga_id n_nodes, int64_t given);
+HGA_API int64_t hga_call_extent(hga_extent extent, const hga_shape *shape, hga_id n_nodes, int64_t n_input);
 
 /* Say which kernel each stage got, which way its pairs go in a call that brings as much as this one, and why no other,
    and in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with
@@ -260,7 +260,8 @@ HGA_API hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hg
 /* Find a rank's rows, of a plan with options.ranks: which rows of a field's tensor of one process the rank's tensor
    has, in this order. *n is how many intervals there are; the first `room` of them are written. Fields without a tensor
    have none. */
-HGA_API hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t room, int64_t *n);
+HGA_API hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t capacity,
+                                      int64_t *n);
 
 /* Run n executions in one call, each with its own workspace. Outputs, errors and bits are those of n calls of
    hga_plan_execute. There is one parallel region; a thread takes whole samples as long as there is one for each thread.
@@ -279,7 +280,7 @@ HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace
 
 /* What hga_workspace_rows does with rows: write them to `data`; take them from there, from when on they are there; or
    drop them (data NULL), from when on they are not. */
-typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 2 } hga_rows_way;
+typedef enum hga_rows_action { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 2 } hga_rows_action;
 
 /* Rows [first, first + n) of a field, which the workspace of a plan whose rows stay (HGA_ROWS_THAT_STAY) keeps: all
    that are not rows of your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more.
@@ -294,7 +295,7 @@ typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 
    HGA_EINVAL: a row that is yours, or, to be got, is not there. A program in which a stage reads a row before another
    stage writes it a second time has no rows that stay (hga_plan_create: HGA_EUNSUPPORTED). */
 HGA_API hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first,
-                                      hga_id n, hga_rows_way way, float *data);
+                                      hga_id n, hga_rows_action action, float *data);
 
 /* Plan, take a workspace, execute and clean up in one call, with the arguments of hga_plan_create and hga_plan_execute.
    To run often, call those. */

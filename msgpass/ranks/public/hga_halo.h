@@ -24,13 +24,13 @@ typedef struct hga_transfer {
 
 /* A part of a shared row's edges that one rank computes. Parts of a row follow each other in the order of its edges;
    together they are the row (hga_merge_states). */
-typedef struct hga_piece {
+typedef struct hga_split {
     hga_id rank; /* HGA_EVERY_RANK: all ranks have its sources, and compute it */
     hga_id stage, node;
     hga_pos n_edges;
     int64_t bytes; /* which every other rank receives: a state in float32, or sums of all columns and of the factors in
                       double; 0 where all compute it */
-} hga_piece;
+} hga_split;
 
 /* What one rank does in one execution. */
 typedef struct hga_rank_load {
@@ -44,11 +44,11 @@ typedef struct hga_halo_list {
     hga_id n_ranks;
     hga_id n_shared;  /* nodes whose tokens belong to several ranks: every rank computes them */
     hga_id n_gathers; /* stages for which every rank sends rows, or pieces, to every other one */
-    int64_t n_transfers, n_pieces;
+    int64_t n_transfers, n_splits;
     hga_transfer *transfer; /* by field, written_by, to, first; no row twice for one receiver */
-    hga_piece *piece;       /* by stage, node, its first edge */
+    hga_split *split;       /* by stage, node, its first edge */
     hga_rank_load *load;    /* [n_ranks] */
-    int64_t room[2];        /* of the arrays */
+    int64_t capacity[2];    /* of the arrays */
     hga_allocator allocator;
 } hga_halo_list;
 

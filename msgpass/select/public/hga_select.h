@@ -14,7 +14,7 @@ typedef enum hga_select_score {
     HGA_SELECT_MEAN,   /* <mean of the query block's queries, mean of the block's keys> (MoBA, Lu et al. 2025) */
     HGA_SELECT_MINMAX, /* sum over columns of max(q lo, q hi), lo and hi the least and greatest of the block's keys: an
                           upper bound of every product with one of them (Quest, Tang et al. 2024); query_block 1 */
-    HGA_SELECT_GIVEN   /* scores are yours */
+    HGA_SELECT_SCORES  /* scores are yours */
 } hga_select_score;
 
 /* Who chooses together. */
@@ -58,7 +58,7 @@ typedef struct hga_select_input {
     hga_shape shape;         /* n_heads, n_kv_heads, dim */
     hga_tensor query, key;   /* [n_tokens][heads][dim]; not read where scores are given */
     const float *scale;      /* NULL: 1 / sqrt(dim) */
-    const float *given;      /* HGA_SELECT_GIVEN: [choosers][query blocks][blocks of the longest sample]; candidates of
+    const float *scores;     /* HGA_SELECT_SCORES: [choosers][query blocks][blocks of the longest sample]; candidates of
                                -inf are chosen only where forced */
     hga_precision precision; /* BF16: operands of products are rounded, means after they are taken */
     hga_id threads;          /* 0: as hga_options.threads. The choice does not depend on it */

@@ -1,0 +1,47 @@
+/* column_runs.h: rows that come as runs of columns, and the blocks that are found in them. Only graph/ includes
+   this. */
+#ifndef COLUMN_RUNS_H
+#define COLUMN_RUNS_H
+
+#include "hga_graph.h"
+
+typedef struct cell { /* an edge of a row */
+    hga_id column;
+    int32_t type;
+    float weight;
+} cell;
+
+typedef struct edge_run { /* columns [src, src + n) of one row; column c has type + (c - src) * slope */
+    hga_id row, src, n;
+    int32_t type, slope;
+    float weight;
+} edge_run;
+
+typedef struct column_run column_run;
+
+/* Zeroed but for the first five members, which are whose memory it takes and where it tells what it found. */
+typedef struct column_runs {
+    const hga_allocator *allocator;
+    hga_builder *b;
+    hga_id index;                        /* of the relation */
+    const hga_id *dst_order, *src_order; /* position -> node, for explicit edges; NULL: the identity */
+    int64_t n_list, list_capacity, n_open, open_capacity, n_next, next_capacity, n_slots, from;
+    column_run *list;
+    int64_t *open, *next; /* pieces that end in the row before, by their columns there; those that end in this row */
+    int64_t *slots;       /* hash table: where a repeated piece is expected next; -1 empty */
+    int64_t *positions;   /* hash table: where pieces begin */
+} column_runs;
+
+/* The next run of a row, to the right of the one before; and that the row has no more. Rows ascend. */
+hga_status column_runs_add_run(column_runs *c, const edge_run *x);
+void column_runs_end_row(column_runs *c);
+/* n more rows with the runs of the row that ended. 0, and nothing done, where they would not make every piece of that
+   row longer as it is: then the rows are to be added one by one. */
+int column_runs_repeat_row(column_runs *c, hga_id n);
+/* A whole row by its edges, no two of one column and type, which are sorted. */
+hga_status column_runs_add_row(column_runs *c, hga_id row, cell *cells, int64_t n);
+/* Blocks and explicit edges into the builder. */
+hga_status column_runs_tell(column_runs *c);
+void column_runs_clear(column_runs *c);
+
+#endif

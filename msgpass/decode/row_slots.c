@@ -1,0 +1,341 @@
+/* row_slots.c: rows of a workspace that take turns (row_slots.h). For each field, and for the pieces of each stage,
+   there is a number of places: arrays of as many rows, and for each node which place is its own. Place 0 is nobody's:
+   kernels look at, and mask away, rows of a group of sixteen that a call does not need. The place given back last is
+   taken first, for it is still in the cache. */
+#include "row_slots.h"
+#include "carve.h"
+#include "plan.h"
+
+#include "workspace.h"
+
+#include <string.h>
+
+enum {
+    LEAST_CAPACITY = 16,
+    PATIENCE = 64 /* calls that needed less than a quarter of the room, until there is less of it */
+};
+
+/* ---- how large ---- */
+
+static int is_field(hga_id i) { return i < HGA_FIELD_SLOTS; }
+
+/* Nodes, or the pieces of a stage, that may have places. */
+static hga_id count_owners(const hga_plan *plan, hga_id i)
+{
+    if (is_field(i)) return i >= 1 && i <= plan->program.n_fields ? plan->nodes.n : 0;
+    return i - HGA_FIELD_SLOTS < plan->program.n_stages ? plan->stage[i - HGA_FIELD_SLOTS].n_splits : 0;
+}
+
+static void measure(const hga_plan *plan, hga_id i, int64_t floats[SLOT_ARRAYS])
+{
+    const field_storage *h = &plan->storage[is_field(i) ? i : 0];
+    memset(floats, 0, SLOT_ARRAYS * sizeof *floats);
+    floats[SLOT_ROW] = is_field(i) ? (int64_t)h->heads * h->columns : split_floats(plan, i - HGA_FIELD_SLOTS);
+    if (!is_field(i)) return;
+    floats[SLOT_LSE] = h->lse.floats;
+    floats[SLOT_ROUNDED] = h->rounded.floats;
+}
+
+/* Arrays for so many places in memory, NULL: measured alone. Kernels read a little beyond a row's end. */
+static int64_t lay_out(row_slots *x, hga_id capacity, void *memory)
+{
+    carver c = {.base = memory};
+    x->capacity = capacity, x->memory = memory;
+    x->owner = carve(&c, capacity, sizeof *x->owner);
+    x->back = carve(&c, capacity, sizeof *x->back);
+    x->young = carve(&c, capacity, sizeof *x->young);
+    for (int k = 0; k < SLOT_ARRAYS; k++)
+        x->part[k] = x->floats[k] ? carve_floats(&c, capacity * x->floats[k] + KERNEL_PAD) : NULL;
+    return x->bytes = c.used;
+}
+
+/* Moves the owners, with their rows, to the first places of arrays with another room. */
+static hga_status change_capacity(const hga_allocator *a, row_slots *x, hga_id capacity)
+{
+    hga_status st = HGA_OK;
+    row_slots new = *x;
+    void *memory;
+    HGA_TRY(hga_new(a, lay_out(&new, capacity, NULL), 1, &memory));
+    lay_out(&new, capacity, memory);
+    new.end = 1, new.n_back = 0;
+    new.owner[0] = -1;
+    if (x->n_young) memcpy(new.young, x->young, (size_t)x->n_young * sizeof *x->young);
+    for (hga_id p = 1; p < x->end; p++) {
+        if (x->owner[p] < 0) continue;
+        new.owner[new.end] = x->owner[p], new.slot[x->owner[p]] = new.end;
+        for (int k = 0; k < SLOT_ARRAYS; k++)
+            if (x->floats[k])
+                memcpy(new.part[k] + new.end * x->floats[k], x->part[k] + p * x->floats[k],
+                       (size_t)x->floats[k] * sizeof(float));
+        new.end++;
+    }
+    hga_delete(a, x->memory, x->bytes, 1);
+    *x = new;
+done:
+    return st;
+}
+
+/* ---- making ---- */
+
+static int64_t carve_owners(const hga_plan *plan, hga_workspace *workspace, void *memory)
+{
+    carver c = {.base = memory};
+    for (hga_id i = 0; i < N_ROW_SLOTS; i++) {
+        hga_id *place = carve(&c, count_owners(plan, i), sizeof *place);
+        if (memory) workspace->row_slots[i].slot = place;
+    }
+    return c.used;
+}
+
+/* What a new workspace takes for places. */
+static int64_t row_slots_bytes(const hga_plan *plan)
+{
+    int64_t bytes = carve_owners(plan, NULL, NULL);
+    for (hga_id i = 0; i < N_ROW_SLOTS; i++) {
+        row_slots x = {0};
+        if (!count_owners(plan, i)) continue;
+        measure(plan, i, x.floats);
+        bytes += lay_out(&x, LEAST_CAPACITY, NULL);
+    }
+    return bytes;
+}
+
+/* The first few places of everything that takes turns. */
+static hga_status create(const hga_plan *plan, hga_workspace *workspace)
+{
+    hga_status st = HGA_OK;
+    workspace->owner_bytes = carve_owners(plan, NULL, NULL);
+    HGA_TRY(hga_new_zero(&workspace->base.allocator, workspace->owner_bytes, 1, &workspace->owners));
+    carve_owners(plan, workspace, workspace->owners);
+    workspace->n_cycled = 0;
+    for (hga_id i = 0; i < N_ROW_SLOTS; i++) {
+        if (!count_owners(plan, i)) continue;
+        workspace->cycled[workspace->n_cycled++] = i;
+        measure(plan, i, workspace->row_slots[i].floats);
+        workspace->row_slots[i].taken_here = topology_domains(plan->machine) > 1;
+        HGA_TRY(change_capacity(&workspace->base.allocator, &workspace->row_slots[i], LEAST_CAPACITY));
+    }
+done:
+    return st;
+}
+
+/* ---- taking, leaving ---- */
+
+/* Where there are several domains, a row's memory goes to that of the thread that appends: others make rows of a
+   prompt, but the tokens that come one by one, each of which reads rows of all of it, are the appending thread's. */
+static hga_id new_slot(row_slots *x)
+{
+    for (int k = 0; x->taken_here && k < SLOT_ARRAYS; k++)
+        for (int64_t i = 0; i < x->floats[k]; i += LINE_FLOATS) x->part[k][x->end * x->floats[k] + i] = 0;
+    return x->end++;
+}
+
+/* The owner has a place from now on; the room doubles when all places are taken. */
+static hga_status take(const hga_workspace *workspace, row_slots *x, hga_id owner)
+{
+    if (x->slot[owner]) return HGA_OK;
+    if (!x->n_back && x->end == x->capacity) {
+        hga_status st =
+            change_capacity(&workspace->base.allocator, x, x->capacity < INT32_MAX / 2 ? 2 * x->capacity : INT32_MAX);
+        if (st) return st;
+    }
+    hga_id p = x->n_back ? x->back[--x->n_back] : new_slot(x);
+    x->slot[owner] = p, x->owner[p] = owner, x->young[x->n_young++] = owner;
+    return HGA_OK;
+}
+
+static void leave(row_slots *x, hga_id owner)
+{
+    hga_id p = x->slot[owner];
+    x->slot[owner] = 0;
+    if (p < 0)
+        x->borrowed[~p] = (borrowed_row){.owner = -1, .next = x->borrowed_back}, x->borrowed_back = p, x->n_borrowed--;
+    else
+        x->owner[p] = -1, x->back[x->n_back++] = p;
+}
+
+/* Nobody has a place any more, and no row of a field is there. */
+static void leave_all(hga_workspace *workspace)
+{
+    for (hga_id k = 0; k < workspace->n_cycled; k++) {
+        const hga_id i = workspace->cycled[k];
+        row_slots *x = &workspace->row_slots[i];
+        for (hga_id p = 1; p < x->end; p++) {
+            if (x->owner[p] < 0) continue;
+            if (is_field(i)) slice_drop_rows(&workspace->slice, i, x->owner[p], 1);
+            x->slot[x->owner[p]] = 0;
+        }
+        for (hga_id p = 0; p < x->borrowed_end; p++)
+            if (x->borrowed[p].owner >= 0) x->slot[x->borrowed[p].owner] = 0;
+        x->end = 1, x->n_back = x->n_young = x->n_borrowed = x->borrowed_end = x->borrowed_back = 0;
+    }
+}
+
+/* ---- for what runs ---- */
+
+typedef struct taking {
+    const hga_plan *plan;
+    hga_workspace *workspace;
+    uint64_t storages;
+    hga_status st;
+} taking;
+
+static void take_nodes(void *context, hga_id first, hga_id last)
+{
+    taking *t = context;
+    for (uint64_t set = t->storages; set; set &= set - 1) {
+        hga_id storage = __builtin_ctzll(set);
+        for (hga_id v = first; !t->st && v <= last; v++)
+            t->st = take(t->workspace, &t->workspace->row_slots[storage % HGA_FIELD_SLOTS], v);
+        if (!t->st) slice_note_there(t->plan, &t->workspace->slice, storage, first, (int64_t)last + 1);
+    }
+}
+
+/* Those that have places are there from now on: where an execution fails, whoever has the workspace drops all. */
+static hga_status take_run(const hga_plan *plan, hga_workspace *workspace)
+{
+    taking t = {.plan = plan, .workspace = workspace};
+    FOR_JOBS(&workspace->slice, j)
+    {
+        const slice_job *job = &plan->slices->job[j];
+        const phase *ph = &plan->phase[job->phase];
+        t.storages = job->of.writes;
+        FOR_RUNS(&workspace->slice.run[j], i, end, 0, job->rows)
+        {
+            for (int64_t k = i; ph->job == JOB_SPLITS && !t.st && k < end; k++)
+                t.st = take(workspace, &workspace->row_slots[HGA_FIELD_SLOTS + job->stage], (hga_id)k);
+            if (t.storages) slice_own_nodes(plan, ph, (hga_id)i, (hga_id)end, take_nodes, &t);
+        }
+    }
+    return t.st;
+}
+
+/* Stages find all rows in the workspace's way. */
+static void bind_field(const hga_plan *plan, hga_workspace *workspace, hga_id f)
+{
+    const field_storage *h = &plan->storage[f];
+    const row_slots *p = &workspace->row_slots[f];
+    bound_field *x = &workspace->field[f], *rounded = &workspace->field[STORAGE_ROUNDED + f];
+    *x = (bound_field){.columns = h->columns,
+                       .heads = h->heads,
+                       .ws = p->part[SLOT_ROW],
+                       .ws_slot = p->slot,
+                       .borrowed = p->borrowed,
+                       .ws_row = p->floats[SLOT_ROW],
+                       .ws_head = h->columns,
+                       .lse = p->part[SLOT_LSE],
+                       .lse_slot = p->slot};
+    *rounded = *x;
+    if (plan->bf16_rows)
+        rounded->bf16 = (uint16_t *)(void *)p->part[SLOT_ROUNDED], rounded->bf16_slot = p->slot,
+        rounded->bf16_row = 2 * p->floats[SLOT_ROUNDED];
+    else
+        rounded->ws = p->part[SLOT_ROUNDED], rounded->ws_row = p->floats[SLOT_ROUNDED];
+}
+
+static hga_status bind(const hga_plan *plan, hga_workspace *workspace)
+{
+    hga_status st = take_run(plan, workspace);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_field(plan, workspace, f);
+    return st;
+}
+
+/* ---- for whoever has the workspace ---- */
+
+hga_status workspace_take_slot(hga_workspace *workspace, hga_id f, hga_id v, float **row)
+{
+    hga_status st = take(workspace, &workspace->row_slots[f], v);
+    if (!st) *row = workspace_input_row(workspace, f, v);
+    return st;
+}
+
+int workspace_borrows(const hga_workspace *workspace, hga_id f)
+{
+    const int64_t *floats = workspace->row_slots[f].floats;
+    return !floats[SLOT_LSE] && !floats[SLOT_ROUNDED];
+}
+
+/* The owner's row is another's memory: it gets a number below 0 instead of a place. */
+static hga_status take_borrowed(const hga_workspace *workspace, row_slots *x, hga_id owner)
+{
+    hga_status st = HGA_OK;
+    hga_id p = x->borrowed_back;
+    if (!p)
+        HGA_TRY(hga_grow(&workspace->base.allocator, &x->borrowed, &x->borrowed_capacity, x->borrowed_end,
+                         (int64_t)x->borrowed_end + 1, sizeof *x->borrowed));
+    if (p)
+        x->borrowed_back = x->borrowed[~p].next;
+    else
+        p = ~x->borrowed_end++;
+    x->slot[owner] = p, x->n_borrowed++;
+done:
+    return st;
+}
+
+hga_status workspace_borrow_row(hga_workspace *workspace, hga_id f, hga_id v, float *row)
+{
+    row_slots *x = &workspace->row_slots[f];
+    hga_status st = x->slot[v] ? HGA_OK : take_borrowed(workspace, x, v);
+    if (!st) x->borrowed[~x->slot[v]] = (borrowed_row){.row = row, .owner = v};
+    return st;
+}
+
+float *workspace_input_row(const hga_workspace *workspace, hga_id f, hga_id v)
+{
+    const row_slots *x = &workspace->row_slots[f];
+    if (x->slot[v] < 0) return x->borrowed[~x->slot[v]].row;
+    return slot_address(x, SLOT_ROW, v);
+}
+
+const float *workspace_row_lse(const hga_workspace *workspace, hga_id f, hga_id v)
+{
+    return slot_address(&workspace->row_slots[f], SLOT_LSE, v);
+}
+
+void workspace_leave_slot(hga_workspace *workspace, hga_id f, hga_id v)
+{
+    if (!workspace->row_slots[f].slot[v]) return;
+    slice_drop_rows(&workspace->slice, f, v, 1);
+    leave(&workspace->row_slots[f], v);
+}
+
+/* Memory that cannot be had for less room leaves all as it is. */
+static void note_use(const hga_allocator *a, row_slots *x, hga_id used)
+{
+    x->idle = x->capacity > LEAST_CAPACITY && 4 * used < x->capacity ? x->idle + 1 : 0;
+    if (x->idle < PATIENCE) return;
+    x->idle = 0;
+    (void)change_capacity(a, x, 2 * used > LEAST_CAPACITY ? 2 * used : LEAST_CAPACITY);
+}
+
+/* Owners that took a place since the last time leave it, but for fields' rows that stay. */
+void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context, hga_id f, hga_id v),
+                      const void *context)
+{
+    for (hga_id j = 0; j < workspace->n_cycled; j++) {
+        const hga_id i = workspace->cycled[j];
+        row_slots *x = &workspace->row_slots[i];
+        hga_id used = x->end - x->n_back;
+        for (hga_id k = 0; k < x->n_young; k++) {
+            hga_id v = x->young[k];
+            if (!is_field(i))
+                leave(x, v);
+            else if (!stays(context, i, v))
+                workspace_leave_slot(workspace, i, v);
+        }
+        x->n_young = 0;
+        note_use(&workspace->base.allocator, x, used);
+    }
+}
+
+int64_t workspace_slot_bytes(const hga_workspace *workspace)
+{
+    int64_t bytes = workspace->owner_bytes;
+    for (hga_id k = 0; k < workspace->n_cycled; k++) {
+        const row_slots *x = &workspace->row_slots[workspace->cycled[k]];
+        bytes += x->bytes + x->borrowed_capacity * (int64_t)sizeof *x->borrowed;
+    }
+    return bytes;
+}
+
+const struct rows_on_demand slots_on_demand = {row_slots_bytes, create, bind, workspace_take_slot, leave_all};

@@ -1,0 +1,29 @@
+/* split_groups.h: pieces of rows that have their columns alone (phases.h: long_row), which are computed together where
+   others have these columns, too. */
+#ifndef SPLIT_GROUPS_H
+#define SPLIT_GROUPS_H
+
+#include "stage_plan.h"
+#include "worker.h"
+
+/* Columns [first, first + n), as a piece has them or all of a group of pieces. */
+typedef struct split_columns {
+    hga_id first, n;
+} split_columns;
+
+/* Pieces that are computed together, and the rows that they are of. */
+typedef struct split_group {
+    split_columns columns;
+    float weight;
+    hga_id n, node[KERNEL_TILE], split[KERNEL_TILE];
+    split_columns of[KERNEL_TILE];
+    int32_t type[KERNEL_TILE], type_step[KERNEL_TILE]; /* of a piece's first edge, and what types grow by */
+} split_group;
+
+/* A piece's columns. Of rows that have no columns only the number of edges tells something, and the first column
+   nothing. */
+split_columns columns_of_split(const stage_plan *s, hga_id split);
+/* The first of n items, as long as they are pieces that go together; n 0: they do not. */
+void find_split_group(const worker *w, const wave_item *item, int64_t n, split_group *x);
+
+#endif

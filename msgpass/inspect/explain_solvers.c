@@ -1,0 +1,288 @@
+/* explain_solvers.c: tiles are chosen as an execution chooses them, with somebody who counts in place of who
+   computes. */
+#include "explain_solvers.h"
+#include "attend.h"
+#include "attend_solvers.h"
+#include "interrupt.h"
+#include "layouts.h"
+#include "panel_rows.h"
+#include "split_groups.h"
+#include "plan.h"
+#include "stages.h"
+#include "row_bands.h"
+
+/* Panels of a stage that are looked at, so that explaining is a matter of a second at any length. */
+enum { MOST_PANELS = 2048 };
+
+/* Who counts, and where the counts go. */
+typedef struct tile_count {
+    worker *w;
+    pair_solvers *solvers;
+} tile_count;
+
+/* A tile_runner. */
+static void count_batch(void *context, tile_batch *b)
+{
+    const tile_count *of = context;
+    pair_solvers *solvers = of->solvers;
+    for (hga_id i = 0; i < b->n; i++)
+        for (hga_id k = 0; k < b->chunk[i].n_parts; k++) {
+            const tile_part *part = &b->chunk[i].part[k];
+            unsigned requested = requested_mask(part->group);
+            for (hga_id e = part->first; e < part->last; e++)
+                solvers->tiles += __builtin_popcount(b->chunk[i].rows[k][e] & requested);
+            solvers->tile_slots += (double)(part->last - part->first) * KERNEL_TILE;
+        }
+    of->w->chooser.enough = interrupted() != HGA_OK; /* who has counted the panel asks again */
+}
+
+/* A family_runner. */
+static void count_families(void *context, row_group *g, const family_chunk *c)
+{
+    pair_solvers *solvers = ((const tile_count *)context)->solvers;
+    const unsigned requested = requested_mask(g);
+    for (hga_id e = 0; e < c->columns->n; e++) solvers->families += __builtin_popcount(c->rows[e] & requested);
+}
+
+/* What a row is left with after tiles; g NULL: all. */
+static void count_left(const worker *w, const row_group *g, hga_id v, pair_solvers *solvers)
+{
+    edge_chunk c;
+    edge_cursor at = g && g->tiled ? cursor_start_beyond(&w->reader, v, w->chooser.tiled, 1u << g->number)
+                                   : cursor_start(&w->reader, v);
+    for (cursor_next(&at, KERNEL_CHUNK, &c); c.n; cursor_next(&at, KERNEL_CHUNK, &c)) solvers->rows += c.n;
+}
+
+static void count_group(const worker *w, const row_group *g, pair_solvers *solvers)
+{
+    if (g->tiled && !g->rest) return;
+    for (hga_id r = 0; r < g->n_rows; r++)
+        if (g->node[r] >= 0 && !(g->in_families >> r & 1u)) count_left(w, g, g->node[r], solvers);
+}
+
+/* The panel is loaded. */
+static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_solvers *solvers)
+{
+    row_panel p;
+    find_groups(stage, rows->first, rows->n, rows->node, &p);
+    tile_count of = {w, solvers};
+    open_chooser(w, stage, count_batch, count_families, &of);
+    choose_tiles(&w->chooser, &p);
+    for (hga_id g = 0; g < p.n_groups; g++) count_group(w, &p.group[g], solvers);
+}
+
+static void count_rows_left(worker *w, const phase *ph, const panel_rows *rows, pair_solvers *solvers)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    for (hga_id i = 0; i < rows->n; i++) {
+        const hga_id v = rows->node[i];
+        if (v < 0) continue;
+        reader_load(&w->reader, runs_by_position(w, ph) ? rows->first + i : s->relation.dst_rank[v], 1);
+        count_left(w, NULL, v, solvers);
+    }
+}
+
+static void count_split_group(const split_group *x, pair_solvers *solvers)
+{
+    for (hga_id r = 0; r < x->n; r++) solvers->tiles += x->of[r].n;
+    solvers->tile_slots += (double)x->columns.n * KERNEL_TILE;
+}
+
+/* The first of n pieces, and those that go with it, by `share` of them; returns how many. */
+static int64_t count_splits(worker *w, const wave_item *item, int64_t n, double share, pair_solvers *solvers)
+{
+    const hga_id stage = w->plan->phase[item->phase].stage;
+    pair_solvers some = {0};
+    split_group x;
+    int64_t together = solver_fits(w, SOLVER_SPLITS, item, n);
+    if (together) {
+        find_split_group(w, item, n, &x), count_split_group(&x, &some);
+        solvers->applies |= 1u << SOLVER_SPLITS;
+    } else {
+        some.rows = columns_of_split(&w->plan->stage[stage], item->panel).n;
+    }
+    solvers->tiles += share * some.tiles, solvers->tile_slots += share * some.tile_slots,
+        solvers->rows += share * some.rows;
+    return together ? together : 1;
+}
+
+/* Do some of n panels go a way that computes the same tiles, or families, as the ways that look at groups? */
+static void count_solvers(worker *w, const wave_item *item, int64_t n, pair_solvers *solvers)
+{
+    static const attend_solver_id of_panels[] = {SOLVER_WIDE, SOLVER_CACHED, SOLVER_EQUAL};
+    for (int i = 0; i < 3; i++)
+        if (!(solvers->applies >> of_panels[i] & 1) && solver_fits(w, of_panels[i], item, n))
+            solvers->applies |= 1u << of_panels[i];
+}
+
+/* By the share that a panel has of those that go together. */
+static void count_columns(worker *w, const wave_item *item, int64_t together, pair_solvers *solvers)
+{
+    double pairs = 0, tile_slots = 0;
+    columns_look(w, item, together, &pairs, &tile_slots);
+    solvers->tiles += pairs / (double)together, solvers->tile_slots += tile_slots / (double)together;
+    solvers->applies |= 1u << SOLVER_COLUMNS;
+}
+
+/* Counts the pairs of a panel as the way that would take it computes them. */
+static void count_panel(worker *w, const wave_item *item, int64_t n, pair_solvers *solvers)
+{
+    int64_t together;
+    const phase *ph = &w->plan->phase[item->phase];
+    panel_rows rows;
+    worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
+    open_stage(w, ph->stage);
+    count_solvers(w, item, n, solvers);
+    if ((together = solver_fits(w, SOLVER_COLUMNS, item, n))) {
+        count_columns(w, item, together, solvers);
+        return;
+    }
+    if (!open_panel(w, *item, &rows)) return;
+    if (applies(w, ph->stage, SOLVER_TILES) || applies(w, ph->stage, SOLVER_STRICT))
+        count_tiles(w, ph->stage, &rows, solvers);
+    else
+        count_rows_left(w, ph, &rows, solvers);
+}
+
+/* A thread's share of a wave: panels as many as are looked at, all pieces. */
+static hga_status count_share(worker *w, hga_id stage, int64_t first, int64_t end, pair_solvers *solvers)
+{
+    hga_status st = HGA_OK;
+    const int64_t step = w->plan->stage[stage].panels / MOST_PANELS + 1;
+    const wave_item *item = w->plan->waves.item;
+    for (int64_t i = first, done; i < end && !st; i += done) {
+        const phase *ph = &w->plan->phase[item[i].phase];
+        done = 1;
+        if (ph->stage != stage || item[i].head_range > 0 || ph->job > JOB_SPLITS) continue;
+        if (ph->job == JOB_SPLITS)
+            done = count_splits(w, &item[i], end - i, 1.0 / (double)step, solvers);
+        else if (solvers->panels++ % step == 0)
+            solvers->looked_at++, count_panel(w, &item[i], end - i, solvers);
+        st = interrupted();
+    }
+    return st;
+}
+
+/* Those that tiles, families and rows have of the pairs. */
+static void find_goers(const worker *w, hga_id stage, pair_solvers *solvers)
+{
+    if (solvers->tiles > 0 && !(solvers->applies >> SOLVER_COLUMNS & 1))
+        solvers->applies |= (1u << SOLVER_TILES | 1u << SOLVER_STRICT) & w->workspace->solvers[stage];
+    if (solvers->families > 0) solvers->applies |= 1u << SOLVER_FAMILIES;
+    solvers->last = SOLVER_HEADS;
+    while (!applies(w, stage, solvers->last)) solvers->last++;
+    if (solvers->rows > 0) solvers->applies |= 1u << solvers->last;
+}
+
+static hga_status count_stage(worker *w, hga_id stage, pair_solvers *solvers)
+{
+    const wave_order *o = &w->plan->waves;
+    hga_status st = HGA_OK;
+    *solvers = (pair_solvers){.attends = kind_attends(w->plan->stage[stage].kind), .call_has = w->workspace->call_has};
+    if (!solvers->attends) return HGA_OK;
+    for (int64_t i = 0; i < (int64_t)o->n * w->plan->threads && !st; i++)
+        st = count_share(w, stage, o->ptr[i], o->ptr[i + 1], solvers);
+    if (!st) find_goers(w, stage, solvers);
+    return st;
+}
+
+/* What is counted, and of which call. */
+typedef struct count {
+    pair_solvers *solvers;
+    unsigned call_has;
+} count;
+
+static hga_status count_stages(worker *w, void *context)
+{
+    count *c = context;
+    hga_status st = layouts_open(w->plan, w->workspace);
+    solvers_open(w->plan, c->call_has, 0, w->workspace);
+    if (!st) st = layouts_learn_types(w->plan, w->workspace);
+    for (hga_id s = 0; !st && s < w->plan->program.n_stages; s++) st = count_stage(w, s, &c->solvers[s]);
+    return st;
+}
+
+hga_status solvers_find(const hga_plan *plan, const hga_io *io, pair_solvers solvers[HGA_MAX_STAGES])
+{
+    static const hga_io none;
+    count c = {solvers, call_features(&plan->program, io ? io : &none)};
+    return worker_look(plan, count_stages, &c);
+}
+
+/* ---- in words ---- */
+
+/* How many of the stage's pairs tiles, families and rows have. */
+static void say_pairs(FILE *f, const pair_solvers *x)
+{
+    double all = x->tiles + x->families + x->rows;
+    const char *comma = "";
+    if (!(all > 0)) return;
+    fprintf(f, "      pairs: ");
+    if (x->tiles > 0)
+        fprintf(f, "%.1f %% in tiles that are %.0f %% full", 100 * x->tiles / all, 100 * x->tiles / x->tile_slots),
+            comma = ", ";
+    if (x->families > 0) fprintf(f, "%s%.1f %% in families", comma, 100 * x->families / all), comma = ", ";
+    if (x->rows > 0) fprintf(f, "%s%.1f %% %s", comma, 100 * x->rows / all, solver_name(x->last));
+    if (x->looked_at < x->panels)
+        fprintf(f, " (%lld of %lld panels looked at)", (long long)x->looked_at, (long long)x->panels);
+    fputc('\n', f);
+}
+
+static void say_goers(FILE *f, const pair_solvers *x)
+{
+    const char *before = "      ways: ";
+    for (attend_solver_id i = 0; i <= x->last; i++)
+        if (x->applies >> i & 1) fprintf(f, "%s%s", before, solver_name(i)), before = "; ";
+    if (x->applies) fputc('\n', f);
+}
+
+/* Why nothing of the stage goes that way; NULL: something does, or it was not asked. */
+static const char *why_not(const hga_plan *plan, hga_id stage, const pair_solvers *x, attend_solver_id solver)
+{
+    if (x->applies >> solver & 1 || solver > x->last) return NULL;
+    const char *why = solver_refusal(plan, stage, x->call_has, solver);
+    return why ? why : solver_lacks(solver);
+}
+
+/* Ways that have one reason are told of together. */
+void solvers_say(FILE *f, const hga_plan *plan, hga_id stage, const pair_solvers *x)
+{
+    if (!x->attends) return;
+    say_pairs(f, x), say_goers(f, x);
+    for (attend_solver_id i = 0; i <= x->last; i++) {
+        const char *why = why_not(plan, stage, x, i), *before = "      not ";
+        for (attend_solver_id k = 0; why && k < i; k++)
+            if (why_not(plan, stage, x, k) == why) why = NULL;
+        if (!why) continue;
+        for (attend_solver_id k = i; k <= x->last; k++)
+            if (why_not(plan, stage, x, k) == why) fprintf(f, "%s%s", before, solver_name(k)), before = "; ";
+        fprintf(f, ": %s\n", why);
+    }
+}
+
+/* ---- as JSON ---- */
+
+static json_t *applies_json(const pair_solvers *x)
+{
+    json_t *all = json_array();
+    for (attend_solver_id i = 0; x->attends && i <= x->last; i++)
+        if (x->applies >> i & 1) json_array_append_new(all, json_string(solver_name(i)));
+    return all;
+}
+
+static json_t *refused_json(const hga_plan *plan, hga_id stage, const pair_solvers *x)
+{
+    json_t *all = json_array();
+    for (attend_solver_id i = 0; x->attends && i <= x->last; i++) {
+        const char *why = why_not(plan, stage, x, i);
+        if (why) json_array_append_new(all, json_pack("{s:s, s:s}", "way", solver_name(i), "why", why));
+    }
+    return all;
+}
+
+json_t *solvers_json(const hga_plan *plan, hga_id stage, const pair_solvers *x)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o}", "tiles", x->tiles, "places", x->tile_slots, "families",
+                     x->families, "rows", x->rows, "panels", (json_int_t)x->panels, "looked_at",
+                     (json_int_t)x->looked_at, "ways", applies_json(x), "refused", refused_json(plan, stage, x));
+}

@@ -1,0 +1,29 @@
+/* explain_solvers.h: which way the pairs of attended stages go. */
+#ifndef EXPLAIN_SOLVERS_H
+#define EXPLAIN_SOLVERS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "attend_solvers.h"
+#include "plan.h"
+
+/* Of a stage: pairs in tiles, and the places that those tiles have; in families; and row by row. Of long stages some
+   panels are looked at, evenly spread. */
+typedef struct pair_solvers {
+    double tiles, tile_slots, families, rows;
+    int64_t panels, looked_at;
+    int attends;           /* 0: there is nothing to tell */
+    unsigned applies;      /* ways that some go, as bits */
+    attend_solver_id last; /* the way of rows: those behind it are not asked */
+    unsigned call_has;     /* the call's features */
+} pair_solvers;
+
+/* Of calls that bring as much as this one; io NULL: nothing beside rows. */
+hga_status solvers_find(const hga_plan *plan, const hga_io *io, pair_solvers solvers[HGA_MAX_STAGES]);
+/* Of a stage that attends: which share of its pairs goes which way, and why others do not. */
+void solvers_say(FILE *f, const hga_plan *plan, hga_id stage, const pair_solvers *solvers);
+/* {tiles, places, families, rows, panels, looked_at, ways: [name], refused: [{way, why}]} */
+json_t *solvers_json(const hga_plan *plan, hga_id stage, const pair_solvers *solvers);
+
+#endif

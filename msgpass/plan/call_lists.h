@@ -1,0 +1,16 @@
+/* call_lists.h: lists of the graph for calls that have slopes or biases of edges (call_lists.c). */
+#ifndef HGA_PLAN_EDGE_TABLES_H
+#define HGA_PLAN_EDGE_TABLES_H
+
+#include "hga_plan.h"
+
+/* HGA_EINVAL names a table that has other rows than the graph has types or edges, or numbers that are too large for
+   dropout's draws. */
+hga_status plan_check_call(const hga_plan *plan, const hga_io *io);
+/* plan_check_call, and make the lists that the call needs; HGA_ENOMEM, or what hga_graph_positions says. */
+hga_status plan_make_call_lists(const hga_plan *plan, const hga_io *io);
+/* Canonical positions of rows' first edges, [nodes + 1], in the plan's memory; *degree grows to the widest row's. */
+hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first, hga_pos *degree);
+void call_lists_clear(const hga_plan *plan);
+
+#endif

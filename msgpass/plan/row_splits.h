@@ -1,0 +1,59 @@
+/* row_splits.h: where a row that has its columns alone is cut into pieces, and in which order these become the row
+   again. Both depend on the row alone, never on threads or ranks, so that whoever computes a piece, the row has the
+   same bits. */
+#ifndef ROW_SPLITS_H
+#define ROW_SPLITS_H
+
+#include "program.h"
+
+/* Rows with more edges than `longer` that have their columns alone are cut into pieces of `piece` edges; INT64_MAX:
+   none are. `together`: pieces mostly have the columns of others, too, and are computed with them. */
+typedef struct split_rule {
+    hga_pos longer, split;
+    int together;
+} split_rule;
+
+/* That of a stage which a fused function computes, where there is one; cut_edges as the plan has it, above 0. */
+split_rule split_rule_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_pos cut_edges);
+
+/* Columns that follow each other, which a row has alone: its position's first one, -1 where it has none such; and of
+   these edges the weight, the first one's type, and what types grow by. An attended row's columns are nodes, those of a
+   sum may be positions of an order. */
+typedef struct lone_columns {
+    hga_id first;
+    int32_t type, type_step;
+    float weight;
+} lone_columns;
+
+/* What the segments of a row tell: its edges, and the last one's columns, which it has alone where that is the only one
+   and not shared with a neighbour. */
+typedef struct row_look {
+    hga_pos degree, columns;
+    hga_id segments;
+    int shared;
+    lone_columns alone;
+} row_look;
+
+/* That of the rows of a relation at positions [first, first + n), asked for at once. */
+void look_at_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, row_look *row);
+
+/* The columns of the row of a stage at a position, where all are such, and its neighbours have none of them. */
+lone_columns lone_columns_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position,
+                             const row_look *row);
+
+/* Pieces [lo, hi) of a row, two at least: those before this one become one, those from it on become one, and then
+   these two. Before it are as many as the greatest power of two below all of them; so n neighbours take part as
+   log2 n at most. */
+static inline hga_id splits_middle(hga_id lo, hga_id hi)
+{
+    return lo + (hga_id)(UINT32_C(1) << (31 - __builtin_clz((unsigned)(hi - lo - 1))));
+}
+
+/* Bytes of a piece between ranks: a state of each head, or the sums of all columns and of the factors, in double. */
+static inline int64_t split_bytes(stage_kind kind, int64_t heads, int64_t columns)
+{
+    return kind_sums(kind) ? (heads * columns + 1) * (int64_t)sizeof(double)
+                           : heads * (columns + 1) * (int64_t)sizeof(float);
+}
+
+#endif

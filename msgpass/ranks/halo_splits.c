@@ -1,0 +1,94 @@
+/* halo_splits.c: shared rows that plans cut into pieces: who computes which piece, and what that rank lacks. */
+#include "halo_finding.h"
+
+#include "bindings.h"
+
+#include <string.h>
+
+int halo_cuts(const finding *f, const reach *r, hga_pos sources)
+{
+    int lone = sources > f->rule.longer && r->n_rows == 1 && r->n_spans == 1 && r->n_nodes == 0;
+    row_look row;
+    if (!lone) return 0;
+    look_at_rows(f->g, f->stage->relation, r->row, 1, &row);
+    return lone_columns_of(f->g, f->p, f->number, r->row, &row).first >= 0;
+}
+
+static hga_status count_owners(finding *f, hga_id first, hga_id last, void *context)
+{
+    (void)context;
+    for (hga_id u = first, end; u <= last; u = end) {
+        end = f->next[u] <= last ? f->next[u] : last + 1;
+        if (f->owner[u] != SHARED) f->has[f->owner[u]] += end - u;
+    }
+    return HGA_OK;
+}
+
+/* Whoever owns most of a piece's sources computes it, and is sent the others; where all have them, all do. */
+static hga_status find_maker(finding *f, const reach *split, hga_id *maker)
+{
+    hga_status st = HGA_OK;
+    hga_id n_ranks = f->out->n_ranks, first = split->spans->first;
+    if (!split->source_order && f->next[first] > split->spans->last) {
+        *maker = f->owner[first];
+        return HGA_OK;
+    }
+    memset(f->has, 0, (size_t)n_ranks * sizeof *f->has);
+    HGA_TRY(halo_each_interval(f, split, count_owners, NULL));
+    *maker = SHARED;
+    for (hga_id r = 0; r < n_ranks; r++)
+        if (f->has[r] > (*maker == SHARED ? 0 : f->has[*maker])) *maker = r;
+    if (*maker != SHARED) HGA_TRY(halo_each_interval(f, split, halo_request_interval, maker));
+done:
+    return st;
+}
+
+/* Pieces [lo, hi) as one: their rank computes them, and sends everybody what they come to. */
+static hga_status add_split(finding *f, hga_id lo, hga_id hi)
+{
+    hga_halo_list *out = f->out;
+    hga_pos first = lo * f->rule.split, end = hi * f->rule.split, edges = (end < f->sources ? end : f->sources) - first;
+    hga_id rank = f->maker[lo], field = f->stage->out;
+    hga_status st =
+        hga_grow(&out->allocator, &out->split, &out->capacity[1], out->n_splits, out->n_splits + 1, sizeof *out->split);
+    if (st) return st;
+    int64_t bytes = split_bytes(program_kind(f->stage), program_heads(f->p, &f->shape, field),
+                                program_columns(f->p, &f->shape, field));
+    out->split[out->n_splits++] = (hga_split){rank, f->number, f->row, edges, rank == SHARED ? 0 : bytes};
+    *(rank == SHARED ? &f->shared_edges : &out->load[rank].n_edges) += edges;
+    return HGA_OK;
+}
+
+/* Pieces [lo, hi) of the row: what one rank computes of those that are merged goes as one. */
+static hga_status add_splits(finding *f, hga_id lo, hga_id hi)
+{
+    hga_status st = HGA_OK;
+    if (f->run_end[lo] >= hi) return add_split(f, lo, hi);
+    hga_id middle = splits_middle(lo, hi);
+    HGA_TRY(add_splits(f, lo, middle));
+    HGA_TRY(add_splits(f, middle, hi));
+done:
+    return st;
+}
+
+/* Who computes each piece of a row, and where runs of pieces of one rank end. */
+hga_status halo_cut_row(finding *f, const reach *r, hga_pos sources)
+{
+    hga_status st = HGA_OK;
+    hga_id n = (hga_id)((sources - 1) / f->rule.split + 1);
+    f->row = r->row, f->sources = sources;
+    HGA_TRY(hga_grow(NULL, &f->maker, &f->maker_capacity, 0, n, sizeof *f->maker));
+    HGA_TRY(hga_grow(NULL, &f->run_end, &f->run_capacity, 0, n, sizeof *f->run_end));
+    for (hga_id i = 0; i < n; i++) {
+        int64_t first = r->spans->first + i * f->rule.split, last = first + f->rule.split - 1;
+        reach_span columns = {(hga_id)first, last < r->spans->last ? (hga_id)last : r->spans->last};
+        reach split = *r;
+        split.spans = &columns;
+        HGA_TRY(find_maker(f, &split, &f->maker[i]));
+    }
+    for (hga_id i = n - 1; i >= 0; i--)
+        f->run_end[i] = i + 1 < n && f->maker[i + 1] == f->maker[i] ? f->run_end[i + 1] : i + 1;
+    HGA_TRY(add_splits(f, 0, n));
+done:
+    return st;
+}

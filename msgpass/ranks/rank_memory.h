@@ -1,0 +1,27 @@
+/* rank_memory.h: what a rank's executions have in their workspace (workspace->shared). */
+#ifndef RANK_MEMORY_H
+#define RANK_MEMORY_H
+
+#include "plan.h"
+#include "ranks.h"
+#include "stages.h"
+#include "workspace.h"
+
+typedef struct rank_memory {
+    char *sent, *received;
+    hga_packet *packet; /* a message's */
+    rank_words *call;
+    char *merged;    /* of a split: is it merged? */
+    hga_io staged;   /* what stages are given for the caller's tensors */
+    uint32_t copied; /* bit f: of field f stages are given a copy */
+} rank_memory;
+
+static inline rank_memory *memory_of(const hga_workspace *workspace) { return workspace->shared; }
+
+/* rank_stage.c: bytes of a room; *io, the caller's tensors, becomes what stages are given; and what these have written
+   goes to the caller. */
+int64_t rank_memory_bytes(const hga_plan *plan);
+hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
+void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
+
+#endif

@@ -1,0 +1,48 @@
+/* row_edges.h: the in-edges of a row of a stage, in canonical order, whatever they are stored as. */
+#ifndef HGA_SEMANTICS_ROW_EDGES_H
+#define HGA_SEMANTICS_ROW_EDGES_H
+
+#include "program.h"
+
+/* An edge into the row at hand; along the tree of type 0 and weight 1. */
+typedef struct row_edge {
+    hga_id src;
+    int32_t type;
+    float weight;
+    hga_id pos_of, src_pos_of; /* node + 1 whose position the row uses, and the source, 0: its own */
+} row_edge;
+
+/* All rows of a stage, one behind the other: those of node v begin at ptr[v]. */
+typedef struct row_list {
+    int64_t *ptr; /* [n_nodes + 1]; NULL: there was no room */
+    row_edge *edge;
+    int64_t capacity;
+} row_list;
+
+/* In-edges of the rows of one stage, one row at a time; zero the struct before it is opened first. */
+typedef struct edge_rows {
+    const hga_graph *graph;
+    const hga_allocator *allocator; /* NULL: the standard one */
+    hga_nodes nodes;
+    hga_id relation; /* or HGA_TREE_UP, HGA_TREE_DOWN */
+    hga_relation r;
+    const row_edge *edge; /* [n]: of the row read last, by source, type, weight, positions */
+    row_edge *own;        /* [room], where it is read to; with room for the widest row nothing is allocated */
+    int64_t n, capacity;
+    const row_list *lists, *list; /* of all stages, NULL without; of this one */
+} edge_rows;
+
+/* The rows of a relation. `lists` and room stay from one to the next. */
+void edges_open(edge_rows *rows, const hga_graph *g, const hga_allocator *a, hga_id relation);
+void edges_close(edge_rows *rows);
+/* Read node v's in-edges. */
+hga_status edges_read(edge_rows *rows, hga_id v);
+/* Has v any? The most that a row has, of a relation or along the tree. */
+int edges_exist(const hga_graph *g, hga_id relation, hga_id v);
+int64_t edges_most(const hga_graph *g, hga_id relation);
+
+/* All rows that are nodes of a field, if they take at most `bytes`; `rows` has been opened. */
+hga_status edges_list(edge_rows *rows, hga_field_rows of, int64_t bytes, row_list *out);
+void edges_unlist(const hga_graph *g, const hga_allocator *a, row_list *list);
+
+#endif

@@ -1,0 +1,80 @@
+/* score.h: what the score of an edge is made of, what its gradient is spread over, and what edges of sums weigh. */
+#ifndef HGA_SEMANTICS_SCORE_H
+#define HGA_SEMANTICS_SCORE_H
+
+#include "call.h"
+#include "row_edges.h"
+#include "soften.h"
+
+/* Gradients of a call's tables, summed in double; NULL: not wanted. */
+typedef struct table_sums {
+    double *of[HGA_N_TABLES];
+} table_sums;
+
+/* An entry of an input that is moved. */
+typedef struct nudge {
+    hga_gradient_input input;
+    int64_t entry;
+    double by;
+} nudge;
+
+/* A program on a graph with what a call brings, but for its rows. */
+typedef struct semantics {
+    const hga_program *program;
+    hga_nodes nodes;
+    hga_shape shape;
+    const hga_io *io;
+    const softening *soften;
+    double scale, bias;     /* of products; of what the softening does */
+    double softcap;         /* of contents, 0: none */
+    const float *additive;  /* [heads][dim], NULL: ones, or scores are products */
+    const float *slopes;    /* [heads], NULL: none */
+    const double *position; /* [nodes], hga_graph_positions, for slopes */
+    float dropout;
+    hga_id biased;             /* the stage that tables of edges belong to, -1: there are none */
+    const hga_pos *first_edge; /* [nodes], of its relation: the canonical position of a row's first edge */
+    nudge moved;
+} semantics;
+
+/* An edge between rows that have a score together. */
+typedef struct scored_edge {
+    const hga_stage *stage;
+    const row_edge *e;
+    hga_id v, head;
+    const double *q, *k;
+    int64_t index; /* in tables of edges, -1: there are none */
+} scored_edge;
+
+/* Entry i of an input, which is x, unless it is the one that is moved. */
+static inline double entry_of(const semantics *m, hga_gradient_input input, float x, int64_t i)
+{
+    return (double)x + (m->moved.input == input && m->moved.entry == i ? m->moved.by : 0);
+}
+static inline double table_entry(const semantics *m, hga_call_table which, float x, int64_t i)
+{
+    return entry_of(m, (hga_gradient_input)(HGA_GRADIENT_TABLE + (int)which), x, i);
+}
+
+/* What products of queries and keys are multiplied with. */
+float semantics_scale(const hga_program *p, const hga_shape *s, const hga_io *io);
+
+/* What a call on a graph means: without positions, dropout, and a stage that tables of edges belong to. */
+semantics semantics_of_call(const hga_program *p, hga_nodes nodes, const hga_shape *s, const hga_io *io);
+
+/* Edge i of row v of a stage, between a query and a key. */
+scored_edge edge_between(const semantics *m, hga_id stage, hga_id v, hga_id head, const row_edge *e, int64_t i,
+                         const double *q, const double *k);
+/* s(u, v, e) of hga_program.h. */
+double edge_score(const semantics *m, const scored_edge *x);
+/* The score's gradient is ds, that of its count's logarithm d_count: to the query, the key, and the tables. */
+void edge_score_adjoint(const semantics *m, const scored_edge *x, double ds, double d_count, double *dq, double *dk,
+                        const table_sums *sums);
+/* As how many equal tokens the edge counts; and with the source's log mass moved, as scores have it. */
+double edge_count(const semantics *m, const hga_stage *s, const row_edge *e);
+double edge_moved_count(const semantics *m, const hga_stage *s, const row_edge *e);
+/* What the source of an edge of a mean or a sum is multiplied with, before a mean's division. */
+double sum_factor(const semantics *m, const hga_stage *s, const row_edge *e);
+/* What the weight of an attended edge into v is multiplied with: 1, or where weights are dropped 0 or 1 / (1 - p). */
+double edge_is_undropped(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head);
+
+#endif

@@ -1,0 +1,51 @@
+/* soften.h: from the scores of a row to the weights of its edges. */
+#ifndef HGA_SEMANTICS_SOFTEN_H
+#define HGA_SEMANTICS_SOFTEN_H
+
+#include "hga_program.h"
+
+#include <math.h>
+
+/* A row, by edge. Scores have the logarithm of counts in them: as so many equal tokens an edge counts. */
+typedef struct soften_row {
+    int64_t n;
+    double number; /* bias of a sigmoid, alpha of entmax */
+    double *score; /* -inf once the edge is no part of the row */
+    double *weight;
+    const double *count;
+    double *slope, *d_count; /* of the adjoint; `weigh` writes what it likes there */
+} soften_row;
+
+/* One of the ways; a program's stages have all the same. */
+typedef struct softening {
+    const char *name;
+    /* Weights of scores. What comes back is the row's score where its state is merged with others: of softmax the
+       log-sum-exp, -inf where there is nothing (then all weights are 0); +inf of what is a plain sum, which so weighs
+       its count, and of what cannot be merged. */
+    double (*weigh)(const soften_row *r);
+    /* The slopes are the gradients of weights and become those of scores, d_count those of the counts' logarithms;
+       d_lse is that of the log-sum-exp. */
+    void (*adjoint)(const soften_row *r, double d_lse);
+    int has_lse, has_bias;
+    /* Of a row that is weighed, its counts being 1: what stands in the place of a log-sum-exp, the greatest value of
+       p . z plus the entropy of p. NULL: `weigh` gives it, or there is none. */
+    double (*conjugate)(const soften_row *r);
+} softening;
+
+/* By hga_normaliser. */
+enum { N_SOFTENINGS = HGA_NORMALISER_ENTMAX + 1 };
+extern const softening softenings[N_SOFTENINGS];
+/* What a program's stages do with the scores of a row. */
+const softening *semantics_softening(const hga_program *p);
+
+/* entmax.c: of alpha greater than 1. tau of x and counts, which lose their order; the greatest x is about 0. */
+double entmax_threshold(double alpha, int64_t n, double *x, double *count);
+static inline double entmax_power(double above, double power)
+{
+    return power == 1 ? above : power == 2 ? above * above : pow(above, power);
+}
+double entmax_weigh(const soften_row *r);
+double entmax_conjugate(const soften_row *r);
+void entmax_adjoint(const soften_row *r, double d_lse);
+
+#endif

@@ -1,0 +1,65 @@
+/* all_stage_semantics.h: what every kind of stage computes in one row, for one head, and how its gradient goes back. */
+#ifndef HGA_STAGE_SEMANTICS_H
+#define HGA_STAGE_SEMANTICS_H
+
+#include "score.h"
+#include "values.h"
+
+/* Room for a row: by edge, with one place more for what the row held before; and rows of numbers. */
+typedef struct plain_scratch {
+    int64_t n, columns; /* the widest row that fits, with its place more; of the widest field */
+    double *score, *count, *weight, *slope, *d_count;
+    double *own, *source, *out;
+} plain_scratch;
+
+/* Room, grown when it must; or its bytes, and handed out from such memory. */
+hga_status plain_scratch_fit(plain_scratch *scratch, const hga_allocator *a, int64_t edges, hga_id columns);
+void plain_scratch_clear(plain_scratch *scratch, const hga_allocator *a);
+int64_t plain_scratch_bytes(int64_t edges, hga_id columns);
+plain_scratch plain_scratch_at(void *memory, int64_t edges, hga_id columns);
+/* Columns of a program's widest field. */
+hga_id widest_columns(const hga_shape *s);
+
+/* The row at hand. */
+typedef struct stage_row {
+    const semantics *m;
+    const hga_stage *stage;
+    stage_kind kind;
+    hga_id s, v, head;
+    const row_edge *edge; /* [n] */
+    int64_t n;
+    const field_values *values; /* of all fields */
+    const field_values *was;    /* those that this row had before the stage */
+    plain_scratch scratch;
+    /* What `weigh` leaves: a row is the sum of weight[i] times the source of edge i, and of weight[n] times what the
+       row itself brings. Edges with a score of -inf add nothing, whatever their sources hold; energies are no sums, and
+       their weights are 0. count: as how many tokens edges count, in stages that attend or spread */
+    double lse;  /* of a state */
+    double rest; /* descend: what it keeps; energy: psi */
+} stage_row;
+
+/* Where the gradients of a row's values are added to. */
+typedef struct row_gradients {
+    const doubles *d;
+    const table_sums *sums;
+    const float *d_edge_out; /* given: of the row's edge_out; NULL: nothing */
+} row_gradients;
+
+/* A kind of stage. */
+typedef struct stage_semantics {
+    stage_role source, own;                                /* whose rows are summed: the sources', and the row's own */
+    void (*weigh)(stage_row *r);                           /* what they weigh */
+    void (*row)(stage_row *r);                             /* the row, which goes to its values */
+    void (*adjoint)(stage_row *r, const row_gradients *g); /* the row's gradient goes to what it was made of, and is
+                                                              what is asked of what was there before */
+} stage_semantics;
+
+/* By kind; a user's stage has no row. */
+extern const stage_semantics all_stage_semantics[N_KINDS];
+
+/* out[columns] = the row, once it is weighed. */
+void row_add_up(const stage_row *r, hga_id columns, double *out);
+/* Column c of its edge_out. */
+double row_add_features(const stage_row *r, hga_id c);
+
+#endif
