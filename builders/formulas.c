@@ -293,13 +293,14 @@ typedef struct query_rows {
 static int64_t chosen_besides(const hga_routed *p, const query_rows *q, int64_t n_blocks)
 {
     int64_t all = p->causal ? q->own : n_blocks - (q->last_own - q->own + 1);
-    int64_t after = q->last_own + 1 < p->sinks && !p->causal ? least(p->sinks, n_blocks) - (q->last_own + 1) : 0;
-    int64_t forced = least(q->own, (int64_t)p->sinks + p->local) + after;
-    int64_t requested = p->k - (q->last_own - q->own + 1);
-    if (p->coarse && requested < all && requested > forced) {
-        int64_t each = p->coarse / p->block, before = q->own / each;
-        int64_t open = q->own % each + least(before, p->coarse_k) * each;
-        if (before > p->coarse_k && requested > open) return -1;
+    int64_t after =
+        q->last_own + 1 < p->choose.sinks && !p->causal ? least(p->choose.sinks, n_blocks) - (q->last_own + 1) : 0;
+    int64_t forced = least(q->own, (int64_t)p->choose.sinks + p->choose.local) + after;
+    int64_t requested = p->choose.k - (q->last_own - q->own + 1);
+    if (p->choose.coarse && requested < all && requested > forced) {
+        int64_t each = p->choose.coarse / p->block, before = q->own / each;
+        int64_t open = q->own % each + least(before, p->choose.coarse_k) * each;
+        if (before > p->choose.coarse_k && requested > open) return -1;
     }
     return requested > all ? all : requested > forced ? requested : forced;
 }
@@ -309,9 +310,9 @@ double formula_routed(const void *parameters)
 {
     const hga_routed *p = parameters;
     const int64_t n = p->n_tokens, b = p->block, n_blocks = (n + b - 1) / b;
-    const int64_t step = p->prefill > 1 && n > 1 ? p->prefill : p->query_block;
+    const int64_t step = p->choose.prefill > 1 && n > 1 ? p->choose.prefill : p->query_block;
     double edges = 0;
-    if (p->threshold > 0) return NAN;
+    if (p->choose.threshold > 0) return NAN;
     for (query_rows q = {0}; q.first < n; q.first += step) {
         q.last = least(q.first + step, n) - 1, q.own = q.first / b, q.last_own = q.last / b;
         int64_t besides = chosen_besides(p, &q, n_blocks), rows = q.last - q.first + 1;

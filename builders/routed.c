@@ -160,30 +160,31 @@ hga_routed hga_routed_defaults(void)
     return (hga_routed){.block = how.block,
                         .query_block = how.query_block,
                         .n_choosers = 1,
-                        .k = how.k,
-                        .sinks = how.sinks,
-                        .local = how.local,
-                        .coarse_k = how.coarse_k,
-                        .prefill = 1};
+                        .choose.k = how.k,
+                        .choose.sinks = how.sinks,
+                        .choose.local = how.local,
+                        .choose.coarse_k = how.coarse_k,
+                        .choose.prefill = 1};
 }
 
 hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
 {
     *out = hga_selection_defaults();
     out->block = p->block, out->query_block = p->query_block, out->causal = p->causal;
-    out->sinks = p->sinks, out->local = p->local, out->share = p->share, out->score = p->score;
-    out->coarse = p->coarse, out->coarse_k = p->coarse_k, out->threshold = p->threshold;
-    if (p->k != out->k)
-        out->k = p->k;
-    else if (p->threshold != 0)
+    out->sinks = p->choose.sinks, out->local = p->choose.local, out->share = p->choose.share,
+    out->score = p->choose.score;
+    out->coarse = p->choose.coarse, out->coarse_k = p->choose.coarse_k, out->threshold = p->choose.threshold;
+    if (p->choose.k != out->k)
+        out->k = p->choose.k;
+    else if (p->choose.threshold != 0)
         out->k = 0;
-    if (p->prefill < 0) return hga_fail(HGA_EINVAL, "prefill is %d; it must be at least 0", p->prefill);
-    if (p->prefill <= 1) return HGA_OK;
+    if (p->choose.prefill < 0) return hga_fail(HGA_EINVAL, "prefill is %d; it must be at least 0", p->choose.prefill);
+    if (p->choose.prefill <= 1) return HGA_OK;
     if (p->query_block > 1)
         return hga_fail(HGA_EINVAL,
                         "prefill is %d and query-block is %d; prefill is for tokens that choose for themselves",
-                        p->prefill, p->query_block);
-    if (p->n_tokens > 1) out->query_block = p->prefill;
+                        p->choose.prefill, p->query_block);
+    if (p->n_tokens > 1) out->query_block = p->choose.prefill;
     return HGA_OK;
 }
 

@@ -13,7 +13,7 @@ static int read_parameters(const settings *s, const hga_variant *v, hga_routed *
     int status = settings_fill(s, v, p);
     if (!status && setting_is_set(s, "k") && setting_is_set(s, "threshold"))
         return complain(CLI_USAGE, "%s: k and threshold are both given; blocks are chosen by one of them", v->name);
-    if (!status && setting_is_set(s, "threshold") && p->threshold == 0) /* which to the library is none */
+    if (!status && setting_is_set(s, "threshold") && p->choose.threshold == 0) /* which to the library is none */
         return complain(CLI_USAGE, "%s: threshold is 0; it must be above 0 and at most 1", v->name);
     return status ? status : complain_of(hga_routed_selection(p, how), CLI_USAGE, v->name);
 }
@@ -48,7 +48,7 @@ int routed_ahead(const typed_variant *typed, hga_id *ahead)
     hga_selection how = {0};
     *ahead = 0;
     int status = routed_is(typed) ? read_typed(typed, &p, &how) : CLI_GOOD;
-    if (!status && how.causal) *ahead = (p.prefill > 1 ? p.prefill : how.query_block) - 1;
+    if (!status && how.causal) *ahead = (p.choose.prefill > 1 ? p.choose.prefill : how.query_block) - 1;
     return status;
 }
 
@@ -241,7 +241,7 @@ static int make_decoder(const variant_job *job, model *out)
         return complain(CLI_USAGE, "%s: tokens choose as they come, which choice= has no place for", job->name);
     p.n_tokens = job->tensors ? (hga_id)job->tensors->query->dim[0] : setting_id(job->settings, "tokens");
     MUST(check_sides(job, p.n_tokens));
-    out->how.causal = 1, out->how.query_block = p.query_block, out->prefill = p.prefill;
+    out->how.causal = 1, out->how.query_block = p.query_block, out->prefill = p.choose.prefill;
     return complain_of(hga_build_routed_decoder(p.n_tokens, NULL, &out->graph, &out->program), CLI_USAGE, job->name);
 }
 

@@ -10,9 +10,9 @@ enum { MOST_NOTES = 40, MOST_NAME = 40 };
 static int64_t find_note(const import *x, const char *of, const char *name, int64_t n)
 {
     int64_t i = 0;
-    for (; i < x->n_notes; i++) {
-        const char *known = x->text + x->notes[i].name;
-        if (strcmp(x->notes[i].of, of) == 0 && strncmp(known, name, (size_t)n) == 0 && !known[n]) break;
+    for (; i < x->notes.n; i++) {
+        const char *known = x->text.at + x->notes.list[i].name;
+        if (strcmp(x->notes.list[i].of, of) == 0 && strncmp(known, name, (size_t)n) == 0 && !known[n]) break;
     }
     return i;
 }
@@ -24,12 +24,12 @@ hga_status import_note_name(import *x, const char *of, const char *name, int64_t
     int64_t at;
     if (n > MOST_NAME)
         for (n = MOST_NAME; n > 0 && (name[n] & 0xc0) == 0x80;) n--;
-    if (x->n_notes >= MOST_NOTES && find_note(x, of, name, n) == x->n_notes) of = "", name = "others", n = 6;
+    if (x->notes.n >= MOST_NOTES && find_note(x, of, name, n) == x->notes.n) of = "", name = "others", n = 6;
     int64_t i = find_note(x, of, name, n);
-    if (i < x->n_notes) return x->notes[i].understood &= understood, HGA_OK;
+    if (i < x->notes.n) return x->notes.list[i].understood &= understood, HGA_OK;
     HGA_TRY(import_text(x, name, n, &at));
-    HGA_TRY(hga_grow(x->allocator, &x->notes, &x->note_capacity, i, i + 1, sizeof *x->notes));
-    x->notes[x->n_notes++] = (import_note){of, at, understood};
+    HGA_TRY(hga_grow(x->allocator, &x->notes.list, &x->notes.capacity, i, i + 1, sizeof *x->notes.list));
+    x->notes.list[x->notes.n++] = (import_note){of, at, understood};
 done:
     return st;
 }
@@ -49,11 +49,11 @@ static void put_text(line *l, const char *text)
 static void put_names(const import *x, line *l, int understood, const char *title)
 {
     int n = 0;
-    for (int64_t i = 0; i < x->n_notes; i++) {
-        const import_note *note = &x->notes[i];
+    for (int64_t i = 0; i < x->notes.n; i++) {
+        const import_note *note = &x->notes.list[i];
         if (note->understood != understood) continue;
         put_text(l, n++ ? ", " : l->n ? "; " : ""), put_text(l, n > 1 ? "" : title);
-        put_text(l, *(x->text + note->name) ? x->text + note->name : "without a name");
+        put_text(l, *(x->text.at + note->name) ? x->text.at + note->name : "without a name");
         if (*note->of) put_text(l, " ("), put_text(l, note->of), put_text(l, ")");
     }
 }

@@ -25,8 +25,8 @@ hga_status import_open(import *x, const hga_allocator *a, const char *path, cons
     if (x->wish->n_parents < 0 || (!x->wish->parents && x->wish->n_parents))
         return hga_fail(HGA_EINVAL, "%d parents", x->wish->n_parents);
     x->name = strcmp(path, "-") == 0 ? "stdin" : path;
-    hga_status st = bytes_load(a, path, x->name, &x->bytes, &x->n_bytes, &x->byte_capacity);
-    x->at = x->bytes, x->end = x->bytes ? x->bytes + x->n_bytes : NULL, x->line = 1;
+    hga_status st = bytes_load(a, path, x->name, &x->file.at, &x->file.n, &x->file.capacity);
+    x->reader.at = x->file.at, x->reader.end = x->file.at ? x->file.at + x->file.n : NULL, x->reader.line = 1;
     return st;
 }
 
@@ -34,9 +34,9 @@ hga_status import_open(import *x, const hga_allocator *a, const char *path, cons
 hga_status import_reach(import *x, int64_t node)
 {
     if (node < 0 || node >= INT32_MAX - 4096) return scan_wrong(x, "node %lld does not fit an id", (long long)node);
-    if (node >> 20 && node / 64 > x->n_bytes)
+    if (node >> 20 && node / 64 > x->file.n)
         return scan_wrong(x, "node %lld in a file of %lld bytes: nodes are counted from 0", (long long)node,
-                          (long long)x->n_bytes);
+                          (long long)x->file.n);
     if (node >= x->n) x->n = (hga_id)(node + 1);
     return HGA_OK;
 }
@@ -44,11 +44,11 @@ hga_status import_reach(import *x, int64_t node)
 hga_status import_tell(import *x, hga_id node, import_node **out)
 {
     hga_status st = import_reach(x, node);
-    int64_t known = x->node_capacity;
+    int64_t known = x->node.capacity;
     if (!st && node >= known)
-        st = hga_grow(x->allocator, &x->nodes, &x->node_capacity, known, (int64_t)node + 1, sizeof *x->nodes);
-    for (; !st && known < x->node_capacity; known++) x->nodes[known] = (import_node){-1, -1, -1, HGA_SIDE_BOTH, -1};
-    *out = st ? NULL : &x->nodes[node];
+        st = hga_grow(x->allocator, &x->node.list, &x->node.capacity, known, (int64_t)node + 1, sizeof *x->node.list);
+    for (; !st && known < x->node.capacity; known++) x->node.list[known] = (import_node){-1, -1, -1, HGA_SIDE_BOTH, -1};
+    *out = st ? NULL : &x->node.list[node];
     return st;
 }
 
@@ -60,17 +60,17 @@ hga_status import_relation(import *x, const char *name, hga_id *relation)
     if (!name) name = x->wish->relation ? x->wish->relation : "edges";
     if (strcmp(name, "tree up") == 0) return *relation = HGA_TREE_UP, HGA_OK;
     if (strcmp(name, "tree down") == 0) return *relation = HGA_TREE_DOWN, HGA_OK;
-    for (int64_t i = x->n_relations; i-- > 0;)
-        if (strcmp(x->text + x->relation[i], name) == 0) {
+    for (int64_t i = x->relations.n; i-- > 0;)
+        if (strcmp(x->text.at + x->relations.name[i], name) == 0) {
             *relation = (hga_id)i;
             return HGA_OK;
         }
-    if (x->n_relations == 1024) return scan_wrong(x, "more than %lld relations", (long long)x->n_relations);
+    if (x->relations.n == 1024) return scan_wrong(x, "more than %lld relations", (long long)x->relations.n);
     HGA_TRY(import_text(x, name, (int64_t)strlen(name), &at));
-    HGA_TRY(hga_grow(x->allocator, &x->relation, &x->relation_capacity, x->n_relations, x->n_relations + 1,
-                     sizeof *x->relation));
-    *relation = (hga_id)x->n_relations;
-    x->relation[x->n_relations++] = at;
+    HGA_TRY(hga_grow(x->allocator, &x->relations.name, &x->relations.capacity, x->relations.n, x->relations.n + 1,
+                     sizeof *x->relations.name));
+    *relation = (hga_id)x->relations.n;
+    x->relations.name[x->relations.n++] = at;
 done:
     return st;
 }
@@ -102,8 +102,9 @@ hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst,
     if (relation == HGA_TREE_DOWN) return add_parent(x, dst, src);
     HGA_TRY(import_reach(x, src));
     HGA_TRY(import_reach(x, dst));
-    HGA_TRY(hga_grow(x->allocator, &x->edges, &x->edge_capacity, x->n_edges, x->n_edges + 1, sizeof *x->edges));
-    x->edges[x->n_edges++] = (import_edge){relation, (hga_id)dst, (hga_id)src, (int32_t)type, (float)weight};
+    HGA_TRY(
+        hga_grow(x->allocator, &x->edges.list, &x->edges.capacity, x->edges.n, x->edges.n + 1, sizeof *x->edges.list));
+    x->edges.list[x->edges.n++] = (import_edge){relation, (hga_id)dst, (hga_id)src, (int32_t)type, (float)weight};
 done:
     return st;
 }
@@ -134,7 +135,7 @@ static hga_status find_parents(const import *x, numbering *to)
     if (wish->parents && wish->n_parents < x->n)
         return hga_fail(HGA_EGRAPH, "%s: %d parents for %d nodes", x->name, wish->n_parents, x->n);
     for (hga_id v = 0; v < x->n; v++) {
-        hga_id p = wish->parents ? wish->parents[v] : v < x->node_capacity ? x->nodes[v].parent : -1;
+        hga_id p = wish->parents ? wish->parents[v] : v < x->node.capacity ? x->node.list[v].parent : -1;
         if (p < -1 || p >= x->n) return hga_fail(HGA_EGRAPH, "%s: parent %d of node %d is not a node", x->name, p, v);
         to->parent[v] = p;
     }
@@ -144,9 +145,9 @@ static hga_status find_parents(const import *x, numbering *to)
 /* Named by its number, and by its name where it has one. */
 static hga_status refuse_ring(const import *x, hga_id v)
 {
-    const int64_t label = v < x->node_capacity ? x->nodes[v].label : -1;
+    const int64_t label = v < x->node.capacity ? x->node.list[v].label : -1;
     if (label < 0) return hga_fail(HGA_EGRAPH, "%s: node %d is its own ancestor", x->name, v);
-    return hga_fail(HGA_EGRAPH, "%s: node %d, '%.40s', is its own ancestor", x->name, v, x->text + label);
+    return hga_fail(HGA_EGRAPH, "%s: node %d, '%.40s', is its own ancestor", x->name, v, x->text.at + label);
 }
 
 /* One above the highest child, from the leaves upwards; who is never reached stands on a ring. */
@@ -180,7 +181,7 @@ static hga_status take_levels(const import *x, numbering *to)
 {
     if (!x->has_levels || x->wish->parents) return find_heights(x, to);
     for (hga_id v = 0; v < x->n; v++) {
-        to->level[v] = v < x->node_capacity ? x->nodes[v].level : -1;
+        to->level[v] = v < x->node.capacity ? x->node.list[v].level : -1;
         if (to->level[v] == -1) return hga_fail(HGA_EGRAPH, "%s: node %d has no level, as others have", x->name, v);
         if (to->level[v] < 0 || to->level[v] >= 1024)
             return hga_fail(HGA_EGRAPH, "%s: level %d of node %d", x->name, to->level[v], v);
@@ -248,11 +249,11 @@ static hga_status give_names(const import *x, hga_builder *b, const numbering *t
     hga_status st = HGA_OK;
     char number[16];
     for (hga_id v = 0; !st && v < x->n; v++) {
-        int64_t label = v < x->node_capacity ? x->nodes[v].label : -1;
+        int64_t label = v < x->node.capacity ? x->node.list[v].label : -1;
         snprintf(number, sizeof number, "%d", v);
-        if (label >= 0 || to->moved) st = hga_builder_set_name(b, to->id[v], label >= 0 ? x->text + label : number);
-        if (!st && v < x->node_capacity && x->nodes[v].mass >= 0)
-            st = hga_builder_set_mass(b, to->id[v], x->nodes[v].mass);
+        if (label >= 0 || to->moved) st = hga_builder_set_name(b, to->id[v], label >= 0 ? x->text.at + label : number);
+        if (!st && v < x->node.capacity && x->node.list[v].mass >= 0)
+            st = hga_builder_set_mass(b, to->id[v], x->node.list[v].mass);
     }
     return st;
 }
@@ -263,7 +264,7 @@ static hga_status give_sides(const import *x, hga_builder *b, const numbering *t
     hga_status st = HGA_OK;
     hga_id first[3] = {0, 0, 0}, n[3] = {0, 0, 0};
     for (hga_id v = 0; v < x->n; v++) {
-        int side = v < x->node_capacity ? x->nodes[v].side : HGA_SIDE_BOTH;
+        int side = v < x->node.capacity ? x->node.list[v].side : HGA_SIDE_BOTH;
         HGA_TRY(hga_builder_set_side(b, to->id[v], 1, side));
         if (to->level[v] > 0) continue;
         if (n[side]++ == 0 || to->id[v] < first[side]) first[side] = to->id[v];
@@ -293,14 +294,14 @@ static int same_location(const import_edge *a, const import_edge *b)
 static hga_status give_edges(import *x, hga_builder *b, const numbering *to)
 {
     hga_status st = HGA_OK;
-    for (int64_t i = 0; x->has_strange_types && i < x->n_edges; i++) x->edges[i].type = 0;
-    sort_edges(x->edges, x->n_edges);
-    for (int64_t i = 0, end; !st && i < x->n_edges; i = end) {
-        const import_edge *e = &x->edges[i];
-        for (end = i + 1; end < x->n_edges && same_location(e, &x->edges[end]); end++) continue;
+    for (int64_t i = 0; x->has_strange_types && i < x->edges.n; i++) x->edges.list[i].type = 0;
+    sort_edges(x->edges.list, x->edges.n);
+    for (int64_t i = 0, end; !st && i < x->edges.n; i = end) {
+        const import_edge *e = &x->edges.list[i];
+        for (end = i + 1; end < x->edges.n && same_location(e, &x->edges.list[end]); end++) continue;
         hga_id src = to->id[e->src], dst = to->id[e->dst];
         if (end == i + 1) st = hga_builder_add_edge(b, e->relation, src, dst, e->type, e->weight);
-        for (; !st && end > i + 1 && e < x->edges + end; e++)
+        for (; !st && end > i + 1 && e < x->edges.list + end; e++)
             st = hga_builder_add_blocks(
                 b, e->relation,
                 &(hga_block){.dst = dst, .n_dst = 1, .src = src, .n_src = 1, .type = e->type, .weight = e->weight});
@@ -324,8 +325,9 @@ static hga_status give_all(import *x, hga_builder *b, numbering *to)
     if (x->has_sides) HGA_TRY(give_sides(x, b, to));
     HGA_TRY(give_parents(x, b, to));
     HGA_TRY(give_names(x, b, to));
-    if (!x->n_relations) HGA_TRY(import_relation(x, NULL, &relation));
-    for (int64_t i = 0; i < x->n_relations; i++) HGA_TRY(hga_builder_add_relation(b, x->text + x->relation[i], NULL));
+    if (!x->relations.n) HGA_TRY(import_relation(x, NULL, &relation));
+    for (int64_t i = 0; i < x->relations.n; i++)
+        HGA_TRY(hga_builder_add_relation(b, x->text.at + x->relations.name[i], NULL));
     HGA_TRY(give_edges(x, b, to));
 done:
     return st;
@@ -384,11 +386,11 @@ hga_status import_close(import *x, hga_status st, hga_graph **out)
     hga_delete(a, to.parent, n, sizeof *to.parent);
     hga_delete(a, to.level, n, sizeof *to.level);
     hga_delete(a, to.id, n, sizeof *to.id);
-    hga_delete(a, x->edges, x->edge_capacity, sizeof *x->edges);
-    hga_delete(a, x->nodes, x->node_capacity, sizeof *x->nodes);
-    hga_delete(a, x->text, x->text_capacity, 1);
-    hga_delete(a, x->notes, x->note_capacity, sizeof *x->notes);
-    hga_delete(a, x->relation, x->relation_capacity, sizeof *x->relation);
-    hga_delete(a, x->bytes, x->byte_capacity, 1);
+    hga_delete(a, x->edges.list, x->edges.capacity, sizeof *x->edges.list);
+    hga_delete(a, x->node.list, x->node.capacity, sizeof *x->node.list);
+    hga_delete(a, x->text.at, x->text.capacity, 1);
+    hga_delete(a, x->notes.list, x->notes.capacity, sizeof *x->notes.list);
+    hga_delete(a, x->relations.name, x->relations.capacity, sizeof *x->relations.name);
+    hga_delete(a, x->file.at, x->file.capacity, 1);
     return st;
 }

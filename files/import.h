@@ -28,29 +28,52 @@ typedef struct import_note {
     int understood;
 } import_note;
 
+typedef struct import_edges {
+    int64_t n, capacity;
+    import_edge *list;
+} import_edges;
+typedef struct import_nodes {
+    int64_t capacity;
+    import_node *list; /* [n of the import] where the file says anything of nodes, else NULL */
+} import_nodes;
+/* Labels and names, each ended by 0. */
+typedef struct import_strings {
+    int64_t bytes, capacity;
+    char *at;
+} import_strings;
+typedef struct import_relations {
+    int64_t n, capacity;
+    int64_t *name; /* where it begins in the text */
+} import_relations;
+typedef struct import_notes {
+    int64_t n, capacity;
+    import_note *list;
+} import_notes;
+/* Text that is being read: `at` moves on to `end`, line counts from 1. */
+typedef struct import_reader {
+    const char *at, *end;
+    int64_t line;
+} import_reader;
+typedef struct import_bytes {
+    char *at;
+    int64_t n, capacity;
+} import_bytes;
+
 typedef struct import {
     const hga_allocator *allocator;
     const char *name; /* of the file */
     const hga_import *wish;
-    hga_id n;                       /* nodes: one more than the largest number */
-    hga_id n_queries;               /* cross-attention: the first nodes, the others are keys; -1 self-attention */
-    int64_t n_edges, edge_capacity; /* */
-    import_edge *edges;             /* */
-    int64_t node_capacity;          /* [n] where anything was told of nodes, else NULL */
-    import_node *nodes;             /* */
-    int64_t text_bytes, text_capacity;
-    char *text; /* labels, each ended by 0 */
-    int64_t n_relations, relation_capacity;
-    int64_t *relation; /* their names in `text` */
-    int64_t n_notes, note_capacity;
-    import_note *notes;
+    hga_id n;         /* nodes: one more than the largest number */
+    hga_id n_queries; /* cross-attention: the first nodes, the others are keys; -1 self-attention */
+    import_edges edges;
+    import_nodes node;
+    import_strings text;
+    import_relations relations;
+    import_notes notes;
     int has_levels, has_sides, has_strange_types;
-    /* text being read: `at` moves on to `end`, line counts from 1 */
-    const char *at, *end;
-    int64_t line;
+    import_reader reader;
     hga_graph *made; /* by the reader, of tokens as the file numbers them, instead of what is collected; NULL */
-    char *bytes;     /* the file */
-    int64_t n_bytes, byte_capacity;
+    import_bytes file;
 } import;
 
 /* Everything in the file, for a reader that then scans it; *out is NULL, `wish` checked. */

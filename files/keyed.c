@@ -9,7 +9,7 @@
 static const char *id_of(const void *records, int64_t i)
 {
     const keyed *k = records;
-    return k->x.text + k->ids[i].id;
+    return k->x.text.at + k->ids[i].id;
 }
 
 /* The node with that id, new if nobody has named it before. */
@@ -18,9 +18,9 @@ hga_status keyed_find(keyed *k, const char *id, int64_t n, hga_id *node)
     hga_status st = HGA_OK;
     int64_t at;
     HGA_TRY(import_text(&k->x, id, n, &at));
-    int32_t known = names_find(&k->index, k, id_of, k->x.text + at);
+    int32_t known = names_find(&k->index, k, id_of, k->x.text.at + at);
     if (known >= 0) {
-        k->x.text_bytes = at; /* the copy served its purpose */
+        k->x.text.bytes = at; /* the copy served its purpose */
         *node = known;
         return HGA_OK;
     }
@@ -190,8 +190,8 @@ done:
 hga_status keyed_both_ways(keyed *k)
 {
     hga_status st = HGA_OK;
-    for (int64_t i = 0, n = k->x.n_edges; !st && i < n; i++) {
-        const import_edge e = k->x.edges[i];
+    for (int64_t i = 0, n = k->x.edges.n; !st && i < n; i++) {
+        const import_edge e = k->x.edges.list[i];
         if (e.src != e.dst) st = import_edge_add(&k->x, e.relation, e.dst, e.src, e.type, (double)e.weight);
     }
     return st;
@@ -212,7 +212,7 @@ static hga_status find_parent(const keyed *k, int64_t v, hga_id *parent)
 {
     *parent = -1;
     if (k->ids[v].parent < 0) return HGA_OK;
-    const char *id = k->x.text + k->ids[v].parent;
+    const char *id = k->x.text.at + k->ids[v].parent;
     if (strcmp(id, "-1") == 0) return HGA_OK;
     int32_t p = names_find(&k->index, k, id_of, id);
     if (p < 0) return hga_fail(HGA_EGRAPH, "%s: parent %.40s of node %.40s is not a node", k->x.name, id, id_of(k, v));
@@ -237,22 +237,22 @@ static hga_status move_nodes(keyed *k)
     import_node *moved = NULL, *declared;
     if (!k->n_ids) return HGA_OK;
     HGA_TRY(import_tell(x, (hga_id)k->n_ids - 1, &declared));
-    HGA_TRY(hga_new(x->allocator, x->node_capacity, sizeof *moved, &moved));
-    memcpy(moved, x->nodes, (size_t)x->node_capacity * sizeof *moved);
+    HGA_TRY(hga_new(x->allocator, x->node.capacity, sizeof *moved, &moved));
+    memcpy(moved, x->node.list, (size_t)x->node.capacity * sizeof *moved);
     for (int64_t v = 0; v < k->n_ids; v++) {
         import_node *node = &moved[k->ids[v].index];
-        *node = x->nodes[v];
-        node->label = find_label(k, &x->nodes[v], v);
+        *node = x->node.list[v];
+        node->label = find_label(k, &x->node.list[v], v);
         if (node->parent >= 0) node->parent = k->ids[node->parent].index; /* by an edge of the tree */
         if (k->ids[v].parent >= 0) HGA_TRY(find_parent(k, v, &node->parent));
     }
-    for (int64_t i = 0; i < x->n_edges; i++) {
-        x->edges[i].src = k->ids[x->edges[i].src].index;
-        x->edges[i].dst = k->ids[x->edges[i].dst].index;
+    for (int64_t i = 0; i < x->edges.n; i++) {
+        x->edges.list[i].src = k->ids[x->edges.list[i].src].index;
+        x->edges.list[i].dst = k->ids[x->edges.list[i].dst].index;
     }
-    memcpy(x->nodes, moved, (size_t)x->node_capacity * sizeof *moved);
+    memcpy(x->node.list, moved, (size_t)x->node.capacity * sizeof *moved);
 done:
-    hga_delete(x->allocator, moved, x->node_capacity, sizeof *moved);
+    hga_delete(x->allocator, moved, x->node.capacity, sizeof *moved);
     return st;
 }
 

@@ -39,7 +39,7 @@ static int is_blank(const table *t, char c) { return c == ' ' || c == '\r' || (c
 
 static void skip_blanks(table *t)
 {
-    while (t->k.x.at < t->k.x.end && is_blank(t, *t->k.x.at)) t->k.x.at++;
+    while (t->k.x.reader.at < t->k.x.reader.end && is_blank(t, *t->k.x.reader.at)) t->k.x.reader.at++;
 }
 
 /* What the line has, outside of quotes and before a dictionary. */
@@ -48,7 +48,7 @@ static char separator_of(const import *x)
     static const char known[] = {';', ',', '\t'};
     char found = BLANKS;
     int rank = sizeof known, quoted = 0;
-    for (const char *c = x->at; c < x->end && (quoted || (*c != '\n' && *c != '{')); c++) {
+    for (const char *c = x->reader.at; c < x->reader.end && (quoted || (*c != '\n' && *c != '{')); c++) {
         quoted ^= *c == '"';
         for (int i = 0; i < rank && !quoted; i++)
             if (*c == known[i]) rank = i, found = *c;
@@ -60,33 +60,33 @@ static char separator_of(const import *x)
 static hga_status read_quoted(table *t, cell *out)
 {
     import *x = &t->k.x;
-    char *to = x->bytes + (x->at - x->bytes);
+    char *to = x->file.at + (x->reader.at - x->file.at);
     out->text = to;
-    for (x->at++; x->at < x->end; x->at++) {
-        if (*x->at == '"' && (x->at + 1 == x->end || x->at[1] != '"')) break;
-        x->at += *x->at == '"', x->line += *x->at == '\n';
-        *to++ = *x->at;
+    for (x->reader.at++; x->reader.at < x->reader.end; x->reader.at++) {
+        if (*x->reader.at == '"' && (x->reader.at + 1 == x->reader.end || x->reader.at[1] != '"')) break;
+        x->reader.at += *x->reader.at == '"', x->reader.line += *x->reader.at == '\n';
+        *to++ = *x->reader.at;
     }
-    if (x->at == x->end) return scan_wrong(x, "a text without an end");
-    x->at++, out->n = to - out->text;
+    if (x->reader.at == x->reader.end) return scan_wrong(x, "a text without an end");
+    x->reader.at++, out->n = to - out->text;
     return HGA_OK;
 }
 
 static void read_plain(table *t, cell *out)
 {
     import *x = &t->k.x;
-    out->text = x->bytes + (x->at - x->bytes);
-    int is_data = t->between == BLANKS && t->n_cells == 3 && x->at < x->end && *x->at == '{';
-    while (x->at < x->end && *x->at != '\n' &&
-           (is_data || (*x->at != t->between && !(t->between == BLANKS && is_blank(t, *x->at)))))
-        x->at++;
-    for (out->n = x->at - out->text; out->n > 0 && is_blank(t, out->text[out->n - 1]);) out->n--;
+    out->text = x->file.at + (x->reader.at - x->file.at);
+    int is_data = t->between == BLANKS && t->n_cells == 3 && x->reader.at < x->reader.end && *x->reader.at == '{';
+    while (x->reader.at < x->reader.end && *x->reader.at != '\n' &&
+           (is_data || (*x->reader.at != t->between && !(t->between == BLANKS && is_blank(t, *x->reader.at)))))
+        x->reader.at++;
+    for (out->n = x->reader.at - out->text; out->n > 0 && is_blank(t, out->text[out->n - 1]);) out->n--;
 }
 
 /* At a comment behind a line's words? */
 static int is_remark(const table *t)
 {
-    return t->n_cells > 0 && t->between == BLANKS && (*t->k.x.at == '#' || *t->k.x.at == '%');
+    return t->n_cells > 0 && t->between == BLANKS && (*t->k.x.reader.at == '#' || *t->k.x.reader.at == '%');
 }
 
 /* A line's cells; in quotes a cell may go on over several lines. */
@@ -95,21 +95,21 @@ static hga_status read_cells(table *t)
     import *x = &t->k.x;
     hga_status st = HGA_OK;
     t->n_cells = 0;
-    for (skip_blanks(t);; x->at++) {
+    for (skip_blanks(t);; x->reader.at++) {
         if (t->n_cells == MOST_COLUMNS) return scan_wrong(x, "more than %d columns", MOST_COLUMNS);
         cell *out = &t->cell[t->n_cells];
         skip_blanks(t);
         if (t->between == BLANKS && (scan_at_line_end(x) || is_remark(t))) break;
         t->n_cells++;
-        if (x->at < x->end && *x->at == '"')
+        if (x->reader.at < x->reader.end && *x->reader.at == '"')
             HGA_TRY(read_quoted(t, out));
         else
             read_plain(t, out);
         skip_blanks(t);
         if (scan_at_line_end(x)) break;
         if (t->between == BLANKS)
-            x->at--;
-        else if (*x->at != t->between)
+            x->reader.at--;
+        else if (*x->reader.at != t->between)
             return scan_wrong(x, "a text goes on behind its quotes");
     }
 done:
@@ -337,12 +337,13 @@ static hga_status check_remark(const table *t, int n_edges)
     const import *x = &t->k.x;
     int cells = 1, quoted = 0;
     if (t->between == BLANKS || !t->name[0].text || (n_edges > 0 && !t->has_names)) return HGA_OK;
-    for (const char *c = x->at; c < x->end && *c != '\n'; c++) {
+    for (const char *c = x->reader.at; c < x->reader.end && *c != '\n'; c++) {
         quoted ^= *c == '"';
         cells += !quoted && *c == t->between;
     }
     if (cells != t->n) return HGA_OK;
-    return scan_wrong(x, "a line that begins with %c may be a remark or an edge: put a node's name in quotes", *x->at);
+    return scan_wrong(x, "a line that begins with %c may be a remark or an edge: put a node's name in quotes",
+                      *x->reader.at);
 }
 
 /* All lines but comments and empty ones. */
@@ -351,16 +352,16 @@ static hga_status read_lines(table *t)
     import *x = &t->k.x;
     hga_status st = scan_start(x);
     int n_lines = 0, n_edges = 0;
-    if (st || x->at == x->end) return st;
+    if (st || x->reader.at == x->reader.end) return st;
     do {
-        const char *start = x->at;
+        const char *start = x->reader.at;
         scan_blanks(x);
         if (scan_at_line_end(x)) continue;
-        if (*x->at == '#' || *x->at == '%') {
+        if (*x->reader.at == '#' || *x->reader.at == '%') {
             HGA_TRY(check_remark(t, n_edges));
             continue;
         }
-        x->at = start;
+        x->reader.at = start;
         HGA_TRY(read_line(t, &n_lines, &n_edges));
     } while (scan_next_line(x));
 done:

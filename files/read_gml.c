@@ -57,23 +57,23 @@ static hga_status next_token(import *x, token *is, const char **text, int64_t *n
 {
     for (;;) {
         scan_blanks(x);
-        if (x->at == x->end || (*x->at != '\n' && *x->at != '#')) break;
+        if (x->reader.at == x->reader.end || (*x->reader.at != '\n' && *x->reader.at != '#')) break;
         scan_next_line(x);
     }
-    *text = x->at, *n = 1;
-    if (x->at == x->end) return *is = END, HGA_OK;
-    if (*x->at == '[' || *x->at == ']') return *is = *x->at++ == '[' ? OPEN : CLOSE, HGA_OK;
-    if (*x->at == '"') {
-        const char *stop = memchr(x->at + 1, '"', (size_t)(x->end - x->at - 1));
+    *text = x->reader.at, *n = 1;
+    if (x->reader.at == x->reader.end) return *is = END, HGA_OK;
+    if (*x->reader.at == '[' || *x->reader.at == ']') return *is = *x->reader.at++ == '[' ? OPEN : CLOSE, HGA_OK;
+    if (*x->reader.at == '"') {
+        const char *stop = memchr(x->reader.at + 1, '"', (size_t)(x->reader.end - x->reader.at - 1));
         if (!stop) return scan_wrong(x, "a text without an end");
-        *text = x->at + 1, *n = stop - *text;
-        for (const char *c = *text; c < stop; c++) x->line += *c == '\n';
-        x->at = stop + 1;
-        *n = decode(x->bytes + (*text - x->bytes), *n);
+        *text = x->reader.at + 1, *n = stop - *text;
+        for (const char *c = *text; c < stop; c++) x->reader.line += *c == '\n';
+        x->reader.at = stop + 1;
+        *n = decode(x->file.at + (*text - x->file.at), *n);
         return *is = TEXT, HGA_OK;
     }
-    while (x->at < x->end && (!*x->at || !strchr(" \t\r\n[]\"", *x->at))) x->at++;
-    *n = x->at - *text;
+    while (x->reader.at < x->reader.end && (!*x->reader.at || !strchr(" \t\r\n[]\"", *x->reader.at))) x->reader.at++;
+    *n = x->reader.at - *text;
     return *is = WORD, HGA_OK;
 }
 
@@ -195,7 +195,7 @@ static hga_status end_graph(keyed *k)
 {
     for (int64_t v = 0; v < k->n_ids; v++)
         if (k->ids[v].index < 0)
-            return scan_wrong(&k->x, "an edge names node '%.40s', which is not there", k->x.text + k->ids[v].id);
+            return scan_wrong(&k->x, "an edge names node '%.40s', which is not there", k->x.text.at + k->ids[v].id);
     return k->directed ? HGA_OK : keyed_both_ways(k);
 }
 

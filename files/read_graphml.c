@@ -31,7 +31,7 @@ static void complain(void *context, xmlErrorPtr error)
     const char *message = error->message ? error->message : "no XML";
     g->starved |= error->code == XML_ERR_NO_MEMORY;
     if (g->complaint[0]) return;
-    g->k.x.line = error->line;
+    g->k.x.reader.line = error->line;
     snprintf(g->complaint, sizeof g->complaint, "%.*s", (int)strcspn(message, "\n"), message);
 }
 
@@ -64,7 +64,7 @@ static hga_status advance(graphml *g, int *more)
     *more = xmlTextReaderRead(g->reader);
     look_for_starvation(g);
     if (*more >= 0 && !g->complaint[0]) {
-        g->k.x.line = xmlTextReaderGetParserLineNumber(g->reader);
+        g->k.x.reader.line = xmlTextReaderGetParserLineNumber(g->reader);
         return *more ? check_reference(g) : HGA_OK;
     }
     return scan_wrong(&g->k.x, "%s", g->complaint[0] ? g->complaint : "no XML");
@@ -156,7 +156,7 @@ done:
 static int has_node_key(const graphml *g, const char *name)
 {
     for (int64_t i = 0; i < g->n_keys; i++)
-        if (g->keys[i].of == OF_NODES && strcmp(g->k.x.text + g->keys[i].name, name) == 0) return 1;
+        if (g->keys[i].of == OF_NODES && strcmp(g->k.x.text.at + g->keys[i].name, name) == 0) return 1;
     return 0;
 }
 
@@ -170,7 +170,7 @@ static int is_own(const graphml *g)
 static const key *key_of(const graphml *g, const char *id)
 {
     for (int64_t i = 0; i < g->n_keys; i++)
-        if (strcmp(g->k.x.text + g->keys[i].id, id) == 0) return &g->keys[i];
+        if (strcmp(g->k.x.text.at + g->keys[i].id, id) == 0) return &g->keys[i];
     return NULL;
 }
 
@@ -188,7 +188,7 @@ static hga_status read_key(graphml *g)
     if (one.name < 0) HGA_TRY(take_attribute(g, "yfiles.type", &one.name));
     if (one.id < 0) return scan_wrong(&g->k.x, "a key without an id");
     if (one.name < 0) one.name = one.id;
-    const char *id = g->k.x.text + one.id;
+    const char *id = g->k.x.text.at + one.id;
     if (key_of(g, id)) return scan_wrong(&g->k.x, "two keys have the id '%.40s'", id);
     HGA_TRY(read_word(g, "for", targets, 3, &target));
     one.of = of[target];
@@ -215,7 +215,7 @@ static hga_status find_key(graphml *g, const char *id, const key **out)
 static hga_status note_attribute(graphml *g, const key *of, const char *value)
 {
     char name[256];
-    snprintf(name, sizeof name, "%s", g->k.x.text + of->name); /* whose place moves when text is kept */
+    snprintf(name, sizeof name, "%s", g->k.x.text.at + of->name); /* whose place moves when text is kept */
     return keyed_note(&g->k, name, value, (int64_t)strlen(value));
 }
 
@@ -241,10 +241,10 @@ static hga_status take_defaults(graphml *g)
     for (int64_t i = 0; !st && i < g->n_keys; i++) {
         const key *one = &g->keys[i];
         if (one->standard < 0 || !(one->of & (g->k.is_edge ? OF_EDGES : OF_NODES))) continue;
-        int which = keyed_attribute(&g->k, g->k.is_edge, g->k.x.text + one->name);
+        int which = keyed_attribute(&g->k, g->k.is_edge, g->k.x.text.at + one->name);
         if (which == UNKNOWN || g->k.now.declared & 1u << which) continue;
         char value[256];
-        if (snprintf(value, sizeof value, "%s", g->k.x.text + one->standard) >= (int)sizeof value)
+        if (snprintf(value, sizeof value, "%s", g->k.x.text.at + one->standard) >= (int)sizeof value)
             return scan_wrong(&g->k.x, "a default of more than %zu bytes", sizeof value - 1);
         st = note_attribute(g, one, value);
     }
@@ -364,10 +364,9 @@ done:
 static hga_status open_reader(graphml *g)
 {
     import *x = &g->k.x;
-    if (x->n_bytes > INT_MAX)
-        return hga_fail(HGA_EUNSUPPORTED, "%s: %lld bytes of XML", x->name, (long long)x->n_bytes);
-    if (x->n_bytes == 0) return scan_wrong(x, "the file is empty");
-    g->reader = xmlReaderForMemory(x->bytes, (int)x->n_bytes, NULL, NULL, XML_PARSE_NONET | XML_PARSE_COMPACT);
+    if (x->file.n > INT_MAX) return hga_fail(HGA_EUNSUPPORTED, "%s: %lld bytes of XML", x->name, (long long)x->file.n);
+    if (x->file.n == 0) return scan_wrong(x, "the file is empty");
+    g->reader = xmlReaderForMemory(x->file.at, (int)x->file.n, NULL, NULL, XML_PARSE_NONET | XML_PARSE_COMPACT);
     if (!g->reader) return hga_fail(HGA_ENOMEM, "%s: no memory for an XML reader", x->name);
     xmlTextReaderSetStructuredErrorHandler(g->reader, complain, g);
     return HGA_OK;

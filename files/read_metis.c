@@ -12,7 +12,7 @@ typedef struct header {
 static int next_vertex(import *x)
 {
     while (scan_next_line(x))
-        if (*x->at != '%') return 1;
+        if (*x->reader.at != '%') return 1;
     return 0;
 }
 
@@ -21,7 +21,7 @@ static hga_status read_metis_header(import *x, header *h)
 {
     hga_status st = HGA_OK;
     int64_t format = 0;
-    while (x->at < x->end && *x->at == '%')
+    while (x->reader.at < x->reader.end && *x->reader.at == '%')
         if (!scan_next_line(x)) break;
     HGA_TRY(scan_integer(x, "vertices", 0, INT32_MAX - 4097, &h->n));
     HGA_TRY(scan_integer(x, "edges", 0, INT64_MAX / 64, &h->edges));
@@ -102,12 +102,12 @@ SORT_DEFINE(sort_pairs, import_edge, pair_before)
 /* Who lists a neighbour is listed by it, with the same weight. */
 static hga_status check_pairs(import *x)
 {
-    const import_edge *e = x->edges;
-    sort_pairs(x->edges, x->n_edges);
-    for (int64_t i = 0, end; i < x->n_edges; i = end) {
+    const import_edge *e = x->edges.list;
+    sort_pairs(x->edges.list, x->edges.n);
+    for (int64_t i = 0, end; i < x->edges.n; i = end) {
         int64_t half = 0;
         for (end = i;
-             end < x->n_edges && lower_end(&e[end]) == lower_end(&e[i]) && upper_end(&e[end]) == upper_end(&e[i]);)
+             end < x->edges.n && lower_end(&e[end]) == lower_end(&e[i]) && upper_end(&e[end]) == upper_end(&e[i]);)
             half += e[end++].dst == lower_end(&e[i]);
         if (e[i].src == e[i].dst) continue;
         int is_pair = 2 * half == end - i;
@@ -142,14 +142,14 @@ static hga_status read_vertices(import *x)
     HGA_TRY(note_weights(x, &h));
     for (hga_id v = 0; v < h.n; v++) {
         /* the last vertices' lines may be empty, and the last end of line missing */
-        if (!next_vertex(x) && (x->n_edges < 2 * h.edges || h.vertex_weights))
+        if (!next_vertex(x) && (x->edges.n < 2 * h.edges || h.vertex_weights))
             HGA_TRY(scan_wrong(x, "the file ends before vertex %d of %lld", v + 1, (long long)h.n));
         HGA_TRY(read_vertex(x, &h, v));
     }
     HGA_TRY(check_rest(x, &h));
-    if (x->n_edges != 2 * h.edges)
+    if (x->edges.n != 2 * h.edges)
         HGA_TRY(scan_wrong(x, "%lld edges are told of, from both ends, and the first line says %lld",
-                           (long long)x->n_edges, (long long)h.edges));
+                           (long long)x->edges.n, (long long)h.edges));
     st = check_pairs(x);
 done:
     return st;

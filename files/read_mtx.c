@@ -50,7 +50,7 @@ static int find_entry(import *x)
 {
     while (scan_next_line(x)) {
         scan_blanks(x);
-        if (!scan_at_line_end(x) && *x->at != '%') return 1;
+        if (!scan_at_line_end(x) && *x->reader.at != '%') return 1;
     }
     return 0;
 }

@@ -82,7 +82,7 @@ done:
 static hga_status read_weight(matrix *m, int64_t e, double *weight)
 {
     *weight = 1;
-    m->x->line = e + 1;
+    m->x->reader.line = e + 1;
     return m->x->wish->pattern ? HGA_OK : numpy_real(&m->member[DATA].array, e, weight);
 }
 
@@ -195,7 +195,7 @@ static hga_status read_filled(matrix *m, const int64_t *at, int n_dims, double *
         int axis = has->fortran ? n_dims - 1 - k : k;
         e = e * has->dim[axis] + at[axis];
     }
-    m->x->line = e + 1;
+    m->x->reader.line = e + 1;
     return numpy_real(&m->member[DATA].array, e, weight);
 }
 
@@ -291,7 +291,7 @@ static hga_status read_matrix(matrix *m)
     hga_status st = HGA_OK;
     hga_id relation;
     HGA_TRY(import_relation(m->x, NULL, &relation));
-    HGA_TRY(npz_open(m->x->allocator, m->x->name, m->x->bytes ? m->x->bytes : "", m->x->n_bytes, &m->archive));
+    HGA_TRY(npz_open(m->x->allocator, m->x->name, m->x->file.at ? m->x->file.at : "", m->x->file.n, &m->archive));
     HGA_TRY(open_member(m, FORMAT));
     HGA_TRY(read_shape(m));
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)

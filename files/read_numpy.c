@@ -76,7 +76,7 @@ static hga_status read_array(import *x)
     numpy a;
     hga_id relation;
     HGA_TRY(import_relation(x, NULL, &relation));
-    HGA_TRY(numpy_open(x->name, x->bytes, x->n_bytes, 2, &a));
+    HGA_TRY(numpy_open(x->name, x->file.at, x->file.n, 2, &a));
     if (a.has.kind == 'b' && a.has.n_dims == 2) return read_mask(x, &a, relation);
     if (a.has.n_dims != 2 || a.has.dim[1] < 2 || a.has.dim[1] > 3)
         return hga_fail(HGA_EFORMAT,
@@ -88,7 +88,7 @@ static hga_status read_array(import *x)
     for (int64_t e = 0; e < a.has.dim[0]; e++) {
         int64_t end[3] = {0, 0, 0};
         for (int64_t k = 0; k < a.has.dim[1]; k++) HGA_TRY(numpy_integer(&a, e * along + k * across, &end[k]));
-        x->line = e + 1; /* what errors count */
+        x->reader.line = e + 1; /* what errors count */
         HGA_TRY(import_edge_add(x, relation, end[0], end[1], end[2], 1));
     }
 done:

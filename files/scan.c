@@ -15,35 +15,37 @@ hga_status scan_wrong(const import *x, const char *format, ...)
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    return hga_fail(HGA_EFORMAT, "%s: line %lld: %s", x->name, (long long)x->line, what);
+    return hga_fail(HGA_EFORMAT, "%s: line %lld: %s", x->name, (long long)x->reader.line, what);
 }
 
 /* Begins behind a byte order mark; a text that ends its lines with \r alone gets \n. */
 hga_status scan_start(import *x)
 {
     static const char utf16[2][3] = {"\xff\xfe", "\xfe\xff"};
-    if (x->n_bytes >= 2 && (memcmp(x->at, utf16[0], 2) == 0 || memcmp(x->at, utf16[1], 2) == 0))
+    if (x->file.n >= 2 && (memcmp(x->reader.at, utf16[0], 2) == 0 || memcmp(x->reader.at, utf16[1], 2) == 0))
         return scan_wrong(x, "the text is UTF-16, as its byte order mark says; UTF-8 is read");
-    x->at += mark_bytes(x->at, x->n_bytes);
-    if (x->n_bytes && !memchr(x->bytes, '\n', (size_t)x->n_bytes))
-        for (int64_t i = 0; i < x->n_bytes; i++)
-            if (x->bytes[i] == '\r') x->bytes[i] = '\n';
+    x->reader.at += mark_bytes(x->reader.at, x->file.n);
+    if (x->file.n && !memchr(x->file.at, '\n', (size_t)x->file.n))
+        for (int64_t i = 0; i < x->file.n; i++)
+            if (x->file.at[i] == '\r') x->file.at[i] = '\n';
     return HGA_OK;
 }
 
 void scan_blanks(import *x)
 {
-    while (x->at < x->end && (*x->at == ' ' || *x->at == '\t' || *x->at == '\r')) x->at++;
+    while (x->reader.at < x->reader.end && (*x->reader.at == ' ' || *x->reader.at == '\t' || *x->reader.at == '\r'))
+        x->reader.at++;
 }
 
-int scan_at_line_end(const import *x) { return x->at == x->end || *x->at == '\n'; }
+int scan_at_line_end(const import *x) { return x->reader.at == x->reader.end || *x->reader.at == '\n'; }
 
 int scan_next_line(import *x)
 {
-    const char *stop = x->at < x->end ? memchr(x->at, '\n', (size_t)(x->end - x->at)) : NULL;
-    x->at = stop ? stop + 1 : x->end;
-    x->line += stop != NULL;
-    return x->at < x->end;
+    const char *stop =
+        x->reader.at < x->reader.end ? memchr(x->reader.at, '\n', (size_t)(x->reader.end - x->reader.at)) : NULL;
+    x->reader.at = stop ? stop + 1 : x->reader.end;
+    x->reader.line += stop != NULL;
+    return x->reader.at < x->reader.end;
 }
 
 static int is_between(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ',' || c == ';'; }
@@ -51,9 +53,9 @@ static int is_between(char c) { return c == ' ' || c == '\t' || c == '\r' || c =
 /* The bytes up to what stands between words. */
 static int64_t word_length(const import *x)
 {
-    const char *end = x->at;
-    while (end < x->end && !is_between(*end)) end++;
-    return end - x->at;
+    const char *end = x->reader.at;
+    while (end < x->reader.end && !is_between(*end)) end++;
+    return end - x->reader.at;
 }
 
 /* 0: the n characters are no whole number, or not one of 64 bits. */
@@ -95,12 +97,12 @@ hga_status scan_integer(import *x, const char *what, int64_t least, int64_t most
     scan_blanks(x);
     int64_t n = word_length(x);
     if (n == 0) return scan_wrong(x, "%s is missing", what);
-    if (!scan_text_integer(x->at, n, out))
-        return scan_wrong(x, "%s: '%.*s' is not a whole number", what, (int)(n < 40 ? n : 40), x->at);
+    if (!scan_text_integer(x->reader.at, n, out))
+        return scan_wrong(x, "%s: '%.*s' is not a whole number", what, (int)(n < 40 ? n : 40), x->reader.at);
     if (*out < least || *out > most)
         return scan_wrong(x, "%s: %lld is not one of %lld .. %lld", what, (long long)*out, (long long)least,
                           (long long)most);
-    x->at += n;
+    x->reader.at += n;
     return HGA_OK;
 }
 
@@ -109,9 +111,9 @@ hga_status scan_real(import *x, const char *what, double *out)
     scan_blanks(x);
     int64_t n = word_length(x);
     if (n == 0) return scan_wrong(x, "%s is missing", what);
-    if (!scan_text_real(x->at, n, out))
-        return scan_wrong(x, "%s: '%.*s' is not a number", what, (int)(n < 40 ? n : 40), x->at);
-    x->at += n;
+    if (!scan_text_real(x->reader.at, n, out))
+        return scan_wrong(x, "%s: '%.*s' is not a number", what, (int)(n < 40 ? n : 40), x->reader.at);
+    x->reader.at += n;
     return HGA_OK;
 }
 
@@ -126,8 +128,8 @@ int64_t scan_word(import *x, char *out, int64_t capacity)
 {
     scan_blanks(x);
     int64_t n = word_length(x), is_copied = n < capacity - 1 ? n : capacity - 1;
-    memcpy(out, x->at, (size_t)is_copied);
+    memcpy(out, x->reader.at, (size_t)is_copied);
     out[is_copied] = 0;
-    x->at += n;
+    x->reader.at += n;
     return n;
 }

@@ -134,7 +134,7 @@ static void visit_range(const query *q, hga_pos lo, hga_pos hi)
 void blocks_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context)
 {
     query q = {r, first, (int64_t)first + n, visit, context};
-    if (n > 0 && r->n_choices)
+    if (n > 0 && r->choices.n)
         choices_visit(r, first, n, visit, context);
     else if (n > 0)
         visit_range(&q, 0, r->n_blocks);

@@ -26,20 +26,20 @@ static void draft_clear(const hga_allocator *a, draft *d)
 void builder_clear(hga_builder *b)
 {
     hga_allocator a = b->allocator;
-    for (int64_t i = 0; i < b->n_drafts; i++) draft_clear(&a, &b->drafts[i]);
-    hga_delete(&a, b->drafts, b->draft_capacity, sizeof *b->drafts);
-    names_clear(&a, &b->names);
-    hga_delete(&a, b->labels, b->label_capacity, sizeof *b->labels);
-    hga_delete(&a, b->text, b->text_capacity, 1);
+    for (int64_t i = 0; i < b->drafts.n; i++) draft_clear(&a, &b->drafts.list[i]);
+    hga_delete(&a, b->drafts.list, b->drafts.capacity, sizeof *b->drafts.list);
+    names_clear(&a, &b->drafts.names);
+    hga_delete(&a, b->labels.list, b->labels.capacity, sizeof *b->labels.list);
+    hga_delete(&a, b->labels.text, b->labels.text_capacity, 1);
     kinds_clear(&a, &b->kinds);
-    hga_delete(&a, b->declared, b->declared_capacity, sizeof *b->declared);
-    hga_delete(&a, b->level_size, b->level_capacity, sizeof *b->level_size);
-    hga_delete(&a, b->families, b->family_capacity, sizeof *b->families);
-    hga_delete(&a, b->sides, b->side_capacity, sizeof *b->sides);
-    hga_delete(&a, b->masses, b->mass_capacity, sizeof *b->masses);
+    hga_delete(&a, b->declared.list, b->declared.capacity, sizeof *b->declared.list);
+    hga_delete(&a, b->levels.size, b->levels.capacity, sizeof *b->levels.size);
+    hga_delete(&a, b->families.list, b->families.capacity, sizeof *b->families.list);
+    hga_delete(&a, b->sides.list, b->sides.capacity, sizeof *b->sides.list);
+    hga_delete(&a, b->masses.list, b->masses.capacity, sizeof *b->masses.list);
     hga_graph_destroy(b->longer);
     hga_delete(&a, b->part, b->n_parts, sizeof *b->part);
-    hga_delete(&a, b->positions, b->position_capacity, sizeof *b->positions);
+    hga_delete(&a, b->positions.list, b->positions.capacity, sizeof *b->positions.list);
     memset(b, 0, sizeof *b);
     b->allocator = a;
 }
@@ -57,14 +57,14 @@ enum { MOST_NODES = INT32_MAX - 4096 };
 
 hga_status hga_builder_add_level(hga_builder *b, hga_id n, hga_id *first)
 {
-    if (n < 0) return hga_fail(HGA_EINVAL, "level %lld: %d nodes", (long long)b->n_levels, n);
+    if (n < 0) return hga_fail(HGA_EINVAL, "level %lld: %d nodes", (long long)b->levels.n, n);
     if (n > MOST_NODES - b->n)
-        return hga_fail(HGA_EOVERFLOW, "level %lld: %d nodes after %d do not fit a 32-bit id", (long long)b->n_levels,
+        return hga_fail(HGA_EOVERFLOW, "level %lld: %d nodes after %d do not fit a 32-bit id", (long long)b->levels.n,
                         n, b->n);
-    hga_status st = hga_grow(&b->allocator, &b->level_size, &b->level_capacity, b->n_levels, b->n_levels + 1,
-                             sizeof *b->level_size);
+    hga_status st = hga_grow(&b->allocator, &b->levels.size, &b->levels.capacity, b->levels.n, b->levels.n + 1,
+                             sizeof *b->levels.size);
     if (st) return st;
-    b->level_size[b->n_levels++] = n;
+    b->levels.size[b->levels.n++] = n;
     if (first) *first = b->n;
     b->n += n;
     return HGA_OK;
@@ -72,8 +72,8 @@ hga_status hga_builder_add_level(hga_builder *b, hga_id n, hga_id *first)
 
 hga_status hga_builder_set_tokens(hga_builder *b, hga_id query_first, hga_id n_queries, hga_id key_first, hga_id n_keys)
 {
-    b->query_first = query_first, b->n_queries = n_queries;
-    b->key_first = key_first, b->n_keys = n_keys;
+    b->token.query_first = query_first, b->token.n_queries = n_queries;
+    b->token.key_first = key_first, b->token.n_keys = n_keys;
     b->has_tokens = 1;
     return HGA_OK;
 }
@@ -90,8 +90,10 @@ hga_status hga_builder_set_side(hga_builder *b, hga_id first, hga_id n, int side
 {
     hga_status st = check_range(b, "side", first, n);
     if (!st && (side < HGA_SIDE_BOTH || side > HGA_SIDE_KEY)) st = hga_fail(HGA_EGRAPH, "side: %d is not a side", side);
-    if (!st) st = hga_grow(&b->allocator, &b->sides, &b->side_capacity, b->n_sides, b->n_sides + 1, sizeof *b->sides);
-    if (!st) b->sides[b->n_sides++] = (sides){first, n, (uint8_t)side};
+    if (!st)
+        st = hga_grow(&b->allocator, &b->sides.list, &b->sides.capacity, b->sides.n, b->sides.n + 1,
+                      sizeof *b->sides.list);
+    if (!st) b->sides.list[b->sides.n++] = (sides){first, n, (uint8_t)side};
     return st;
 }
 
@@ -102,9 +104,9 @@ hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_id child,
     if (!st && each < 1) st = hga_fail(HGA_EGRAPH, "children of node %d: %d each", parent, each);
     if (!st) st = check_range(b, "parents", parent, (hga_id)(((int64_t)n + each - 1) / each));
     if (!st)
-        st = hga_grow(&b->allocator, &b->families, &b->family_capacity, b->n_families, b->n_families + 1,
-                      sizeof *b->families);
-    if (!st) b->families[b->n_families++] = (declared_families){parent, child, n, each};
+        st = hga_grow(&b->allocator, &b->families.list, &b->families.capacity, b->families.n, b->families.n + 1,
+                      sizeof *b->families.list);
+    if (!st) b->families.list[b->families.n++] = (declared_families){parent, child, n, each};
     return st;
 }
 
@@ -119,8 +121,9 @@ hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass
     if (!st && !(mass >= 0 && mass < 3e38f))
         st = hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)mass, first);
     if (!st)
-        st = hga_grow(&b->allocator, &b->masses, &b->mass_capacity, b->n_masses, b->n_masses + 1, sizeof *b->masses);
-    if (!st) b->masses[b->n_masses++] = (masses){first, n, mass};
+        st = hga_grow(&b->allocator, &b->masses.list, &b->masses.capacity, b->masses.n, b->masses.n + 1,
+                      sizeof *b->masses.list);
+    if (!st) b->masses.list[b->masses.n++] = (masses){first, n, mass};
     return st;
 }
 
@@ -130,9 +133,9 @@ hga_status hga_builder_set_position(hga_builder *b, hga_id first, hga_id n, floa
     if (!st && !((position == -1 || position >= 0) && position < 3e38f))
         st = hga_fail(HGA_EGRAPH, "position %g of token %d is neither finite and >= 0 nor -1", (double)position, first);
     if (!st)
-        st = hga_grow(&b->allocator, &b->positions, &b->position_capacity, b->n_positions, b->n_positions + 1,
-                      sizeof *b->positions);
-    if (!st) b->positions[b->n_positions++] = (positions){first, n, position};
+        st = hga_grow(&b->allocator, &b->positions.list, &b->positions.capacity, b->positions.n, b->positions.n + 1,
+                      sizeof *b->positions.list);
+    if (!st) b->positions.list[b->positions.n++] = (positions){first, n, position};
     return st;
 }
 
@@ -156,25 +159,25 @@ hga_status hga_builder_add_relation(hga_builder *b, const char *name, hga_id *re
     size_t length = name ? strlen(name) : 0;
     if (length < 1 || length >= NAME_BYTES)
         return hga_fail(HGA_EGRAPH, "a relation's name has 1 to %d bytes, not %zu", NAME_BYTES - 1, length);
-    if (names_find(&b->names, b->drafts, draft_name, name) >= 0)
+    if (names_find(&b->drafts.names, b->drafts.list, draft_name, name) >= 0)
         return hga_fail(HGA_EGRAPH, "two relations are named %s", name);
-    hga_status st =
-        hga_grow(&b->allocator, &b->drafts, &b->draft_capacity, b->n_drafts, b->n_drafts + 1, sizeof *b->drafts);
+    hga_status st = hga_grow(&b->allocator, &b->drafts.list, &b->drafts.capacity, b->drafts.n, b->drafts.n + 1,
+                             sizeof *b->drafts.list);
     if (st) return st;
-    memset(&b->drafts[b->n_drafts], 0, sizeof *b->drafts);
-    memcpy(b->drafts[b->n_drafts].name, name, length);
-    st = names_add(&b->allocator, &b->names, b->drafts, draft_name);
+    memset(&b->drafts.list[b->drafts.n], 0, sizeof *b->drafts.list);
+    memcpy(b->drafts.list[b->drafts.n].name, name, length);
+    st = names_add(&b->allocator, &b->drafts.names, b->drafts.list, draft_name);
     if (st) return st;
-    if (relation) *relation = (hga_id)b->n_drafts;
-    b->n_drafts++;
+    if (relation) *relation = (hga_id)b->drafts.n;
+    b->drafts.n++;
     return HGA_OK;
 }
 
 /* NULL, with the error text set, for a relation that was not added. */
 static draft *find_draft(hga_builder *b, hga_id relation)
 {
-    if (relation >= 0 && relation < b->n_drafts) return &b->drafts[relation];
-    hga_fail(HGA_EGRAPH, "relation %d of %lld does not exist", relation, (long long)b->n_drafts);
+    if (relation >= 0 && relation < b->drafts.n) return &b->drafts.list[relation];
+    hga_fail(HGA_EGRAPH, "relation %d of %lld does not exist", relation, (long long)b->drafts.n);
     return NULL;
 }
 

@@ -48,29 +48,59 @@ typedef struct draft { /* a relation being collected */
     hga_id *dst_order, *src_order;
 } draft;
 
+/* Lists that grow: the first n of `capacity`. */
+typedef struct level_list {
+    int64_t n, capacity;
+    hga_id *size;
+} level_list;
+typedef struct family_ranges {
+    int64_t n, capacity;
+    declared_families *list;
+} family_ranges;
+typedef struct side_list {
+    int64_t n, capacity;
+    sides *list;
+} side_list;
+typedef struct mass_list {
+    int64_t n, capacity;
+    masses *list;
+} mass_list;
+typedef struct position_list {
+    int64_t n, capacity;
+    positions *list;
+} position_list;
+typedef struct draft_list {
+    int64_t n, capacity;
+    draft *list;
+    name_index names;
+} draft_list;
+typedef struct label_list {
+    int64_t n, capacity;
+    label *list;
+    int64_t text_bytes, text_capacity;
+    char *text; /* names of nodes, each ended by 0 */
+} label_list;
+typedef struct declared_kind_list {
+    int64_t n, capacity;
+    declared_kinds *list;
+} declared_kind_list;
+
 struct hga_builder {
     hga_allocator allocator;
-    int64_t n_levels, level_capacity, n_families, family_capacity, n_sides, side_capacity, n_masses, mass_capacity,
-        n_drafts, draft_capacity;
-    hga_id *level_size;
-    declared_families *families;
-    sides *sides;
-    masses *masses;
-    positions *positions;
-    int64_t n_positions, position_capacity;
-    draft *drafts;
-    name_index names; /* of the drafts */
-    int64_t n_labels, label_capacity, text_bytes, text_capacity;
-    label *labels;
-    char *text; /* names of nodes, each ended by 0 */
+    level_list levels;
+    family_ranges families;
+    side_list sides;
+    mass_list masses;
+    position_list positions;
+    draft_list drafts;
+    label_list labels;
     kind_list kinds;
-    declared_kinds *declared;
-    int64_t n_declared, declared_capacity;
+    declared_kind_list declared;
     hga_id n; /* nodes so far */
     int has_tokens;
-    hga_id query_first, n_queries, key_first, n_keys;
+    token_ranges token;
     uint32_t claims;
-    hga_graph *longer; /* NULL: nobody told */
+    hga_graph *longer; /* NULL: none was declared */
     hga_id n_parts, *part;
 };
 

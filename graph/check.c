@@ -6,10 +6,10 @@
 static hga_status levels_partition_the_nodes(const hga_graph *g)
 {
     for (hga_id l = 0; l < g->n_levels; l++)
-        if (g->level_ptr[l] > g->level_ptr[l + 1])
-            return hga_fail(HGA_EGRAPH, "level %d has %d nodes", l, g->level_ptr[l + 1] - g->level_ptr[l]);
-    if (g->level_ptr[0] != 0 || g->level_ptr[g->n_levels] != g->n)
-        return hga_fail(HGA_EGRAPH, "levels end at %d of %d nodes", g->level_ptr[g->n_levels], g->n);
+        if (g->node.level_ptr[l] > g->node.level_ptr[l + 1])
+            return hga_fail(HGA_EGRAPH, "level %d has %d nodes", l, g->node.level_ptr[l + 1] - g->node.level_ptr[l]);
+    if (g->node.level_ptr[0] != 0 || g->node.level_ptr[g->n_levels] != g->n)
+        return hga_fail(HGA_EGRAPH, "levels end at %d of %d nodes", g->node.level_ptr[g->n_levels], g->n);
     return HGA_OK;
 }
 
@@ -17,11 +17,11 @@ static hga_status levels_partition_the_nodes(const hga_graph *g)
 static hga_status parents_are_higher(const hga_graph *g)
 {
     hga_id l = 0;
-    for (hga_id v = 0; g->parent && v < g->n; v++) {
-        while (v >= g->level_ptr[l + 1]) l++;
-        if (g->parent[v] == -1) continue;
-        if (g->parent[v] < g->level_ptr[l + 1] || g->parent[v] >= g->n)
-            return hga_fail(HGA_EGRAPH, "parent %d of node %d is not a node of a higher level", g->parent[v], v);
+    for (hga_id v = 0; g->node.parent && v < g->n; v++) {
+        while (v >= g->node.level_ptr[l + 1]) l++;
+        if (g->node.parent[v] == -1) continue;
+        if (g->node.parent[v] < g->node.level_ptr[l + 1] || g->node.parent[v] >= g->n)
+            return hga_fail(HGA_EGRAPH, "parent %d of node %d is not a node of a higher level", g->node.parent[v], v);
     }
     return HGA_OK;
 }
@@ -29,23 +29,23 @@ static hga_status parents_are_higher(const hga_graph *g)
 /* The rule that lists of children say what parents say: every listed child names this parent, and none is missing. */
 static hga_status children_are_the_parents_turned_round(const hga_graph *g)
 {
-    if (!g->child_ptr) return HGA_OK;
-    hga_id base = g->level_ptr[1], n = 0;
+    if (!g->children.ptr) return HGA_OK;
+    hga_id base = g->node.level_ptr[1], n = 0;
     for (hga_id p = base; p < g->n; p++)
-        for (hga_id i = g->child_ptr[p - base]; i < g->child_ptr[p - base + 1]; i++, n++) {
-            hga_id child = g->child_list ? g->child_list[i] : i;
-            if (g->parent[child] != p)
+        for (hga_id i = g->children.ptr[p - base]; i < g->children.ptr[p - base + 1]; i++, n++) {
+            hga_id child = g->children.list ? g->children.list[i] : i;
+            if (g->node.parent[child] != p)
                 return hga_fail(HGA_EGRAPH, "node %d is listed as a child of %d but its parent is %d", child, p,
-                                g->parent[child]);
+                                g->node.parent[child]);
         }
-    for (hga_id v = 0; v < g->n; v++) n -= g->parent[v] >= 0;
+    for (hga_id v = 0; v < g->n; v++) n -= g->node.parent[v] >= 0;
     return n ? hga_fail(HGA_EGRAPH, "%d more children than nodes with a parent", n) : HGA_OK;
 }
 
 static hga_status masses_are_finite(const hga_graph *g)
 {
     enum { LARGE = 0x7f000000 }; /* the bits of 1.7e38; floats above 0 ascend as their bits do */
-    const float *mass = g->mass;
+    const float *mass = g->node.mass;
     const hga_id n = g->n;
     if (!may_leave(mass, n, 0, LARGE)) return HGA_OK;
     for (hga_id v = 0; v < n; v++)
@@ -56,7 +56,7 @@ static hga_status masses_are_finite(const hga_graph *g)
 
 static hga_status spans_are_tokens(const hga_graph *g)
 {
-    const hga_id *first = g->span_first, *last = g->span_last, n = g->n, tokens = g->level_ptr[1];
+    const hga_id *first = g->node.span_first, *last = g->node.span_last, n = g->n, tokens = g->node.level_ptr[1];
     if (!may_leave(first, n, 0, INT32_MAX) && !may_leave(last, n, -1, tokens - 1)) return HGA_OK;
     for (hga_id v = 0; v < n; v++)
         if (first[v] <= last[v] && (first[v] < 0 || last[v] >= tokens))
@@ -66,11 +66,11 @@ static hga_status spans_are_tokens(const hga_graph *g)
 
 static hga_status queries_and_keys_are_tokens(const hga_graph *g)
 {
-    hga_id n = g->level_ptr[1];
-    if (g->query_first < 0 || g->n_queries < 0 || g->query_first > n - g->n_queries)
-        return hga_fail(HGA_EGRAPH, "queries %d + %d leave the %d tokens", g->query_first, g->n_queries, n);
-    if (g->key_first < 0 || g->n_keys < 0 || g->key_first > n - g->n_keys)
-        return hga_fail(HGA_EGRAPH, "keys %d + %d leave the %d tokens", g->key_first, g->n_keys, n);
+    hga_id n = g->node.level_ptr[1];
+    if (g->token.query_first < 0 || g->token.n_queries < 0 || g->token.query_first > n - g->token.n_queries)
+        return hga_fail(HGA_EGRAPH, "queries %d + %d leave the %d tokens", g->token.query_first, g->token.n_queries, n);
+    if (g->token.key_first < 0 || g->token.n_keys < 0 || g->token.key_first > n - g->token.n_keys)
+        return hga_fail(HGA_EGRAPH, "keys %d + %d leave the %d tokens", g->token.key_first, g->token.n_keys, n);
     return HGA_OK;
 }
 
@@ -84,7 +84,7 @@ static hga_status relation_names_differ(const hga_graph *g)
 
 static hga_status order_is_permutation(const stored_relation *r, hga_id n)
 {
-    const hga_id *order = r->dst_order, *rank = r->dst_rank;
+    const hga_id *order = r->order.dst, *rank = r->order.dst_rank;
     for (hga_id p = 0; p < n; p++)
         if (order[p] < 0 || order[p] >= n || rank[order[p]] != p)
             return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not the inverse of its rank", r->name, p,
@@ -94,7 +94,7 @@ static hga_status order_is_permutation(const stored_relation *r, hga_id n)
 
 static hga_status order_lists_nodes(const stored_relation *r, hga_id n)
 {
-    const hga_id *order = r->src_order, n_listed = r->n_src_order;
+    const hga_id *order = r->order.src, n_listed = r->order.n_src;
     if (!may_leave(order, n_listed, 0, n - 1)) return HGA_OK;
     for (hga_id p = 0; p < n_listed; p++)
         if (order[p] < 0 || order[p] >= n)
@@ -108,8 +108,8 @@ static hga_status orders_are_permutations(const hga_graph *g)
     hga_status st = HGA_OK;
     for (hga_id i = 0; i < g->n_relations; i++) {
         const stored_relation *r = &g->relation[i];
-        if (r->dst_order) HGA_TRY(order_is_permutation(r, g->n));
-        if (r->src_order) HGA_TRY(order_lists_nodes(r, g->n));
+        if (r->order.dst) HGA_TRY(order_is_permutation(r, g->n));
+        if (r->order.src) HGA_TRY(order_lists_nodes(r, g->n));
     }
 done:
     return st;
@@ -121,7 +121,7 @@ static hga_status blocks_stay_inside(const hga_graph *g)
     for (hga_id i = 0; i < g->n_relations; i++) {
         const stored_relation *r = &g->relation[i];
         for (hga_pos b = 0; r->blocks && b < r->n_blocks; b++) {
-            hga_status st = block_check(&r->blocks[b], g->n, r->src_order ? r->n_src_order : g->n, g->n, r->name, b);
+            hga_status st = block_check(&r->blocks[b], g->n, r->order.src ? r->order.n_src : g->n, g->n, r->name, b);
             if (st) return st;
         }
     }
@@ -131,13 +131,13 @@ static hga_status blocks_stay_inside(const hga_graph *g)
 /* Are row v's sources nodes, and its edges in the order of sources and types, each once? */
 static hga_status row_is_sorted(const stored_relation *r, hga_id n, hga_id v)
 {
-    for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
-        if (r->src[e] < 0 || r->src[e] >= n)
+    for (hga_pos e = r->edges.ptr[v]; e < r->edges.ptr[v + 1]; e++) {
+        if (r->edges.src[e] < 0 || r->edges.src[e] >= n)
             return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", r->name, (long long)e,
-                            r->src[e]);
-        if (e == r->ptr[v]) continue;
-        int32_t before = r->type ? r->type[e - 1] : 0, here = r->type ? r->type[e] : 0;
-        if (r->src[e - 1] > r->src[e] || (r->src[e - 1] == r->src[e] && before >= here))
+                            r->edges.src[e]);
+        if (e == r->edges.ptr[v]) continue;
+        int32_t before = r->edges.type ? r->edges.type[e - 1] : 0, here = r->edges.type ? r->edges.type[e] : 0;
+        if (r->edges.src[e - 1] > r->edges.src[e] || (r->edges.src[e - 1] == r->edges.src[e] && before >= here))
             return hga_fail(HGA_EGRAPH, "relation %s: the edges of row %d are not in order", r->name, v);
     }
     return HGA_OK;
@@ -148,7 +148,7 @@ static hga_status explicit_rows_are_sorted(const hga_graph *g)
 {
     for (hga_id i = 0; i < g->n_relations; i++) {
         const stored_relation *r = &g->relation[i];
-        for (hga_id v = 0; r->ptr && v < g->n; v++) {
+        for (hga_id v = 0; r->edges.ptr && v < g->n; v++) {
             hga_status st = row_is_sorted(r, g->n, v);
             if (st) return st;
         }

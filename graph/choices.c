@@ -87,15 +87,16 @@ void choices_drop(const hga_allocator *a, draft *d)
 
 void choices_clear(const hga_allocator *a, stored_relation *r)
 {
-    hga_delete(a, r->choice, r->choice_capacity, sizeof *r->choice);
-    hga_delete(a, r->list, r->list_capacity, sizeof *r->list);
-    hga_delete(a, r->chosen, r->chosen_capacity, sizeof *r->chosen);
+    hga_delete(a, r->choices.row, r->choices.capacity, sizeof *r->choices.row);
+    hga_delete(a, r->choices.list, r->choices.list_capacity, sizeof *r->choices.list);
+    hga_delete(a, r->choices.chosen, r->choices.chosen_capacity, sizeof *r->choices.chosen);
 }
 
 int64_t choices_bytes(const stored_relation *r)
 {
-    return r->choice_capacity * (int64_t)sizeof *r->choice + r->list_capacity * (int64_t)sizeof *r->list +
-           r->chosen_capacity * (int64_t)sizeof *r->chosen;
+    return r->choices.capacity * (int64_t)sizeof *r->choices.row +
+           r->choices.list_capacity * (int64_t)sizeof *r->choices.list +
+           r->choices.chosen_capacity * (int64_t)sizeof *r->choices.chosen;
 }
 
 /* ---- as blocks ---- */
@@ -127,9 +128,9 @@ static hga_pos list_edges(const hga_choice *c, hga_pos list)
 static hga_pos count_choice_edges(const stored_relation *r)
 {
     hga_pos n = 0;
-    for (hga_pos i = 0; i < r->n_choices; i++)
-        for (hga_pos list = 0, lists = lists_of(&r->choice[i]); list < lists; list++)
-            n += list_edges(&r->choice[i], list);
+    for (hga_pos i = 0; i < r->choices.n; i++)
+        for (hga_pos list = 0, lists = lists_of(&r->choices.row[i]); list < lists; list++)
+            n += list_edges(&r->choices.row[i], list);
     return n;
 }
 
@@ -156,20 +157,20 @@ int hga_relation_next(const hga_relation *r, hga_block_walk *w)
 hga_status choices_finish(draft *d, stored_relation *r)
 {
     if (!d->n_choices) return HGA_OK;
-    if (d->n_blocks || d->edges.n || r->dst_order || r->src_order)
+    if (d->n_blocks || d->edges.n || r->order.dst || r->order.src)
         return hga_fail(HGA_EGRAPH, "relation %s has choices, and %s; it has nothing else", d->name,
                         d->n_blocks  ? "blocks"
                         : d->edges.n ? "single edges"
                                      : "an order");
-    r->choice = d->choice, r->n_choices = d->n_choices, r->choice_capacity = d->choice_capacity;
-    r->list = d->list, r->list_capacity = d->list_capacity, r->chosen = d->chosen,
-    r->chosen_capacity = d->chosen_capacity;
+    r->choices.row = d->choice, r->choices.n = d->n_choices, r->choices.capacity = d->choice_capacity;
+    r->choices.list = d->list, r->choices.list_capacity = d->list_capacity, r->choices.chosen = d->chosen,
+    r->choices.chosen_capacity = d->chosen_capacity;
     r->n_blocks = d->n_chosen;
     d->choice = NULL, d->list = NULL, d->chosen = NULL;
     hga_pos at = 0;
-    for (hga_pos i = 0; i < r->n_choices; i++) {
-        hga_choice *c = &r->choice[i];
-        c->first = r->list + at, c->chosen = r->chosen, at += lists_of(c) + 1;
+    for (hga_pos i = 0; i < r->choices.n; i++) {
+        hga_choice *c = &r->choices.row[i];
+        c->first = r->choices.list + at, c->chosen = r->choices.chosen, at += lists_of(c) + 1;
     }
     r->n_edges = count_choice_edges(r);
     relation_note_types(r, 0);
@@ -206,10 +207,10 @@ static int ends_after(const void *context, int64_t i)
 /* Of each choice with some of the rows, list by list. */
 void choices_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context)
 {
-    const hga_choice from = {.dst = first}, *requested[2] = {r->choice, &from};
+    const hga_choice from = {.dst = first}, *requested[2] = {r->choices.row, &from};
     const int64_t last = (int64_t)first + n;
-    for (hga_pos i = search_first(0, r->n_choices, ends_after, requested); i < r->n_choices; i++) {
-        const hga_choice *c = &r->choice[i];
+    for (hga_pos i = search_first(0, r->choices.n, ends_after, requested); i < r->choices.n; i++) {
+        const hga_choice *c = &r->choices.row[i];
         const int64_t begin = first > c->dst ? first - c->dst : 0, end = least(last - c->dst, c->n_dst);
         for (int64_t row = begin, next; row < end; row = next) {
             const hga_pos list = row / c->row_block;

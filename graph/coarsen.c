@@ -58,7 +58,7 @@ static hga_status plan_levels(coarsening *x, const hga_id *size, hga_id n_sizes)
     st = hga_new(x->a, end, sizeof *x->parent, &x->parent);
     for (int64_t v = 0; !st && v < end; v++) x->parent[v] = -1;
     if (!st) st = hga_new_zero(x->a, end, sizeof *x->mass, &x->mass);
-    for (hga_id v = 0; !st && v < x->g->n; v++) x->mass[v] = (double)x->g->mass[v];
+    for (hga_id v = 0; !st && v < x->g->n; v++) x->mass[v] = (double)x->g->node.mass[v];
     return st;
 }
 
@@ -192,7 +192,7 @@ static hga_status begin_graph(coarsening *x)
     HGA_TRY(hga_builder_create(x->a, &x->b));
     for (hga_id l = 0; l < x->n_levels; l++)
         HGA_TRY(hga_builder_add_level(x->b, x->level_ptr[l + 1] - x->level_ptr[l], NULL));
-    HGA_TRY(masses_copy(x->b, x->a, x->g->n, NULL, x->g->mass));
+    HGA_TRY(masses_copy(x->b, x->a, x->g->n, NULL, x->g->node.mass));
     HGA_TRY(positions_copy(x->b, x->g, 0, NULL));
     HGA_TRY(names_copy(x->b, x->g, NULL));
     HGA_TRY(kinds_copy(x->b, x->g, NULL));

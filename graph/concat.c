@@ -165,7 +165,7 @@ static hga_status tell_positions(const whole *w)
 {
     hga_status st = HGA_OK;
     int index = w->cross && w->n_samples > 1;
-    for (hga_id i = 0; i < w->n_samples; i++) index |= w->samples[i].g->position && w->n_samples > 1;
+    for (hga_id i = 0; i < w->n_samples; i++) index |= w->samples[i].g->node.position && w->n_samples > 1;
     for (hga_id i = 0; !st && i < w->n_samples; i++)
         st = positions_copy(w->b, w->samples[i].g, index, w->samples[i].map);
     return st;

@@ -98,16 +98,17 @@ hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const h
 hga_status positions_copy(hga_builder *b, const hga_graph *g, int index, const hga_id *map)
 {
     hga_status st = HGA_OK;
-    for (hga_id v = 0; (g->position || index) && !st && v < g->level_ptr[1]; v++)
-        st = hga_builder_set_position(b, map ? map[v] : v, 1, g->position ? g->position[v] : (float)token_index(g, v));
+    for (hga_id v = 0; (g->node.position || index) && !st && v < g->node.level_ptr[1]; v++)
+        st = hga_builder_set_position(b, map ? map[v] : v, 1,
+                                      g->node.position ? g->node.position[v] : (float)token_index(g, v));
     return st;
 }
 
 hga_status names_copy(hga_builder *b, const hga_graph *g, const hga_id *map)
 {
     hga_status st = HGA_OK;
-    for (hga_id v = 0; g->name_at && !st && v < g->n; v++)
-        if (g->name_at[v] >= 0) st = hga_builder_set_name(b, map ? map[v] : v, hga_graph_name(g, v));
+    for (hga_id v = 0; g->node_names.at && !st && v < g->n; v++)
+        if (g->node_names.at[v] >= 0) st = hga_builder_set_name(b, map ? map[v] : v, hga_graph_name(g, v));
     return st;
 }
 

@@ -81,12 +81,12 @@ static void move_to_nodes(const hga_id *order, hga_id n, hga_pos *x)
 void hga_graph_degrees(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_pos *degree)
 {
     const stored_relation *r = &g->relation[index];
-    if (!r->dst_order || n == g->n)
+    if (!r->order.dst || n == g->n)
         count_positions(r, first, n, degree);
     else
-        for (hga_id i = 0; i < n; i++) count_positions(r, r->dst_rank[first + i], 1, &degree[i]);
-    if (r->dst_order && n == g->n) move_to_nodes(r->dst_order, n, degree);
-    for (hga_id i = 0; r->ptr && i < n; i++) degree[i] += r->ptr[first + i + 1] - r->ptr[first + i];
+        for (hga_id i = 0; i < n; i++) count_positions(r, r->order.dst_rank[first + i], 1, &degree[i]);
+    if (r->order.dst && n == g->n) move_to_nodes(r->order.dst, n, degree);
+    for (hga_id i = 0; r->edges.ptr && i < n; i++) degree[i] += r->edges.ptr[first + i + 1] - r->edges.ptr[first + i];
 }
 
 /* ---- rows that can be listed ---- */
@@ -110,7 +110,7 @@ static hga_pos heaviest(const hga_graph *g, hga_id index, hga_id row)
     for (hga_pos i = 0; i < r->n_blocks; i++) {
         hga_pos here;
         stored_relation alone = {.n_blocks = 1, .blocks = &r->blocks[i], .reach = &(int64_t){INT64_MAX}};
-        count_positions(&alone, r->dst_rank ? r->dst_rank[row] : row, 1, &here);
+        count_positions(&alone, r->order.dst_rank ? r->order.dst_rank[row] : row, 1, &here);
         if (here > most) most = here, found = i;
     }
     return found;
@@ -130,7 +130,8 @@ static hga_status find_long_row(const hga_graph *g, hga_id index, hga_pos *degre
     const stored_relation *r = &g->relation[index];
     hga_graph_degrees(g, index, 0, g->n, degree);
     for (hga_id v = 0; v < g->n; v++) {
-        hga_pos listed = r->ptr ? r->ptr[v + 1] - r->ptr[v] : 0; /* as many as were given one by one */
+        hga_pos listed =
+            r->edges.ptr ? r->edges.ptr[v + 1] - r->edges.ptr[v] : 0; /* as many as were given one by one */
         if (degree[v] - listed <= most_listed(g)) continue;
         const hga_pos at = heaviest(g, index, v);
         const hga_block *b = &r->blocks[at];

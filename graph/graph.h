@@ -7,21 +7,38 @@
 
 enum { NAME_BYTES = 64 };
 
-typedef struct stored_relation {
-    char name[NAME_BYTES];
-    hga_pos n_blocks, n_explicit, n_edges;
-    hga_block *blocks;
-    int64_t *reach; /* [n_blocks]: one past the last row of any block in the subtree that block roots; see blocks.c */
-    hga_choice *choice; /* their lists are in these: */
-    hga_pos *list;
+/* Blocks whose rows choose their columns. */
+typedef struct stored_choices {
+    hga_pos n, capacity;
+    hga_choice *row; /* [n]; their lists are in these: */
+    hga_pos *list, list_capacity;
     hga_id *chosen;
-    hga_pos n_choices, choice_capacity, list_capacity, chosen_capacity;
-    hga_id n_src_order;
-    hga_id *dst_order, *dst_rank, *src_order;
+    hga_pos chosen_capacity;
+} stored_choices;
+
+/* The orders of a relation whose blocks count in orders of its own. */
+typedef struct stored_order {
+    hga_id n_src;
+    hga_id *dst, *dst_rank, *src;
+} stored_order;
+
+/* Explicit edges: row v has [ptr[v], ptr[v + 1]). */
+typedef struct stored_edges {
+    hga_pos n;
     hga_pos *ptr;
     hga_id *src;
     int32_t *type;
     float *weight;
+} stored_edges;
+
+typedef struct stored_relation {
+    char name[NAME_BYTES];
+    hga_pos n_blocks, n_edges;
+    hga_block *blocks;
+    int64_t *reach; /* [n_blocks]: one past the last row of any block in the subtree that block roots; see blocks.c */
+    stored_choices choices;
+    stored_order order;
+    stored_edges edges;
     int32_t n_types;
     int weighted, positioned;
 } stored_relation;
@@ -35,6 +52,34 @@ typedef struct kind_list {
     name_index index;
 } kind_list;
 
+/* Tokens: nodes of level 0 that have queries, and those that have keys. */
+typedef struct token_ranges {
+    hga_id query_first, n_queries, key_first, n_keys;
+} token_ranges;
+
+/* What nodes have, [n] each. */
+typedef struct node_arrays {
+    hga_id *level_ptr; /* [n_levels + 1] */
+    hga_id *parent;
+    uint8_t *side;
+    float *mass;
+    float *position; /* [level_ptr[1]], of tokens; -1: none. NULL: all are at their index */
+    hga_id *span_first, *span_last;
+    int32_t *kind; /* -1: none; NULL: none was declared */
+} node_arrays;
+
+/* The children of node v are list[ptr[v]] .. list[ptr[v + 1] - 1]. */
+typedef struct child_lists {
+    hga_id *ptr, *list;
+    hga_id n;
+} child_lists;
+
+typedef struct node_names {
+    int64_t *at; /* [n] where a node's name begins in `text`, -1 without; NULL: no node has one */
+    char *text;
+    int64_t bytes;
+} node_names;
+
 struct hga_graph {
     _Atomic int owners;
     hga_allocator allocator;
@@ -42,22 +87,14 @@ struct hga_graph {
     hga_graph *longer;     /* longer.h; NULL */
     hga_id n_parts, *part; /* parts.h; [n_parts] */
     hga_id n, n_levels, n_relations;
-    hga_id *level_ptr, *parent;
-    uint8_t *side;
-    float *mass;
-    float *position; /* [level_ptr[1]], of tokens; -1: none. NULL: all are at their index */
-    hga_id *span_first, *span_last;
-    hga_id *child_ptr, *child_list;
-    hga_id n_children;
-    hga_id query_first, n_queries, key_first, n_keys;
+    node_arrays node;
+    child_lists children;
+    token_ranges token;
     uint32_t claims;
     stored_relation *relation;
     name_index names; /* of the relations */
-    int64_t *name_at; /* [n] where a node's name begins in name_text, -1 without; NULL: no node has one */
-    char *name_text;
-    int64_t name_capacity;
+    node_names node_names;
     kind_list kinds;
-    int32_t *kind; /* [n] of nodes, -1: none; NULL: nobody told */
 };
 
 /* labels.c: the same graph with other names and kinds of its first nodes, see hga_graph_set_names and _set_kinds. */
@@ -100,15 +137,16 @@ hga_status instances_can_be_visited(const hga_graph *g);
 /* A token's place among the queries or, if it is none, among the keys. */
 static inline hga_id token_index(const hga_graph *g, hga_id v)
 {
-    return v >= g->query_first && v - g->query_first < g->n_queries ? v - g->query_first : v - g->key_first;
+    return v >= g->token.query_first && v - g->token.query_first < g->token.n_queries ? v - g->token.query_first
+                                                                                      : v - g->token.key_first;
 }
 
 /* Nodes of equal numbers may change places when a graph is numbered anew: those of a level, of level 0 those of a
    side. */
 static inline hga_id node_stand(const hga_graph *g, hga_id v)
 {
-    hga_id second = g->query_first > g->key_first ? g->query_first : g->key_first;
-    return v >= g->level_ptr[1] ? hga_graph_level(g, v) + 1 : v >= second;
+    hga_id second = g->token.query_first > g->token.key_first ? g->token.query_first : g->token.key_first;
+    return v >= g->node.level_ptr[1] ? hga_graph_level(g, v) + 1 : v >= second;
 }
 
 /* sparse.c: CSR by destination, ascending (source, type), every edge once; `sums`: with the weights of all that are it.

@@ -55,12 +55,12 @@ hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga
     const hga_allocator *a = &to->allocator;
     hga_status st = HGA_OK;
     int32_t number;
-    if (!g->kind && n == 0) return st;
-    HGA_TRY(hga_new(a, g->n, sizeof *to->kind, &to->kind));
+    if (!g->node.kind && n == 0) return st;
+    HGA_TRY(hga_new(a, g->n, sizeof *to->node.kind, &to->node.kind));
     for (int32_t i = 0; i < g->kinds.n; i++) HGA_TRY(kinds_note(a, &to->kinds, g->kinds.name[i], &number));
     for (hga_id v = 0; v < g->n; v++) {
-        to->kind[v] = g->kind ? g->kind[v] : -1;
-        if (v < n && kind[v]) HGA_TRY(kinds_note(a, &to->kinds, kind[v], &to->kind[v]));
+        to->node.kind[v] = g->node.kind ? g->node.kind[v] : -1;
+        if (v < n && kind[v]) HGA_TRY(kinds_note(a, &to->kinds, kind[v], &to->node.kind[v]));
     }
 done:
     return st;

@@ -12,11 +12,13 @@ hga_status hga_builder_set_name(hga_builder *b, hga_id node, const char *name)
     if (!name) return hga_fail(HGA_EINVAL, "the name of node %d is NULL", node);
     int64_t length = (int64_t)strlen(name);
     if (!is_utf8(name, length)) return hga_fail(HGA_EGRAPH, "the name of node %d is not UTF-8", node);
-    HGA_TRY(hga_grow(&b->allocator, &b->labels, &b->label_capacity, b->n_labels, b->n_labels + 1, sizeof *b->labels));
-    HGA_TRY(hga_grow(&b->allocator, &b->text, &b->text_capacity, b->text_bytes, b->text_bytes + length + 1, 1));
-    memcpy(b->text + b->text_bytes, name, (size_t)length + 1);
-    b->labels[b->n_labels++] = (label){node, b->text_bytes};
-    b->text_bytes += length + 1;
+    HGA_TRY(hga_grow(&b->allocator, &b->labels.list, &b->labels.capacity, b->labels.n, b->labels.n + 1,
+                     sizeof *b->labels.list));
+    HGA_TRY(hga_grow(&b->allocator, &b->labels.text, &b->labels.text_capacity, b->labels.text_bytes,
+                     b->labels.text_bytes + length + 1, 1));
+    memcpy(b->labels.text + b->labels.text_bytes, name, (size_t)length + 1);
+    b->labels.list[b->labels.n++] = (label){node, b->labels.text_bytes};
+    b->labels.text_bytes += length + 1;
 done:
     return st;
 }
@@ -24,19 +26,21 @@ done:
 /* The texts change hands. */
 hga_status labels_finish(hga_builder *b, hga_graph *g)
 {
-    if (b->n_labels == 0) return HGA_OK;
-    hga_status st = hga_new(&g->allocator, g->n, sizeof *g->name_at, &g->name_at);
+    if (b->labels.n == 0) return HGA_OK;
+    hga_status st = hga_new(&g->allocator, g->n, sizeof *g->node_names.at, &g->node_names.at);
     if (st) return st;
-    for (hga_id v = 0; v < g->n; v++) g->name_at[v] = -1;
-    for (int64_t i = 0; i < b->n_labels; i++) g->name_at[b->labels[i].node] = b->labels[i].at;
-    g->name_text = b->text, g->name_capacity = b->text_capacity;
-    b->text = NULL, b->text_capacity = b->text_bytes = 0;
+    for (hga_id v = 0; v < g->n; v++) g->node_names.at[v] = -1;
+    for (int64_t i = 0; i < b->labels.n; i++) g->node_names.at[b->labels.list[i].node] = b->labels.list[i].at;
+    g->node_names.text = b->labels.text, g->node_names.bytes = b->labels.text_capacity;
+    b->labels.text = NULL, b->labels.text_capacity = b->labels.text_bytes = 0;
     return HGA_OK;
 }
 
 const char *hga_graph_name(const hga_graph *g, hga_id node)
 {
-    return g->name_at && node >= 0 && node < g->n && g->name_at[node] >= 0 ? g->name_text + g->name_at[node] : NULL;
+    return g->node_names.at && node >= 0 && node < g->n && g->node_names.at[node] >= 0
+               ? g->node_names.text + g->node_names.at[node]
+               : NULL;
 }
 
 /* ---- the same graph with other names ---- */
@@ -57,16 +61,16 @@ static hga_status copy_names(const hga_graph *g, const char *const *name, hga_id
         if (!is_utf8(text, (int64_t)strlen(text))) return hga_fail(HGA_EGRAPH, "the name of node %d is not UTF-8", v);
         bytes += (int64_t)strlen(text) + 1;
     }
-    hga_status st = hga_new(&g->allocator, g->n, sizeof *named->name_at, &named->name_at);
-    if (!st) st = hga_new(&g->allocator, bytes, 1, &named->name_text);
+    hga_status st = hga_new(&g->allocator, g->n, sizeof *named->node_names.at, &named->node_names.at);
+    if (!st) st = hga_new(&g->allocator, bytes, 1, &named->node_names.text);
     if (st) return st;
-    named->name_capacity = bytes;
+    named->node_names.bytes = bytes;
     int64_t at = 0;
     for (hga_id v = 0; v < g->n; v++) {
         const char *text = new_name(g, name, n, v);
-        named->name_at[v] = text ? at : -1;
+        named->node_names.at[v] = text ? at : -1;
         if (!text) continue;
-        memcpy(named->name_text + at, text, strlen(text) + 1);
+        memcpy(named->node_names.text + at, text, strlen(text) + 1);
         at += (int64_t)strlen(text) + 1;
     }
     return HGA_OK;
@@ -82,10 +86,10 @@ hga_status graph_with_labels(const hga_graph *g, const char *const *name, hga_id
     memcpy((char *)with + offsetof(hga_graph, allocator), (const char *)g + offsetof(hga_graph, allocator),
            sizeof *g - offsetof(hga_graph, allocator));
     with->owners = 1;
-    with->name_at = NULL, with->name_text = NULL, with->name_capacity = 0;
-    with->kinds = (kind_list){0}, with->kind = NULL;
+    with->node_names.at = NULL, with->node_names.text = NULL, with->node_names.bytes = 0;
+    with->kinds = (kind_list){0}, with->node.kind = NULL;
     with->base = hga_graph_retain(g);
-    if (n_names || g->name_at) st = copy_names(g, name, n_names, with);
+    if (n_names || g->node_names.at) st = copy_names(g, name, n_names, with);
     if (!st) st = kinds_take(g, kind, n_kinds, with);
     if (st)
         graph_free(with);

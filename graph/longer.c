@@ -6,21 +6,21 @@
 
 static hga_status take_levels(hga_builder *from, hga_graph *g)
 {
-    hga_status st = hga_new(&g->allocator, from->n_levels + 1, sizeof *g->level_ptr, &g->level_ptr);
+    hga_status st = hga_new(&g->allocator, from->levels.n + 1, sizeof *g->node.level_ptr, &g->node.level_ptr);
     if (st) return st;
-    g->n = from->n, g->n_levels = (hga_id)from->n_levels, g->level_ptr[0] = 0;
-    for (hga_id l = 0; l < g->n_levels; l++) g->level_ptr[l + 1] = g->level_ptr[l] + from->level_size[l];
+    g->n = from->n, g->n_levels = (hga_id)from->levels.n, g->node.level_ptr[0] = 0;
+    for (hga_id l = 0; l < g->n_levels; l++) g->node.level_ptr[l + 1] = g->node.level_ptr[l] + from->levels.size[l];
     return HGA_OK;
 }
 
 /* Relations of a longer graph, which can have blocks and nothing else. */
 static hga_status take_blocks(hga_builder *from, hga_graph *g)
 {
-    hga_status st = hga_new_zero(&g->allocator, from->n_drafts, sizeof *g->relation, &g->relation);
+    hga_status st = hga_new_zero(&g->allocator, from->drafts.n, sizeof *g->relation, &g->relation);
     if (st) return st;
-    g->n_relations = (hga_id)from->n_drafts;
+    g->n_relations = (hga_id)from->drafts.n;
     for (hga_id i = 0; i < g->n_relations; i++) {
-        const draft *d = &from->drafts[i];
+        const draft *d = &from->drafts.list[i];
         memcpy(g->relation[i].name, d->name, sizeof d->name);
         if (d->edges.n || d->n_choices || d->dst_order || d->src_order)
             HGA_TRY(hga_fail(HGA_EUNSUPPORTED, "relation %s of the longer graph: it has %s; it may have blocks only",
@@ -63,7 +63,7 @@ typedef struct row_pair {
 static hga_id level_at(const hga_graph *g, hga_id v)
 {
     hga_id l = g->n_levels - 1;
-    while (l > 0 && g->level_ptr[l] > v) l--;
+    while (l > 0 && g->node.level_ptr[l] > v) l--;
     return l;
 }
 
@@ -71,7 +71,7 @@ static hga_id level_at(const hga_graph *g, hga_id v)
 static hga_id node_there(const hga_graph *g, hga_id v)
 {
     hga_id l = level_at(g, v);
-    return v - g->level_ptr[l] + g->longer->level_ptr[l];
+    return v - g->node.level_ptr[l] + g->longer->node.level_ptr[l];
 }
 static hga_id pos_there(const hga_graph *g, hga_id pos_of)
 {
@@ -123,9 +123,9 @@ static hga_status check_same_row(const hga_graph *g, hga_id relation, hga_id row
 static hga_status check_level(const hga_graph *g, hga_id relation, hga_id level, row_pair *p)
 {
     const hga_graph *longer = g->longer;
-    hga_id end = g->level_ptr[level + 1], size = end - g->level_ptr[level], n = size % LONGER_ROWS;
+    hga_id end = g->node.level_ptr[level + 1], size = end - g->node.level_ptr[level], n = size % LONGER_ROWS;
     hga_id read = size < LONGER_PANEL ? size : LONGER_PANEL;
-    hga_id more = longer->level_ptr[level + 1] - longer->level_ptr[level];
+    hga_id more = longer->node.level_ptr[level + 1] - longer->node.level_ptr[level];
     hga_pos degree[LONGER_PANEL];
     int some = 0;
     if (!n) return HGA_OK;
@@ -147,9 +147,9 @@ static hga_status check_relation(const hga_graph *g, hga_id i, row_pair *p)
     hga_status st = HGA_OK;
     if (strcmp(r->name, more->name) != 0)
         return hga_fail(HGA_EGRAPH, "relation %d is %s, but %s in the longer graph", i, r->name, more->name);
-    if (r->n_explicit || r->dst_order || r->src_order)
+    if (r->edges.n || r->order.dst || r->order.src)
         return hga_fail(HGA_EUNSUPPORTED, "relation %s has %s, and so no longer graph", r->name,
-                        r->n_explicit ? "single edges" : "an order");
+                        r->edges.n ? "single edges" : "an order");
     for (hga_id l = 0; !st && l < g->n_levels; l++) st = check_level(g, i, l, p);
     return st;
 }

@@ -10,13 +10,13 @@ typedef struct below {
 
 static double token_position(const hga_graph *g, hga_id v)
 {
-    return g->position ? (double)g->position[v] : token_index(g, v);
+    return g->node.position ? (double)g->node.position[v] : token_index(g, v);
 }
 
 /* Without children, what its span says. */
 static below of_span(const hga_graph *g, hga_id v)
 {
-    hga_id first = g->span_first[v], last = g->span_last[v];
+    hga_id first = g->node.span_first[v], last = g->node.span_last[v];
     if (first > last) return (below){0, 0};
     below sum = {(double)last - first + 1, 0};
     for (hga_id token = first; token <= last; token++) sum.sum += token_position(g, token);
@@ -26,9 +26,9 @@ static below of_span(const hga_graph *g, hga_id v)
 static below of_children(const hga_graph *g, hga_id v, const below *of)
 {
     below sum = {0, 0};
-    hga_id above = v - g->level_ptr[1];
-    for (hga_id i = g->child_ptr[above]; i < g->child_ptr[above + 1]; i++) {
-        const below *child = &of[g->child_list ? g->child_list[i] : i];
+    hga_id above = v - g->node.level_ptr[1];
+    for (hga_id i = g->children.ptr[above]; i < g->children.ptr[above + 1]; i++) {
+        const below *child = &of[g->children.list ? g->children.list[i] : i];
         sum.n += child->n, sum.sum += child->sum;
     }
     return sum;
@@ -36,8 +36,8 @@ static below of_children(const hga_graph *g, hga_id v, const below *of)
 
 static below of_node(const hga_graph *g, hga_id v, const below *of)
 {
-    if (v < g->level_ptr[1]) return (below){1, token_position(g, v)};
-    below sum = g->child_ptr ? of_children(g, v, of) : (below){0, 0};
+    if (v < g->node.level_ptr[1]) return (below){1, token_position(g, v)};
+    below sum = g->children.ptr ? of_children(g, v, of) : (below){0, 0};
     return sum.n > 0 ? sum : of_span(g, v);
 }
 
@@ -46,8 +46,9 @@ hga_status hga_graph_positions(const hga_graph *g, double *out)
 {
     below *of = NULL;
     hga_status st = hga_new(&g->allocator, g->n, sizeof *of, &of);
-    for (hga_id v = 0; !st && g->position && v < g->level_ptr[1]; v++)
-        if (g->position[v] < 0) st = hga_fail(HGA_EGRAPH, "token %d has no position: distances mean nothing here", v);
+    for (hga_id v = 0; !st && g->node.position && v < g->node.level_ptr[1]; v++)
+        if (g->node.position[v] < 0)
+            st = hga_fail(HGA_EGRAPH, "token %d has no position: distances mean nothing here", v);
     for (hga_id v = 0; !st && v < g->n; v++) {
         of[v] = of_node(g, v, of);
         if (of[v].n == 0)
@@ -59,4 +60,4 @@ hga_status hga_graph_positions(const hga_graph *g, double *out)
     return st;
 }
 
-const float *graph_token_positions(const hga_graph *g) { return g->position; }
+const float *graph_token_positions(const hga_graph *g) { return g->node.position; }

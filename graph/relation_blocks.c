@@ -4,7 +4,7 @@
 /* Check every block and count what it brings; *kept gets how many have edges at all. */
 static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relation *r, hga_pos *kept)
 {
-    hga_id n_columns = r->src_order ? r->n_src_order : g->n;
+    hga_id n_columns = r->order.src ? r->order.n_src : g->n;
     *kept = 0;
     for (hga_pos i = 0; i < d->n_blocks; i++) {
         const hga_block *b = &d->blocks[i];

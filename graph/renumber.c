@@ -48,8 +48,8 @@ static void renumbering_clear(renumbering *x)
 static hga_status move_sides(renumbering *x)
 {
     hga_status st = HGA_OK;
-    for (hga_id v = 0; x->g->side && !st && v < x->g->n; v++)
-        st = hga_builder_set_side(x->b, x->position[v], 1, x->g->side[v]);
+    for (hga_id v = 0; x->g->node.side && !st && v < x->g->n; v++)
+        st = hga_builder_set_side(x->b, x->position[v], 1, x->g->node.side[v]);
     return st;
 }
 
@@ -60,17 +60,17 @@ static hga_status move_tree(renumbering *x)
     hga_status st = HGA_OK;
     hga_id *parent = NULL;
     float *mass = NULL;
-    HGA_TRY(hga_new(x->a, g->parent ? g->n : 0, sizeof *parent, &parent));
+    HGA_TRY(hga_new(x->a, g->node.parent ? g->n : 0, sizeof *parent, &parent));
     HGA_TRY(hga_new(x->a, g->n, sizeof *mass, &mass));
     for (hga_id i = 0; i < g->n; i++) {
         hga_id v = x->order[i];
-        if (parent) parent[i] = g->parent[v] < 0 ? -1 : x->position[g->parent[v]];
-        mass[i] = g->mass[v];
+        if (parent) parent[i] = g->node.parent[v] < 0 ? -1 : x->position[g->node.parent[v]];
+        mass[i] = g->node.mass[v];
     }
     HGA_TRY(parents_copy(x->b, parent, g->n));
     HGA_TRY(masses_copy(x->b, x->a, g->n, parent, mass));
 done:
-    hga_delete(x->a, parent, g->parent ? g->n : 0, sizeof *parent);
+    hga_delete(x->a, parent, g->node.parent ? g->n : 0, sizeof *parent);
     hga_delete(x->a, mass, g->n, sizeof *mass);
     return st;
 }
@@ -81,8 +81,9 @@ static hga_status move_nodes(renumbering *x)
     const hga_graph *g = x->g;
     hga_status st = HGA_OK;
     for (hga_id l = 0; l < g->n_levels; l++)
-        HGA_TRY(hga_builder_add_level(x->b, g->level_ptr[l + 1] - g->level_ptr[l], NULL));
-    HGA_TRY(hga_builder_set_tokens(x->b, g->query_first, g->n_queries, g->key_first, g->n_keys));
+        HGA_TRY(hga_builder_add_level(x->b, g->node.level_ptr[l + 1] - g->node.level_ptr[l], NULL));
+    HGA_TRY(
+        hga_builder_set_tokens(x->b, g->token.query_first, g->token.n_queries, g->token.key_first, g->token.n_keys));
     HGA_TRY(move_sides(x));
     HGA_TRY(move_tree(x));
     HGA_TRY(positions_copy(x->b, g, 1, x->position));

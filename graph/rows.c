@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-static hga_id position_of(const stored_relation *r, hga_id node) { return r->dst_rank ? r->dst_rank[node] : node; }
+static hga_id position_of(const stored_relation *r, hga_id node)
+{
+    return r->order.dst_rank ? r->order.dst_rank[node] : node;
+}
 
 typedef struct sorted_edge {
     hga_id src;
@@ -25,7 +28,7 @@ static void fill_segment(filling *f, const hga_segment *s)
     hga_segment_columns(s, s->row, &c0, &c1, &hole);
     for (hga_id c = c0; c < c1; c++) {
         if (c == hole) continue;
-        hga_id u = f->r->src_order ? f->r->src_order[s->src + c] : s->src + c;
+        hga_id u = f->r->order.src ? f->r->order.src[s->src + c] : s->src + c;
         f->cells[f->n++] = (sorted_edge){u, s->type + c * s->type_src, s->weight};
     }
 }
@@ -51,8 +54,9 @@ static void fill_row(const stored_relation *r, hga_id v, sorted_edge *cells, hga
 {
     filling f = {r, cells, 0};
     blocks_visit(r, position_of(r, v), 1, fill_segments, &f);
-    for (hga_pos e = r->ptr ? r->ptr[v] : 0; r->ptr && e < r->ptr[v + 1]; e++)
-        cells[f.n++] = (sorted_edge){r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1};
+    for (hga_pos e = r->edges.ptr ? r->edges.ptr[v] : 0; r->edges.ptr && e < r->edges.ptr[v + 1]; e++)
+        cells[f.n++] = (sorted_edge){r->edges.src[e], r->edges.type ? r->edges.type[e] : 0,
+                                     r->edges.weight ? r->edges.weight[e] : 1};
     sort_row(cells, f.n);
     for (hga_pos i = 0; i < f.n; i++) {
         out->src[at + i] = cells[i].src;

@@ -104,14 +104,14 @@ static hga_status keep_once(const sorting *s, const stored_relation *r, hga_pos 
 /* Where each edge was given once, the lists are the rows as they lie; else the rows take only what they need. */
 static hga_status store_rows(sorting *s, hga_pos kept, stored_relation *out)
 {
-    out->n_explicit = kept;
-    out->ptr = s->edges.ptr, s->edges.ptr = NULL;
+    out->edges.n = kept;
+    out->edges.ptr = s->edges.ptr, s->edges.ptr = NULL;
     if (kept == s->edges.n) {
-        out->src = s->edges.column, s->edges.column = NULL;
+        out->edges.src = s->edges.column, s->edges.column = NULL;
         return HGA_OK;
     }
-    hga_status st = hga_new(s->a, kept, sizeof *out->src, &out->src);
-    if (!st) memcpy(out->src, s->edges.column, (size_t)kept * sizeof *out->src);
+    hga_status st = hga_new(s->a, kept, sizeof *out->edges.src, &out->edges.src);
+    if (!st) memcpy(out->edges.src, s->edges.column, (size_t)kept * sizeof *out->edges.src);
     return st;
 }
 
@@ -120,11 +120,11 @@ static hga_status store_kinds(const sorting *s, stored_relation *out)
 {
     hga_status st = HGA_OK;
     int typed = 0, weighted = 0;
-    for (hga_pos e = 0; e < out->n_explicit; e++) typed |= s->kind[e].type != 0, weighted |= s->kind[e].weight != 1;
-    if (typed) HGA_TRY(hga_new(s->a, out->n_explicit, sizeof *out->type, &out->type));
-    if (weighted) HGA_TRY(hga_new(s->a, out->n_explicit, sizeof *out->weight, &out->weight));
-    for (hga_pos e = 0; typed && e < out->n_explicit; e++) out->type[e] = s->kind[e].type;
-    for (hga_pos e = 0; weighted && e < out->n_explicit; e++) out->weight[e] = s->kind[e].weight;
+    for (hga_pos e = 0; e < out->edges.n; e++) typed |= s->kind[e].type != 0, weighted |= s->kind[e].weight != 1;
+    if (typed) HGA_TRY(hga_new(s->a, out->edges.n, sizeof *out->edges.type, &out->edges.type));
+    if (weighted) HGA_TRY(hga_new(s->a, out->edges.n, sizeof *out->edges.weight, &out->edges.weight));
+    for (hga_pos e = 0; typed && e < out->edges.n; e++) out->edges.type[e] = s->kind[e].type;
+    for (hga_pos e = 0; weighted && e < out->edges.n; e++) out->edges.weight[e] = s->kind[e].weight;
 done:
     return st;
 }

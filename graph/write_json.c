@@ -173,11 +173,11 @@ static hga_status put_masses(output *o, const hga_graph *g)
 static void put_positions(output *o, const hga_graph *g)
 {
     hga_pos i = 0;
-    const float *at = g->position;
-    for (hga_id v = 0, end; at && v < g->level_ptr[1]; v = end) {
+    const float *at = g->node.position;
+    for (hga_id v = 0, end; at && v < g->node.level_ptr[1]; v = end) {
         end = v + 1;
         if (at[v] == (float)token_index(g, v)) continue;
-        while (end < g->level_ptr[1] && at[end] == at[v] && at[end] != (float)token_index(g, end)) end++;
+        while (end < g->node.level_ptr[1] && at[end] == at[v] && at[end] != (float)token_index(g, end)) end++;
         if (i == 0) put_member(o, "positions"), output_text(o, "[");
         put_comma(o, i++, 6);
         output_text(o, "["), output_integer(o, v), output_text(o, ", "), output_integer(o, end - v);
@@ -434,7 +434,7 @@ static int schema_of(const hga_graph *g, const json_carried *members)
     if (has_choices(g) || graph_parts(g, &part)) return JSON_CHOICES_SCHEMA;
     if (hga_graph_kinds(g).n) return JSON_KINDS_SCHEMA;
     if (graph_longer(g) || graph_keeps_positions(g)) return JSON_LONGER_SCHEMA;
-    return members->is_newer || g->position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
+    return members->is_newer || g->node.position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
 }
 
 hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path)

@@ -38,22 +38,36 @@ typedef struct kernel_state {
 /* Where weights are sigmoids, 1 / (1 + 2^-score), each of its score alone, a state is the sum of them times v: greatest
    is 0, sum 1, and 0 before there is an edge. */
 
+/* Additive scores (GATv2) are a . L(q + k + r), where L(x) is x above 0 and negative_slope x else. a is scaled, q is
+   not. */
+typedef struct kernel_additive {
+    const float *a; /* NULL: scores are products; or [dim], or that of each head */
+    float negative_slope;
+} kernel_additive;
+
+/* What scores of one head, or of all, have besides the product of query and key. n: the call's edges or columns. A
+   kernel reads those that its struct names; the others are 0. */
+typedef struct kernel_terms {
+    float scale;            /* of products */
+    float cap;              /* contents c become cap tanh(c / cap); 0: none */
+    const float *bias;      /* [n], added to each score of an edge or a column */
+    const float *after;     /* [n], added after the cap; read where there is one, and then there is no bias */
+    const float *const *r;  /* NULL, or [n]: [dim], added to keys; an infinite query may make q k + q r NaN */
+    const float *column_at; /* NULL, or [n]: positions; scores lose slope |row_at - column_at| (ALiBi) */
+    float slope;
+} kernel_terms;
+
 /* One chunk of a row's in-edges, for one head. k[e] + k_offset is the key of edge e, of `dim` floats; v likewise with
    dim_v. */
 typedef struct kernel_chunk {
     hga_id n, dim, dim_v;
-    const float *q; /* [dim padded with zeros], already scaled */
-    const float *a; /* NULL; or [dim]: scores are a . L(q + k + r), L(x) = x above 0 and leak x else, a scaled, not q */
-    float negative_slope;
+    const float *q; /* [dim padded with zeros], already scaled, but for additive scores */
+    kernel_additive additive;
     const float *const *k;
     const float *const *v;
     ptrdiff_t k_offset, v_offset;
-    /* NULL, or the row to add to each key (relative keys): q k + q r, which an infinite query may make NaN */
-    const float *const *r;
-    float cap;
-    const float *bias; /* [n], added to each score */
-    const float *
-        drop_mask; /* NULL or [n], drop_mask_step apart: what weights are multiplied with before they multiply values */
+    kernel_terms terms;     /* r, cap, bias */
+    const float *drop_mask; /* NULL or [n], drop_mask_step apart: factors of weights before they multiply values */
     ptrdiff_t drop_mask_step;
     int sigmoid; /* 1: weights are sigmoids */
 } kernel_chunk;
@@ -62,39 +76,52 @@ typedef struct kernel_chunk {
    many each do, one behind the other, bit for bit. */
 enum { KERNEL_HEADS = 64, KERNEL_HEAD_EDGES = 16 };
 
-/* One chunk of a row's in-edges, for all heads. Head h of edge e has its key at k[e] + h / share * k_head; likewise the
-   value. */
+/* Keys and values of n edges or columns: head h of the call reads k[e] + h / share * k_head; values alike. */
+typedef struct kernel_columns {
+    const float *const *k;
+    const float *const *v;
+    ptrdiff_t k_head, v_head;
+} kernel_columns;
+
+/* bfloat16, in place of q, k and v. */
+typedef struct kernel_heads_bf16 {
+    const uint16_t *q; /* neither padded nor scaled */
+    const uint16_t *const *k;
+    const uint16_t *const *v;
+} kernel_heads_bf16;
+
+/* States of all heads, see kernel_state: head h's vector is acc + h * head. */
+typedef struct kernel_head_states {
+    float *greatest, *sum; /* [heads] */
+    float *acc;
+    ptrdiff_t head;
+} kernel_head_states;
+
+/* x NULL, or [n]: `features` of each edge, summed as values are, for each head by itself, at `at` + h * head. */
+typedef struct kernel_edge_sums {
+    const float *const *x;
+    hga_id features;
+    float *at;
+    ptrdiff_t head;
+} kernel_edge_sums;
+
+/* One chunk of a row's in-edges, for all heads. */
 typedef struct kernel_heads {
     hga_id n, heads, dim, dim_v;
     hga_id share;   /* heads to a key's head */
     const float *q; /* head h at q + h * q_head, padded with zeros, already scaled */
     ptrdiff_t q_head;
-    const float *a; /* as in kernel_chunk, heads as those of q; where dim is 1 q_head is, too */
-    float negative_slope;
-    const float *const *k;
-    const float *const *v;
-    /* 0; or, where keys and values lie in memory and in no cache, the rows that k and v (or k16 and v16) have: of these
-       n edges and of those that come next, which are asked for meanwhile */
+    kernel_additive additive; /* heads of a as those of q; where dim is 1 q_head is, too */
+    kernel_columns columns;
+    /* 0; or, where keys and values lie in memory and in no cache, the rows that `columns` (or bf16) have: of these n
+       edges and of the next ones, which are prefetched */
     hga_id known;
-    int near; /* 1: keys and values are in a cache, or soon are: where they lie side by side nobody asks for them */
-    /* bfloat16, in place of q, k and v; q16 neither padded nor scaled: products are multiplied by scale */
-    const uint16_t *q16;
-    const uint16_t *const *k16;
-    const uint16_t *const *v16;
-    const float *const *r; /* NULL, or [n]: [dim], added to an edge's keys, of float32 without a */
-    float scale, cap;
-    ptrdiff_t k_head, v_head;
-    const float *bias; /* [n], added to each score of an edge */
-    const float
-        *drop_mask; /* NULL or [n][heads], padded: what weights are multiplied with before they multiply values */
-    float *greatest, *sum; /* [heads]: the states, see kernel_state; head h's vector is acc + h * acc_head */
-    float *acc;
-    ptrdiff_t acc_head;
-    /* NULL, or [n]: `features` of each edge, summed as values are, for each head apart, at sums + h * sums_head */
-    const float *const *x;
-    hga_id features;
-    float *sums;
-    ptrdiff_t sums_head;
+    int near; /* 1: keys and values are in a cache, or soon are: contiguous ones are not prefetched */
+    kernel_heads_bf16 bf16;
+    kernel_terms terms;     /* r (of float32, without additive scores), scale (of bfloat16's products), cap, bias */
+    const float *drop_mask; /* NULL or [n][heads], padded: factors of weights before they multiply values */
+    kernel_head_states states;
+    kernel_edge_sums edge_sums;
     float *weight; /* of weigh_heads: [n][heads] + padding, written */
     int sigmoid;   /* 1: weights are sigmoids */
 } kernel_heads;
@@ -118,32 +145,36 @@ typedef struct kernel_ahead {
     } range[KERNEL_AHEAD];
 } kernel_ahead;
 
+/* Finished states of rows. */
+typedef struct kernel_results {
+    float *const *out; /* [n_rows]: head h's output goes to out[r] + h * head; NULL: leave the row alone */
+    float *const *lse; /* [n_rows]: [heads] log-sum-exps */
+    ptrdiff_t head;
+    int streams; /* as a kernel_tile_group's */
+} kernel_results;
+
 /* Up to KERNEL_TILE rows that have edges to some of n <= KERNEL_CHUNK columns and no others, each to at most
    KERNEL_FAMILY, for all heads. Head h of row r has its query at q[r] + h *
-   q_head, neither padded nor scaled; keys and values are as in kernel_heads. */
+   q_head, neither padded nor scaled. */
 typedef struct kernel_family {
     hga_id n_rows, n, heads, dim, dim_v;
     hga_id share; /* heads to a key's head */
-    const float *const *q, *const *k, *const *v;
-    ptrdiff_t q_head, k_head, v_head;
-    float scale, cap;       /* of products */
-    const float *bias;      /* [n], added to each score of a column */
+    const float *const *q;
+    ptrdiff_t q_head;
+    kernel_columns columns;
+    kernel_terms terms;     /* scale, cap, bias, r */
     const float *head_bias; /* NULL, or [n][KERNEL_HEADS]: added to the score of a column and a head */
-    const float *const *r;  /* NULL, or [n]: [dim], added to a column's keys */
     const lane_mask *rows;  /* [n]: bit r when row r and the column have an edge */
-    float *const *out;      /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
-    float *const *lse;      /* [n_rows]: [heads] log-sum-exps */
-    ptrdiff_t out_head;
-    /* NULL, or of each row [its edges][heads], padded: what weights are multiplied with before they multiply values */
+    kernel_results results;
+    /* NULL, or of each row [its edges][heads], padded: factors of weights before they multiply values */
     const float *const *drop_mask;
     float alpha; /* 0: softmax; or more than 1: entmax, scores having the logarithms of counts, and nothing dropped */
     /* NULL; or, of entmax, [n_rows]: [heads] energies of what is inside a row, one more of its scores. With its
        weights p, their g, and the sum s of all but that of what is inside, they become g + log p of that, and lse
        g + log s; the output is divided by s */
     float *const *inside;
-    kernel_ahead *ahead; /* NULL: nothing to ask for */
+    kernel_ahead *ahead; /* NULL: nothing to prefetch */
     int sigmoid;         /* 1: weights are sigmoids; alpha is 0 then */
-    int streams;         /* as a kernel_tile_group's */
 } kernel_family;
 
 /* One head's scores of a row that entmax of alpha takes. What is written has room for KERNEL_PAD behind the last. */
@@ -206,24 +237,17 @@ typedef struct kernel_tile {
     kernel_tile_group group[2];
     const float *const *k;
     const float *const *v;
-    ptrdiff_t v_row;   /* 0, or values lie side by side: v[c] is v[0] + c * v_row */
-    const float *bias; /* [n], added to a column's scores */
+    ptrdiff_t v_row; /* 0, or values are contiguous: v[c] is v[0] + c * v_row */
     /* bfloat16, in place of k and v: keys, and values in pairs of columns, v_row words apart (see pair_rows). Where odd
        is 1, column 0 is the second of its pair, and column c of pair (c + 1) / 2; else, and without
        columns, it is 0. */
     const uint16_t *const *k16;
     const uint32_t *v_pairs;
     hga_id odd;
-    float scale; /* of products */
-    float keep;  /* see `kept` */
-    /* A cap of scores, which have no bias then, and what is added to a column's behind it. */
-    float cap;
-    const float *after; /* [n]; read where there is a cap */
-    /* NULL, or [n]: scores lose slope |row_at - column_at| */
-    const float *column_at;
-    float slope;
-    /* 1: a group of which one row is asked may have scores whose products are added up in another order: as right, of
-       other bits, and several times as fast. For attend_tile alone */
+    kernel_terms terms; /* all but r */
+    float keep;         /* weights that are not dropped are multiplied with it, see a group's drop_mask */
+    /* 1: a group of which one row is requested may have scores whose products are added up in another order: as right,
+       of other bits, and several times as fast. For attend_tile alone */
     int lone;
     int sigmoid; /* 1: weights are sigmoids */
 } kernel_tile;
@@ -262,19 +286,17 @@ typedef struct kernel_grad_group {
 
 /* The adjoint of attention in one head, one group of sixteen rows or two against columns anywhere, of which no two are
    the same. Rows of keys, values and what belongs to them are padded with zeros to KERNEL_PAD. What is summed is added
-   to; NULL: not wanted. The gradient of a score is ds, that of its content, the product, dc: without a cap the same. */
+   to; NULL: not required. The gradient of a score is ds, that of its content, the product, dc: without a cap the
+   same. */
 typedef struct kernel_grad_tile {
     hga_id n_groups, n, dim, dim_v; /* n columns, at most KERNEL_CHUNK */
     kernel_grad_group group[2];
     const float *const *k, *const *v; /* [n] */
-    const float *bias;                /* [n]: added to a column's scores; NULL: nothing */
+    kernel_terms terms;               /* bias (NULL: none), cap (in base e), column_at, slope */
     float *const *dk, *const *dv;     /* [n]: sums of dc q, p g */
     float *column_sum;                /* [n]: sum of ds */
-    float keep;                       /* see a group's `kept` */
-    float cap;                        /* C: contents c become C tanh(c / C), in base e; 0: none */
-    const float *column_at;           /* NULL, or [n]: scores lose slope |row_at - column_at| */
-    float slope;
-    double *d_slope; /* the slope's gradient */
+    float keep;                       /* see a group's drop_mask */
+    double *d_slope;                  /* the slope's gradient */
     /* what pairs have of their own, where there is one group */
     const kernel_grad_indices *indices;     /* NULL: none */
     const kernel_grad_positions *positions; /* NULL: none */
@@ -288,13 +310,11 @@ typedef struct kernel_grad_tile {
 typedef struct kernel_grad_row {
     hga_id n, dim, dim_v;             /* edges, at most KERNEL_CHUNK */
     const float *const *k, *const *v; /* [n], padded */
-    const float *const *r;            /* NULL or [n]: added to the keys */
+    kernel_terms terms;               /* r, bias, cap (as in a tile) */
     float *const *dk, *const *dv;     /* [n], sources may repeat */
-    const float *score;               /* [n]: added to the products' scores */
-    const float *drop_mask;           /* NULL or [n]: what the edges' weights are multiplied with */
+    const float *drop_mask;           /* NULL or [n]: factors of the edges' weights */
     const float *q, *g;               /* padded; q scaled */
     float lse, delta;
-    float cap;      /* of products, as in a tile */
     float *dq;      /* sum of dc (k + r) */
     float *ds, *dc; /* [n], written: gradients of scores, and of contents */
     int sigmoid;    /* as in a tile */
@@ -314,42 +334,56 @@ typedef struct kernel_gradient {
     ptrdiff_t row, head;
 } kernel_gradient;
 
-/* The adjoint of attention for all heads at once: n <= KERNEL_CHUNK edges of rows one behind the other, which are
-   queries and are given what keys and values make of them, or keys and are given what queries do. */
-typedef struct kernel_grad_heads {
-    hga_id n, more; /* edges, and those behind them, only wanted soon */
-    int far;        /* the others' rows come from memory itself: it is asked for them earlier, and without a pause */
-    hga_id heads, dim, dim_v;
-    hga_id share;        /* query heads to a key's head */
-    int of_keys;         /* the rows are keys, the others queries */
-    const hga_id *row;   /* [n], ascending */
+/* The two ends of n edges of rows in order, and of `more` edges behind them, which are prefetched. */
+typedef struct kernel_ends {
+    hga_id n, more;
+    int far;           /* the others' rows come from memory itself: they are prefetched earlier, and without a pause */
+    int of_keys;       /* the rows are keys, the others queries */
+    const hga_id *row; /* [n], ascending */
     const hga_id *other; /* [n + more], row other - other_first at the other end */
     hga_id other_first;
-    kernel_wide q, k, g, v; /* of queries g, the given gradients, too; of keys v */
-    const float *a;         /* NULL, or [heads][dim]: scores are a . L(q + k), see kernel_chunk */
-    float negative_slope;
-    float scale;            /* of products */
-    const float *score;     /* NULL or [n], added to every head's */
-    const float *adjoint;   /* of each query [2][heads]: lse, +inf where nothing is asked, and delta */
-    const float *drop_mask; /* NULL or [n][heads], padded: what weights are multiplied with */
-    /* [rows], = or, for the first row where it goes on, and where `adds`, += sums of slopes times others, .. of weights
-       times theirs */
-    kernel_gradient from, from_v;
-    int goes_on, adds;
+} kernel_ends;
+
+/* Gradients of the rows: = or, for the first row where it continues, and where `adds`, +=. */
+typedef struct kernel_row_sums {
+    kernel_gradient of_slopes, of_weights; /* [rows]: sums of slopes times others' rows, of weights times theirs */
+    int continues, adds;
+} kernel_row_sums;
+
+/* What edges have: edge i's rows have number list[i], or first + i where there is no list. */
+typedef struct kernel_edge_operands {
+    const int64_t *list; /* NULL, or [n + more] */
+    int64_t first;
+    const float *key;       /* NULL, or rows of the keys' heads, contiguous, added to keys */
+    const float *value;     /* NULL, or rows of `features` */
+    hga_id features;        /* at least 1 */
+    kernel_wide d_out;      /* of queries: the adjoint of the features' sums; with `value` */
+    float *d_key, *d_value; /* NULL, or rows of gradients: = or, where it adds, +=; where rows are queries */
+    float *packed;          /* with `key`: scratch of [KERNEL_HEAD_EDGES][heads * dim] */
+} kernel_edge_operands;
+
+/* NULL, or rows of [heads] of each edge: its weights, as values get them, and gradients of contents. Where rows are
+   queries they are written, where rows are keys read in place of being computed again. */
+typedef struct kernel_edge_cache {
+    float *weights, *contents;
+} kernel_edge_cache;
+
+/* The adjoint of attention for all heads at once: edges of queries, which get what keys and values make of them, or of
+   keys, which get what queries do. */
+typedef struct kernel_grad_heads {
+    kernel_ends ends;
+    hga_id heads, dim, dim_v;
+    hga_id share;             /* query heads to a key's head */
+    kernel_wide q, k, g, v;   /* g belongs to queries: the adjoint of outputs; v to keys */
+    kernel_additive additive; /* a: NULL, or [heads][dim] */
+    kernel_terms terms;       /* scale; bias: NULL or [n], added to every head's score */
+    const float *adjoint;     /* of each query [2][heads]: lse, +inf where there is no adjoint, and delta */
+    const float *drop_mask;   /* NULL or [n][heads], padded: factors of weights */
+    kernel_row_sums sums;
     float *d_leaky_relu;    /* NULL or [heads][dim]: += slopes times L(q + k) */
     float *slope, *product; /* NULL or [n][heads], padded, written: gradients of scores, products */
-    /* what edges bring: edge i's rows have number edge[i], or edge_first + i where there is no list */
-    const int64_t *edge; /* NULL, or [n + more] */
-    int64_t edge_first;
-    const float *edge_key;            /* NULL, or rows of the keys' heads side by side, added to keys */
-    const float *edge_value;          /* NULL, or rows of `features` */
-    hga_id features;                  /* at least 1 */
-    kernel_wide d_edge_out;           /* of queries: given, of the features' sums; with edge_value */
-    float *d_edge_key, *d_edge_value; /* NULL, or rows of gradients: = or, where it adds, +=; where rows are queries */
-    float *packed;                    /* with edge_key: room for [KERNEL_HEAD_EDGES][heads * dim] */
-    /* NULL, or rows of [heads] of each edge: its weights, as values get them, and gradients of contents. Where rows are
-       queries they are written, where rows are keys read in place of being computed again */
-    float *weights, *contents;
+    kernel_edge_operands edges;
+    kernel_edge_cache cached;
 } kernel_grad_heads;
 
 /* out[i * out_row + h] = x . y of head h of n rows, of at most KERNEL_HEADS heads. */
@@ -409,31 +443,44 @@ typedef struct kernel_members {
 /* The most members. */
 enum { KERNEL_SIBLINGS = 64 };
 
-/* A family: n <= KERNEL_SIBLINGS members attend to each other, and to nobody else, in all heads, at most KERNEL_HEADS.
-   Queries q, keys k, values v, and gradients g of outputs, of which each row has its own part. */
+/* What the forward pass finds of a family's rows, and the backward pass reads. */
+typedef struct kernel_siblings_forward {
+    float *lse;  /* [n][heads]; -inf without edges */
+    float *mean; /* [n][heads]: g times the row's output; 0 without edges */
+    /* NULL, or [edges][heads], row after row: products of queries and keys, and of gradients and values. Means write
+       them; gradients read them, and no values, in place of computing them again */
+    float *product, *product_v;
+} kernel_siblings_forward;
+
+/* The gradient of a row's output is `upstream` times g, and delta that times the output, less the gradient of the
+   log-sum-exp. */
+typedef struct kernel_siblings_gradients {
+    const float *upstream, *delta; /* [n][heads] */
+    kernel_members dq, dk, dv;
+    double *d_scale; /* NULL, or [heads], added to: of the scale of natural scores */
+    float *d_score;  /* NULL, or [n][n][heads], of natural scores, written where there are edges */
+} kernel_siblings_gradients;
+
+/* draw NULL, or weights are dropped: edges are of type 0. */
+typedef struct kernel_siblings_drop {
+    const kernel_draw *draw;
+    const hga_id *node; /* [n]: the members as draws know them */
+} kernel_siblings_drop;
+
+/* A family: n <= KERNEL_SIBLINGS members attend to each other, and to no other node, in all heads, at most
+   KERNEL_HEADS. Queries q, keys k, values v, and gradients g of outputs, of which each row has its own part. */
 typedef struct kernel_siblings {
     hga_id n, heads, dim, dim_v;
     /* these heads are `first_head` and those behind it of `crowd`, of which none changes another's bits */
     hga_id first_head, crowd;
     hga_id share;            /* heads to a key's head */
-    float scale;             /* of products, in base 2 */
-    const float *bias;       /* [n], added to each score of a column, in base 2 */
+    kernel_terms terms;      /* scale and bias, in base 2 */
     const uint64_t *columns; /* [n]: bit e of columns[r] when row r has an edge to column e */
     const float *pair;       /* NULL, or [n][n], added to the scores of row and column in all heads, in base 2 */
     kernel_rows q, k, v, g;
-    float *lse;  /* [n][heads]; -inf without edges */
-    float *mean; /* [n][heads]: g times the row's output; 0 without edges */
-    /* NULL, or [edges][heads], row after row: products of queries and keys, and of gradients and values. Those who find
-       means write them, gradients are made of them, and of no values, in place of making them again */
-    float *product, *product_v;
-    /* the gradient of the row's output is `given` times g, and delta that times the output, less the gradient of the
-       log-sum-exp; [n][heads] */
-    const float *upstream, *delta;
-    kernel_members dq, dk, dv;
-    const kernel_draw *draw; /* NULL, or weights are dropped: edges are of type 0 */
-    const hga_id *node;      /* [n]: the members as draws know them */
-    double *d_scale;         /* NULL, or [heads], added to: of the scale of natural scores */
-    float *d_score;          /* NULL, or [n][n][heads], of natural scores, written where there are edges */
+    kernel_siblings_forward forward;
+    kernel_siblings_gradients grad;
+    kernel_siblings_drop drop;
 } kernel_siblings;
 
 /* Rows that are written; past the caches, to rows at multiples of 64 bytes; or added to what is there. */

@@ -137,7 +137,7 @@ static inline void spoil(const session *s)
 {
     hga_workspace *w = s->workspace->workspace;
     s->workspace->resident = 0;
-    for (row_slots *x = w->row_slots; x < w->row_slots + N_ROW_SLOTS; x++)
+    for (row_slots *x = w->slots.of; x < w->slots.of + N_ROW_SLOTS; x++)
         for (int k = 0; k < SLOT_ARRAYS; k++)
             if (x->part[k]) memset(x->part[k], 0xff, (size_t)(x->capacity * x->floats[k]) * sizeof(float));
 }

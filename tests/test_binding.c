@@ -47,7 +47,7 @@ static void assert_bound_as_planned(const char *what, const hga_plan *plan, hga_
     for (hga_id t = 0; t < threads; t++) {
         if (!looked[t]) fail_msg("%s: thread %d had no part", what, t);
         assert_int_equal(CPU_COUNT(&seen[t]), 1);
-        assert_true(CPU_ISSET((size_t)plan->pu[t], &seen[t]));
+        assert_true(CPU_ISSET((size_t)plan->team.pu[t], &seen[t]));
     }
 }
 
@@ -180,11 +180,11 @@ static void binding_by_itself_needs_several_domains(void **state)
     (void)state;
     problem p = named("window left=5 right=5", 100, shape);
     call c = opened(&p, (hga_options){.threads = 2, .bind = HGA_BIND_AUTO, .topology = "numa:2 core:1 pu:1"});
-    assert_int_equal(c.plan->binding, BIND_NOTHING); /* a machine that is not this one */
+    assert_int_equal(c.plan->team.binding, BIND_NOTHING); /* a machine that is not this one */
     closed(c);
     c = opened(&p, (hga_options){.threads = 2, .bind = HGA_BIND_AUTO});
-    hga_id domains = topology_domains(c.plan->machine);
-    if (domains == 1) assert_int_equal(c.plan->binding, BIND_NOTHING);
+    hga_id domains = topology_domains(c.plan->machine.topology);
+    if (domains == 1) assert_int_equal(c.plan->team.binding, BIND_NOTHING);
     closed(c);
     hga_plan *plan;
     assert_status(HGA_EINVAL, hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.bind = 3}, &plan));
@@ -212,7 +212,7 @@ static void a_mask_narrowed_after_the_first_plan_is_respected(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof narrow, &narrow), 0);
     call second = opened(&p, (hga_options){.bind = HGA_BIND_ON});
     assert_int_equal(hga_plan_threads(second.plan), 1);
-    assert_int_equal(second.plan->pu[0], last);
+    assert_int_equal(second.plan->team.pu[0], last);
     forget();
     assert_ok(hga_plan_execute(second.plan, second.workspace, &p.io));
     assert_bound_as_planned(p.name, second.plan, 1);
@@ -220,7 +220,7 @@ static void a_mask_narrowed_after_the_first_plan_is_respected(void **state)
     assert_ok(hga_plan_execute(first.plan, first.workspace, &p.io));
     assert_true(CPU_EQUAL(&narrow, &seen[0])); /* never outside the mask .. */
     char *text, what[64];
-    snprintf(what, sizeof what, "cannot be bound to PU %d", first.plan->pu[0]);
+    snprintf(what, sizeof what, "cannot be bound to PU %d", first.plan->team.pu[0]);
     assert_non_null(strstr(hga_error_detail(), what)); /* .. which is said */
     assert_ok(hga_plan_explain(first.plan, NULL, &text));
     assert_non_null(strstr(text, "threads could not be bound 1 times"));
@@ -245,14 +245,14 @@ static void every_place_has_its_thread(void **state)
         cpu_set_t all;
         call c = opened(&p, (hga_options){.bind = bind});
         assert_int_equal(hga_plan_threads(c.plan), n_cpus);
-        assert_int_equal(c.plan->binding, BIND_BY_OPENMP);
+        assert_int_equal(c.plan->team.binding, BIND_BY_OPENMP);
         forget();
         assert_ok(hga_plan_execute(c.plan, c.workspace, &p.io));
         CPU_ZERO(&all);
         for (int t = 0; t < n_cpus; t++) {
             assert_true(looked[t] > 0);
             assert_int_equal(CPU_COUNT(&seen[t]), 1);
-            assert_true(CPU_ISSET((size_t)c.plan->pu[t], &seen[t]));
+            assert_true(CPU_ISSET((size_t)c.plan->team.pu[t], &seen[t]));
             CPU_OR(&all, &all, &seen[t]);
         }
         assert_int_equal(CPU_COUNT(&all), n_cpus);

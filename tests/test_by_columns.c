@@ -78,12 +78,12 @@ static void count_execution(problem *p)
     hga_workspace *own;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
-    kernel_table watching = *plan->kernels;
-    watched = plan->kernels, plan->kernels = &watching;
+    kernel_table watching = *plan->machine.kernels;
+    watched = plan->machine.kernels, plan->machine.kernels = &watching;
     watching.attend = watch_row, watching.attend_heads = watch_heads, watching.attend_tile = watch_tile;
     by_row = in_tiles = 0;
     assert_ok(hga_plan_execute(plan, own, &p->io));
-    plan->kernels = watched;
+    plan->machine.kernels = watched;
     hga_workspace_destroy(own), hga_plan_destroy(plan);
 }
 

@@ -120,7 +120,8 @@ static void note_batch(void *context, tile_batch *b)
 static void note_rest(found *f, const worker *w, const row_group *g, hga_id r)
 {
     edge_chunk c;
-    edge_cursor at = cursor_start_beyond(&w->reader, g->node[r], g->tiled ? w->chooser.tiled : NULL, 1u << g->number);
+    edge_cursor at =
+        cursor_start_beyond(&w->reader, g->node[r], g->tiled ? w->tiles.chooser.seen.tiled : NULL, 1u << g->number);
     for (cursor_next(&at, KERNEL_CHUNK, &c); c.n; cursor_next(&at, KERNEL_CHUNK, &c)) {
         assert_true(!g->tiled || g->rest);
         for (hga_id e = 0; e < c.n; e++)
@@ -133,7 +134,7 @@ static void choose_panel(worker *w, const stage_plan *s, hga_id first, hga_id n,
 {
     hga_id node[PANEL_ROWS];
     row_panel p = {.n_groups = (n + KERNEL_TILE - 1) / KERNEL_TILE};
-    tile_chooser *t = &w->chooser;
+    tile_chooser *t = &w->tiles.chooser;
     for (hga_id i = 0; i < n; i++) node[i] = node_at(s, first + i);
     for (hga_id i = 0; f->some && i < n; i++)
         if ((first + i) % 5 % 3 != 1) node[i] = left_out(node[i]);
@@ -157,11 +158,11 @@ static found look_at(const hga_graph *g, const hga_program *p, hga_id stage, con
     int64_t n_want;
     assert_ok(hga_plan_create(g, p, &(hga_shape){.n_heads = 1, .dim = 1}, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
-    worker *w = &own->workers[0];
+    worker *w = &own->team.worker[0];
     worker_begin(w);
     reader_open(&w->reader, plan, stage);
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
+    for (int64_t i = 0; i < plan->phases.n; i++) {
+        const phase *ph = &plan->phases.list[i];
         for (hga_id at = 0; ph->job == JOB_ROWS && at < ph->n; at += ph->panel)
             choose_panel(w, &plan->stage[stage], ph->first + at, ph->n - at < ph->panel ? ph->n - at : ph->panel, &f);
     }

@@ -14,7 +14,7 @@ static hga_id cyclic_of(const char *words, hga_id n_tokens, hga_options options)
     hga_plan *plan;
     assert_ok(hga_build(words, n_tokens, &g, &p));
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = HEADS, .dim = DIM}, &options, &plan));
-    const hga_id cyclic = plan->cyclic;
+    const hga_id cyclic = plan->team.cyclic;
     hga_plan_destroy(plan), hga_graph_destroy(g);
     return cyclic;
 }
@@ -75,7 +75,7 @@ static void waves_are_rounds_and_few_more(void **state)
     assert_ok(hga_build("fenwick", TOKENS, &g, &p));
     assert_ok(
         hga_plan_create(g, &p, &(hga_shape){.n_heads = HEADS, .dim = DIM}, &(hga_options){.threads = THREADS}, &plan));
-    assert_int_equal(plan->cyclic, BLOCK);
+    assert_int_equal(plan->team.cyclic, BLOCK);
     assert_in_range(plan->waves.n, TOKENS / BLOCK / THREADS, TOKENS / BLOCK / THREADS + 4);
     hga_plan_destroy(plan), hga_graph_destroy(g);
 }
@@ -90,7 +90,7 @@ static void threads_share_the_work_of_small_blocks(void **state)
     setenv("HGA_TUNING", "cyclic_bytes=1024", 1);
     assert_ok(hga_build("fenwick", 16384, &g, &p));
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 16}, &(hga_options){.threads = 2}, &plan));
-    assert_int_equal(plan->cyclic, 64);
+    assert_int_equal(plan->team.cyclic, 64);
     assert_true(waves_longest_shares(plan) < 0.6);
     hga_plan_destroy(plan), hga_graph_destroy(g);
 }
@@ -111,7 +111,7 @@ static void texts_of_their_own_stay_runs(void **state)
     assert_true(hga_graph_nodes(all).claims & HGA_CLAIM_CAUSAL);
     assert_ok(
         hga_plan_create(all, &p, &(hga_shape){.n_heads = HEADS, .dim = DIM}, &(hga_options){.threads = 2}, &plan));
-    assert_int_equal(plan->cyclic, 0);
+    assert_int_equal(plan->team.cyclic, 0);
     hga_plan_destroy(plan), hga_graph_destroy(all), hga_graph_destroy(g);
 }
 

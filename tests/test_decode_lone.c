@@ -24,8 +24,8 @@ static void a_lone_token_goes_row_by_row(void **state)
         variant_build(variant_named(names[i]), 120, 3, &shape, &p);
         session_open(&s, &p, &(hga_decode_options){.plan.threads = 1}, 0);
         assert_ok(hga_cache_create(s.pages, &c));
-        kernel_table watching = *s.decoder->plan->kernels;
-        watched = s.decoder->plan->kernels, s.decoder->plan->kernels = &watching;
+        kernel_table watching = *s.decoder->plan->machine.kernels;
+        watched = s.decoder->plan->machine.kernels, s.decoder->plan->machine.kernels = &watching;
         watching.attend_tile = watch_tile, watching.attend_heads = watch_heads;
         append_tokens(&s, "many", c, 100, 2e-6);
         assert_true(n_tiles > 0);
@@ -33,7 +33,7 @@ static void a_lone_token_goes_row_by_row(void **state)
         append_tokens(&s, "one", c, 1, 2e-6);
         assert_int_equal(n_tiles, 0);
         assert_in_range(by_row, 2, 101);
-        n_tiles = by_row = 0, s.decoder->plan->kernels = watched;
+        n_tiles = by_row = 0, s.decoder->plan->machine.kernels = watched;
         hga_cache_destroy(c);
         session_close(&s), problem_clear(&p);
     }
@@ -77,8 +77,8 @@ static void heads_that_are_shared_out_are_computed_once(void **state)
         problem p = attending_twice(N, (hga_shape){.n_heads = HEADS, .dim = 16}, normaliser[i]);
         session_open(&s, &p, &(hga_decode_options){.plan.threads = 4}, 0);
         assert_ok(hga_cache_create(s.pages, &c));
-        kernel_table watching = *s.decoder->plan->kernels;
-        watched = s.decoder->plan->kernels, s.decoder->plan->kernels = &watching;
+        kernel_table watching = *s.decoder->plan->machine.kernels;
+        watched = s.decoder->plan->machine.kernels, s.decoder->plan->machine.kernels = &watching;
         watching.attend_tile = watch_tile, watching.attend_heads = watch_heads;
         append_tokens(&s, "many", c, 64, tolerance[i]);
         while (hga_cache_tokens(c) < N) {
@@ -87,7 +87,7 @@ static void heads_that_are_shared_out_are_computed_once(void **state)
             assert_int_equal(n_tiles, 0);
             assert_int_equal(by_row, hga_cache_tokens(c) + 4);
         }
-        s.decoder->plan->kernels = watched;
+        s.decoder->plan->machine.kernels = watched;
         hga_cache_destroy(c);
         session_close(&s), problem_clear(&p);
     }
@@ -98,7 +98,7 @@ static void heads_that_are_shared_out_are_computed_once(void **state)
 static int64_t near_edges;
 static void watch_near(const kernel_heads *c)
 {
-    near_edges += c->near && !c->r ? c->n : 0;
+    near_edges += c->near && !c->terms.r ? c->n : 0;
     watched->attend_heads(c);
 }
 
@@ -118,12 +118,12 @@ static int64_t near_edges_of(problem *p, const char *isa, double tolerance)
     session_open(&s, p, &(hga_decode_options){.plan = {.threads = 1, .isa = isa}}, 0);
     want_what_is_defined(&s);
     assert_ok(hga_cache_create(s.pages, &c));
-    kernel_table watching = *s.decoder->plan->kernels;
-    watched = s.decoder->plan->kernels, s.decoder->plan->kernels = &watching, near_edges = 0;
+    kernel_table watching = *s.decoder->plan->machine.kernels;
+    watched = s.decoder->plan->machine.kernels, s.decoder->plan->machine.kernels = &watching, near_edges = 0;
     watching.attend_heads = watch_near;
     append_tokens(&s, isa, c, MANY, tolerance);
     while (hga_cache_tokens(c) < p->n_query) append_tokens(&s, isa, c, 1, tolerance);
-    s.decoder->plan->kernels = watched;
+    s.decoder->plan->machine.kernels = watched;
     hga_cache_destroy(c);
     session_close(&s);
     return near_edges;

@@ -94,7 +94,7 @@ static const kernel_table *counted;
 static int64_t n_families;
 static void count_family(const kernel_family *c)
 {
-    n_families += c->r && c->head_bias;
+    n_families += c->terms.r && c->head_bias;
     counted->attend_family(c);
 }
 
@@ -108,12 +108,12 @@ static void families_have_types(void **state)
     problem_fill_tables(&p, 1, 1, 1, 0);
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
-    kernel_table counting = *plan->kernels;
-    counted = plan->kernels, plan->kernels = &counting, counting.attend_family = count_family;
+    kernel_table counting = *plan->machine.kernels;
+    counted = plan->machine.kernels, plan->machine.kernels = &counting, counting.attend_family = count_family;
     n_families = 0;
     assert_ok(hga_plan_execute(plan, own, &p.io));
     assert_true(n_families >= 128 / 16);
-    plan->kernels = counted;
+    plan->machine.kernels = counted;
     hga_workspace_destroy(own), hga_plan_destroy(plan), problem_clear(&p);
 }
 
@@ -250,12 +250,12 @@ static ptrdiff_t floats_asked(problem *p, int64_t large)
     hga_workspace *own;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
-    kernel_table watching = *plan->kernels;
-    counted = plan->kernels, plan->kernels = &watching, watching.attend_family = watch_family;
-    plan->tuning.is.stream_output = large;
+    kernel_table watching = *plan->machine.kernels;
+    counted = plan->machine.kernels, plan->machine.kernels = &watching, watching.attend_family = watch_family;
+    plan->machine.tuning.is.stream_output = large;
     asked = p, n_asked = 0;
     assert_ok(hga_plan_execute(plan, own, &p->io));
-    plan->kernels = counted;
+    plan->machine.kernels = counted;
     hga_workspace_destroy(own), hga_plan_destroy(plan);
     return n_asked;
 }

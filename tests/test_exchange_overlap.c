@@ -54,7 +54,7 @@ static int64_t rows_of_pass(const hga_plan *plan, const rank_pass *pass, hga_id 
     int64_t n = 0;
     for (const pass_rows *x = plan->share.ranks->passes.run + pass->run, *end = x + pass->n_runs; x < end; x++) {
         const slice_job *job = &plan->slices->job[x->job];
-        if (job->stage == stage && plan->phase[job->phase].job == JOB_ROWS) n += x->n;
+        if (job->stage == stage && plan->phases.list[job->phase].job == JOB_ROWS) n += x->n;
     }
     return n;
 }
@@ -91,7 +91,7 @@ static double cost_of(const hga_plan *plan, const rank_pass *pass)
 {
     double cost = 0;
     for (const pass_rows *x = plan->share.ranks->passes.run + pass->run, *end = x + pass->n_runs; x < end; x++)
-        cost += x->n * slice_row_cost(plan, &plan->phase[plan->slices->job[x->job].phase]);
+        cost += x->n * slice_row_cost(plan, &plan->phases.list[plan->slices->job[x->job].phase]);
     return cost;
 }
 
@@ -133,7 +133,7 @@ static int64_t row_of_caller(const hga_plan *plan, hga_id f, hga_id v)
 /* Where the workspace has the row, or the caller lends one; NULL: it has none. */
 static int64_t *holder_of(const replay *x, int storage, hga_id v)
 {
-    const field_storage *h = &x->plan->storage[storage % HGA_FIELD_SLOTS];
+    const field_storage *h = &x->plan->fields.storage[storage % HGA_FIELD_SLOTS];
     if (storage < STORAGE_ROUNDED && is_alias(&h->aliases, v))
         return x->lent[h->aliases.host] + h->aliases.row[v - h->aliases.first];
     if (storage < STORAGE_ROUNDED && x->lent[storage] && row_of_caller(x->plan, storage, v) >= 0)
@@ -185,7 +185,7 @@ static panel_rows *panels_of_pass(const hga_plan *plan, const rank_pass *pass, i
     panel_rows *panels = memory(pass->n_runs * 8 + 1, sizeof *panels); /* a run is at most four panels */
     *n = 0;
     for (int64_t i = 0; i < pass->n_runs; i++) {
-        const phase *ph = &plan->phase[plan->slices->job[run[i].job].phase];
+        const phase *ph = &plan->phases.list[plan->slices->job[run[i].job].phase];
         assert_int_equal(head_ranges(ph), 1);
         for (hga_id first = run[i].first, end = first + run[i].n, next; first < end; first = next) {
             next = (first / ph->panel + 1) * ph->panel < end ? (first / ph->panel + 1) * ph->panel : end;
@@ -205,7 +205,7 @@ static void replay_pass(replay *x, const rank_pass *pass, int counts)
     for (int64_t k = 0; k < n; k++) {
         const pass_rows *r = &panels[k].rows;
         const slice_job *job = &plan->slices->job[r->job];
-        const phase *ph = &plan->phase[job->phase];
+        const phase *ph = &plan->phases.list[job->phase];
         uint64_t writes = ph->job == JOB_SPLITS ? 0 : job->of.writes;
         for (hga_id i = r->first; i < r->first + r->n; i++) {
             hga_id v = phase_node(plan, ph, i);
@@ -248,9 +248,10 @@ static void replay_run(const problem *p, const hga_plan *plan, int at_once)
     const struct rank_plan *r = plan->share.ranks;
     replay x = {.p = p, .plan = plan};
     hga_id started = 0, ahead = 0, come = 0;
-    x.holder = memory(plan->workspace_floats + 1, sizeof *x.holder);
+    x.holder = memory(plan->most.workspace_floats + 1, sizeof *x.holder);
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        if (plan->storage[f].aliases.n) x.lent[plan->storage[f].aliases.host] = memory(plan->nodes.n, sizeof **x.lent);
+        if (plan->fields.storage[f].aliases.n)
+            x.lent[plan->fields.storage[f].aliases.host] = memory(plan->nodes.n, sizeof **x.lent);
     for (int s = 0; s < N_STORAGES; s++)
         x.undone[s] = memory(plan->nodes.n, 1), x.away[s] = memory(plan->nodes.n, 1),
         x.done[s] = memory(plan->nodes.n, 1);

@@ -25,7 +25,7 @@ static void costs_of_many_edges_do_not_turn_negative(void **state)
     hga_options options = {.threads = 2, .cut_edges = 1 << 30};
     assert_ok(hga_plan_create(g, &program, &(hga_shape){.n_heads = 1, .dim = 1}, &options, &plan));
     int64_t cost = 0;
-    for (int64_t i = 0; i < (int64_t)plan->waves.n * plan->threads; i++) cost += plan->waves.cost[i];
+    for (int64_t i = 0; i < (int64_t)plan->waves.n * plan->team.n; i++) cost += plan->waves.cost[i];
     assert_true(cost >= (int64_t)N * N);
     hga_plan_destroy(plan), hga_graph_destroy(g);
 }

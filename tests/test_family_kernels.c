@@ -45,22 +45,22 @@ static kernel_siblings draw_siblings(siblings_case *x)
                          .dim = below(3) ? 1 + below(CAPACITY) : 64,
                          .dim_v = below(3) ? 1 + below(CAPACITY) : 64,
                          .share = share,
-                         .scale = 0.2f,
-                         .bias = x->bias,
+                         .terms.scale = 0.2f,
+                         .terms.bias = x->bias,
                          .columns = x->columns,
                          .q = {x->at[0], x->head, 0},
                          .k = {x->at[1], x->head, CAPACITY},
                          .v = {x->at[2], x->head, 0},
                          .g = {x->at[3], x->head, CAPACITY},
-                         .lse = x->lse,
-                         .mean = x->mean,
-                         .upstream = x->input,
-                         .delta = x->delta,
-                         .d_scale = x->d_scale,
-                         .d_score = x->d_score};
+                         .forward.lse = x->lse,
+                         .forward.mean = x->mean,
+                         .grad.upstream = x->input,
+                         .grad.delta = x->delta,
+                         .grad.d_scale = x->d_scale,
+                         .grad.d_score = x->d_score};
     if (below(2)) c.pair = x->pair;
-    if (below(2)) c.product = x->product[0], c.product_v = x->product[1];
-    kernel_members *input[3] = {&c.dq, &c.dk, &c.dv};
+    if (below(2)) c.forward.product = x->product[0], c.forward.product_v = x->product[1];
+    kernel_members *input[3] = {&c.grad.dq, &c.grad.dk, &c.grad.dv};
     for (int i = 0; i < 3; i++)
         *input[i] = (kernel_members){.at = x->to[i],
                                      .head = x->head,
@@ -84,8 +84,9 @@ static double plain_scores(const kernel_siblings *c, hga_id r, hga_id h, double 
 {
     double most = -INFINITY, sum = 0;
     for (hga_id e = 0; e < c->n; e++) {
-        score[e] = product(c->q.at[r] + h * CAPACITY, c->k.at[e] + h / c->share * CAPACITY, c->dim) * (double)c->scale +
-                   (double)c->bias[e] + (c->pair ? (double)c->pair[r * c->n + e] : 0);
+        score[e] =
+            product(c->q.at[r] + h * CAPACITY, c->k.at[e] + h / c->share * CAPACITY, c->dim) * (double)c->terms.scale +
+            (double)c->terms.bias[e] + (c->pair ? (double)c->pair[r * c->n + e] : 0);
         if (!(c->columns[r] >> e & 1)) score[e] = -INFINITY;
         most = fmax(most, score[e]);
     }
@@ -110,8 +111,8 @@ static void means_are_those_of_the_softmax(void **state)
                 for (hga_id e = 0; e < c.n; e++)
                     mean += plain_weight(score[e], lse) *
                             product(c.g.at[r] + h * CAPACITY, c.v.at[e] + h / c.share * CAPACITY, c.dim_v);
-                assert_true(is_near((double)c.lse[r * c.heads + h], lse * LN2, 1e-4));
-                assert_true(is_near((double)c.mean[r * c.heads + h], mean, 1e-4));
+                assert_true(is_near((double)c.forward.lse[r * c.heads + h], lse * LN2, 1e-4));
+                assert_true(is_near((double)c.forward.mean[r * c.heads + h], mean, 1e-4));
             }
     }
 }
@@ -131,17 +132,17 @@ static kernel_family family_of(const kernel_siblings *c, float *const *out, floa
                            .dim_v = c->dim_v,
                            .share = c->share,
                            .q = c->q.at,
-                           .k = c->k.at,
-                           .v = c->v.at,
+                           .columns.k = c->k.at,
+                           .columns.v = c->v.at,
                            .q_head = CAPACITY,
-                           .k_head = CAPACITY,
-                           .v_head = c->v.head[0],
-                           .scale = c->scale,
-                           .bias = c->bias,
+                           .columns.k_head = CAPACITY,
+                           .columns.v_head = c->v.head[0],
+                           .terms.scale = c->terms.scale,
+                           .terms.bias = c->terms.bias,
                            .rows = rows,
-                           .out = out,
-                           .lse = lse,
-                           .out_head = CAPACITY};
+                           .results.out = out,
+                           .results.lse = lse,
+                           .results.head = CAPACITY};
 }
 
 /* By the formula, whether some have one edge only, or heads lie side by side. */
@@ -169,7 +170,7 @@ static void outputs_are_families(void **state)
         kernel_ahead ahead = {.n = 1, .range = {{x.q[0], x.q[0] + 16 * MANY, 16}}};
         const ptrdiff_t *out_head = c.share == 1 ? side_by_side : x.head;
         kernel_family family = family_of(&c, to, lse_at);
-        family.out_head = out_head[0], family.ahead = &ahead;
+        family.results.head = out_head[0], family.ahead = &ahead;
         t->attend_family(&family);
         assert_true(ahead.range[0].at == x.q[0] + 16 * c.n);
         for (hga_id r = 0; r < c.n; r++)
@@ -197,8 +198,9 @@ static void add_plain(siblings_sums *sums, const kernel_siblings *c, hga_id r, h
     hga_id kv = h / c->share, at = r * c->heads + h;
     const float *q = c->q.at[r] + h * CAPACITY, *k = c->k.at[e] + kv * CAPACITY, *v = c->v.at[e] + kv * CAPACITY,
                 *g = c->g.at[r] + h * CAPACITY;
-    double own = weight * (double)c->upstream[at],
-           d_score = own * product(g, v, c->dim_v) - weight * (double)c->delta[at], scale = (double)c->scale * LN2;
+    double own = weight * (double)c->grad.upstream[at],
+           d_score = own * product(g, v, c->dim_v) - weight * (double)c->grad.delta[at],
+           scale = (double)c->terms.scale * LN2;
     for (hga_id j = 0; j < c->dim; j++) {
         sums->of[0][r][h * CAPACITY + j] += d_score * scale * (double)k[j];
         sums->of[1][e][kv * CAPACITY + j] += d_score * scale * (double)q[j];
@@ -209,7 +211,7 @@ static void add_plain(siblings_sums *sums, const kernel_siblings *c, hga_id r, h
 
 static void start_plain(siblings_sums *sums, const siblings_case *x, const kernel_siblings *c)
 {
-    const kernel_members *input[3] = {&c->dq, &c->dk, &c->dv};
+    const kernel_members *input[3] = {&c->grad.dq, &c->grad.dk, &c->grad.dv};
     memset(sums, 0, sizeof *sums);
     for (int i = 0; i < 3; i++)
         for (hga_id m = 0; m < c->n; m++)
@@ -272,7 +274,7 @@ static void gradients_past_the_caches_have_the_same_bits(void **state)
     FOR_EACH_ISA(t)
     for (int round = 0; round < 50; round++) {
         kernel_siblings c = draw_siblings(&x);
-        kernel_members *input[3] = {&c.dq, &c.dk, &c.dv};
+        kernel_members *input[3] = {&c.grad.dq, &c.grad.dk, &c.grad.dv};
         c.dim = 16 * (1 + below(4)), c.dim_v = 16 * (1 + below(4));
         t->siblings_means(&c);
         memset(out, 0x55, sizeof out);
@@ -295,13 +297,13 @@ static void products_that_are_kept_change_no_bit(void **state)
     FOR_EACH_ISA(t)
     for (int round = 0; round < 50; round++) {
         kernel_siblings c = draw_siblings(&x);
-        kernel_members *input[3] = {&c.dq, &c.dk, &c.dv};
+        kernel_members *input[3] = {&c.grad.dq, &c.grad.dk, &c.grad.dv};
         for (int i = 0; i < 3; i++) input[i]->adds = 0;
         c.crowd = KERNEL_HEADS; /* few rows at a time */
-        c.product = c.product_v = NULL;
+        c.forward.product = c.forward.product_v = NULL;
         t->siblings_means(&c), t->siblings_gradients(&c);
         memcpy(again, x.out, sizeof again);
-        c.product = x.product[0], c.product_v = x.product[1];
+        c.forward.product = x.product[0], c.forward.product_v = x.product[1];
         t->siblings_means(&c);
         memset(x.v, 0xff, sizeof x.v);
         t->siblings_gradients(&c);

@@ -99,17 +99,17 @@ static int64_t *first_panels; /* [phases + 1]: where a phase's panels begin in i
 static void list_owners(const hga_plan *plan)
 {
     const wave_order *waves = &plan->waves;
-    first_panels = memory(plan->n_phases + 1, sizeof *first_panels);
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
+    first_panels = memory(plan->phases.n + 1, sizeof *first_panels);
+    for (int64_t i = 0; i < plan->phases.n; i++) {
+        const phase *ph = &plan->phases.list[i];
         first_panels[i + 1] = first_panels[i] + (ph->panel > 0 ? (ph->n + ph->panel - 1) / ph->panel : 1);
     }
-    owners = memory(first_panels[plan->n_phases], sizeof *owners);
-    for (int64_t i = 0; i < first_panels[plan->n_phases]; i++) owners[i] = -1;
-    for (int64_t list = (int64_t)waves->n * plan->threads; list-- > 0;)
+    owners = memory(first_panels[plan->phases.n], sizeof *owners);
+    for (int64_t i = 0; i < first_panels[plan->phases.n]; i++) owners[i] = -1;
+    for (int64_t list = (int64_t)waves->n * plan->team.n; list-- > 0;)
         for (int64_t i = waves->ptr[list]; i < waves->ptr[list + 1]; i++)
             owners[first_panels[waves->item[i].phase] + waves->item[i].panel] =
-                waves->alone ? 0 : (int)(list % plan->threads);
+                waves->alone ? 0 : (int)(list % plan->team.n);
 }
 
 /* A field and its aliases, who live in its rows, as bits. */
@@ -117,15 +117,15 @@ static unsigned with_aliases(const hga_plan *plan, hga_id f)
 {
     unsigned fields = 1u << f;
     for (hga_id g = 1; g <= plan->program.n_fields; g++)
-        if (plan->storage[g].host == f) fields |= 1u << g;
+        if (plan->fields.storage[g].host == f) fields |= 1u << g;
     return fields;
 }
 
 /* The thread that has row v in the first phase that writes field f, or an alias of it. */
 static int owner_of(const hga_plan *plan, hga_id f, hga_id v)
 {
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
+    for (int64_t i = 0; i < plan->phases.n; i++) {
+        const phase *ph = &plan->phases.list[i];
         unsigned writes = 0;
         for (hga_id s = ph->stage; ph->job == JOB_ROWS && s < stages_end(ph); s++)
             writes |= plan->program.stage[s].writes & with_aliases(plan, f);
@@ -155,7 +155,7 @@ static void count_row(const hga_plan *plan, hga_id f, hga_id v, const void *row,
 
 static void count_workspace(const hga_plan *plan, const hga_workspace *s, hga_id f, tally *count)
 {
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     for (hga_id v = h->rows.first; v < h->rows.first + h->rows.n; v++)
         if (!bound_is_io(&s->field[f], v)) count_row(plan, f, v, bound_row(&s->field[f], v), count);
 }
@@ -163,7 +163,7 @@ static void count_workspace(const hga_plan *plan, const hga_workspace *s, hga_id
 static void count_output(const hga_plan *plan, const float *out, tally *count)
 {
     hga_id f = program_bound(&plan->program, HGA_IO_OUT);
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     for (hga_id i = 0; i < h->io_n; i++)
         count_row(plan, f, h->io_first + i, out + (int64_t)i * h->heads * h->columns, count);
 }
@@ -183,12 +183,12 @@ static void check_variant(const char *name)
     guarded = 1;
     float *out = take_guarded(out_bytes, NULL);
     assert_ok(hga_workspace_create(plan, &s));
-    assert_int_equal(touched(mapping_of(s->rows)), 0); /* creating a state touches nothing of it .. */
-    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(touched(mapping_of(s->workers[t].memory)), 0);
+    assert_int_equal(touched(mapping_of(s->memory.rows)), 0); /* creating a state touches nothing of it .. */
+    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(touched(mapping_of(s->team.worker[t].memory.at)), 0);
     p.io.out.data = out;
     assert_ok(hga_plan_execute(plan, s, &p.io));
     /* .. and a worker clears its own scratch */
-    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].row.query), t);
+    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->team.worker[t].rows.row.query), t);
     list_owners(plan);
     for (hga_id f = 1; f <= plan->program.n_fields; f++) count_workspace(plan, s, f, &inside);
     count_output(plan, out, &outside);
@@ -227,7 +227,7 @@ static void check_decoder(const char *words)
     assert_ok(hga_decoder_append(d, w, &(hga_append){.cache = c, .n_tokens = N - 1, .io = p.io}, 1));
     for (hga_id f = 1; f <= p.program.n_fields; f++)
         for (hga_id v = 0; v < d->n_nodes; v++) {
-            if (!w->workspace->row_slots[f].slot[v]) continue;
+            if (!w->workspace->slots.of[f].slot[v]) continue;
             rows++, strange += toucher_of(workspace_input_row(w->workspace, f, v)) != 0;
         }
     print_message("%s: of a decoder's %lld rows %lld were written first by a thread that does not append\n", words,

@@ -25,15 +25,15 @@ static void count_gradient(problem *p)
 {
     seat at = seat_of(p, (hga_options){.threads = 1});
     slope s = slope_create(p, 1);
-    kernel_table watching = *at.plan->kernels;
-    watched = at.plan->kernels;
+    kernel_table watching = *at.plan->machine.kernels;
+    watched = at.plan->machine.kernels;
     p->io.tape = at.tape;
     assert_ok(hga_plan_execute(at.plan, at.workspace, &p->io));
-    at.plan->kernels = &watching;
+    at.plan->machine.kernels = &watching;
     watching.grad_row = watch_row, watching.grad_tile = watch_tile;
     by_row = in_tiles = 0;
     assert_ok(hga_plan_gradient(at.plan, at.workspace, &p->io, &s.grad));
-    at.plan->kernels = watched, p->io.tape = NULL;
+    at.plan->machine.kernels = watched, p->io.tape = NULL;
     slope_clear(&s), seat_clear(&at);
 }
 

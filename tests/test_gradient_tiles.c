@@ -66,11 +66,11 @@ static double apart(const back_columns *x, const back_rows *y, hga_id c, hga_id 
 static double slope_of(const back_columns *x, const back_rows *y, hga_id c, hga_id r, const kernel_grad_tile *t,
                        double *weight, double *of_content)
 {
-    double score = (double)x->bias[c], input = 0, content = 0, bend = 1, cap = (double)t->cap;
+    double score = (double)x->bias[c], input = 0, content = 0, bend = 1, cap = (double)t->terms.cap;
     for (hga_id j = 0; j < t->dim; j++) content += (double)x->k[c][j] * (double)y->q[r][j];
     if (cap > 0) bend = 1 - pow(tanh(content / cap), 2), content = cap * tanh(content / cap);
     score += content;
-    if (t->column_at) score -= (double)t->slope * apart(x, y, c, r);
+    if (t->terms.column_at) score -= (double)t->terms.slope * apart(x, y, c, r);
     for (hga_id j = 0; j < t->dim_v; j++) input += (double)x->v[c][j] * (double)y->g[r][j];
     *weight = exp(score - (double)y->lse[r]);
     *of_content = *weight * (input - (double)y->delta[r]) * bend;
@@ -123,12 +123,12 @@ static void a_tile_goes_back_as_in_double(void **state)
                                  .dim_v = dim_v,
                                  .k = x.kp,
                                  .v = x.vp,
-                                 .bias = x.bias,
+                                 .terms.bias = x.bias,
                                  .dk = x.dkp,
                                  .dv = x.dvp,
                                  .column_sum = x.sum,
-                                 .cap = below(2) ? 0.7f : 0};
-        if (below(2)) tile.column_at = x.at, tile.slope = 0.2f, tile.d_slope = &x.d_slope;
+                                 .terms.cap = below(2) ? 0.7f : 0};
+        if (below(2)) tile.terms.column_at = x.at, tile.terms.slope = 0.2f, tile.d_slope = &x.d_slope;
         for (hga_id i = 0; i < tile.n_groups; i++) tile.group[i] = draw_rows(&y[i], dim, dim_v);
         t->grad_tile(&tile);
         compare_back(t->isa, &tile, &x, y);

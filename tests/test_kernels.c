@@ -21,11 +21,11 @@ static void attend_is_softmax(void **unused)
                           .q = x->q[0],
                           .k = x->kp,
                           .v = x->vp,
-                          .r = relative ? x->rp : NULL,
-                          .bias = x->bias};
+                          .terms.r = relative ? x->rp : NULL,
+                          .terms.bias = x->bias};
         if (half) t->attend(&c, &s);
-        c.n = n - half, c.k += half, c.v += half, c.bias += half;
-        if (relative) c.r += half;
+        c.n = n - half, c.k += half, c.v += half, c.terms.bias += half;
+        if (relative) c.terms.r += half;
         if (c.n) t->attend(&c, &s);
         plain_softmax(x, x->q[0], n, dim, dim_v, relative, all_kept(), NULL, out, &lse);
         compare_state(t->isa, acc, s.greatest, s.sum, out, lse, dim_v);
@@ -43,8 +43,9 @@ static void minus_infinity_scores_weigh_nothing(void **unused)
         float acc[ROW] = {0};
         for (int i = 0; i < KERNEL_CHUNK; i++) x->bias[i] = -INFINITY;
         kernel_state s = {-INFINITY, 0, acc};
-        t->attend(&(kernel_chunk){.n = 20, .dim = 8, .dim_v = 8, .q = x->q[0], .k = x->kp, .v = x->vp, .bias = x->bias},
-                  &s);
+        t->attend(
+            &(kernel_chunk){.n = 20, .dim = 8, .dim_v = 8, .q = x->q[0], .k = x->kp, .v = x->vp, .terms.bias = x->bias},
+            &s);
         assert_true(s.sum == 0 && s.greatest == -INFINITY && acc[0] == 0);
     }
     free(x);
@@ -145,16 +146,16 @@ static void heads_are_each_head(void **unused)
                                         .share = share,
                                         .q = q,
                                         .q_head = CAPACITY,
-                                        .k = k,
-                                        .v = v,
-                                        .k_head = dim,
-                                        .v_head = dim_v,
-                                        .r = relative,
-                                        .bias = bias,
-                                        .greatest = greatest,
-                                        .sum = sum,
-                                        .acc = acc,
-                                        .acc_head = CAPACITY});
+                                        .columns.k = k,
+                                        .columns.v = v,
+                                        .columns.k_head = dim,
+                                        .columns.v_head = dim_v,
+                                        .terms.r = relative,
+                                        .terms.bias = bias,
+                                        .states.greatest = greatest,
+                                        .states.sum = sum,
+                                        .states.acc = acc,
+                                        .states.head = CAPACITY});
         for (hga_id h = 0; h < heads; h++) {
             float alone[CAPACITY] = {0};
             kernel_state s = {-INFINITY, 0, alone};
@@ -166,8 +167,8 @@ static void heads_are_each_head(void **unused)
                                       .v = v,
                                       .k_offset = h / share * dim,
                                       .v_offset = h / share * dim_v,
-                                      .r = relative,
-                                      .bias = bias},
+                                      .terms.r = relative,
+                                      .terms.bias = bias},
                       &s);
             double lse = natural(greatest[h], sum[h]), want = natural(s.greatest, s.sum);
             if (s.sum == 0)
@@ -235,19 +236,19 @@ static kernel_family draw_family(family_case *x)
                            .dim_v = 1 + below(FAMILY_CAPACITY),
                            .share = share,
                            .q = x->qs,
-                           .k = x->ks,
-                           .v = x->vs,
+                           .columns.k = x->ks,
+                           .columns.v = x->vs,
                            .q_head = FAMILY_CAPACITY,
-                           .k_head = FAMILY_CAPACITY,
-                           .v_head = FAMILY_CAPACITY,
-                           .scale = 0.3f,
-                           .bias = x->bias,
+                           .columns.k_head = FAMILY_CAPACITY,
+                           .columns.v_head = FAMILY_CAPACITY,
+                           .terms.scale = 0.3f,
+                           .terms.bias = x->bias,
                            .head_bias = below(2) ? x->head_bias : NULL,
-                           .r = below(2) ? x->rs : NULL,
+                           .terms.r = below(2) ? x->rs : NULL,
                            .rows = x->rows,
-                           .out = x->outs,
-                           .lse = x->lses,
-                           .out_head = FAMILY_CAPACITY};
+                           .results.out = x->outs,
+                           .results.lse = x->lses,
+                           .results.head = FAMILY_CAPACITY};
 }
 
 /* Row r and head h in double. */
@@ -258,17 +259,17 @@ static void plain_family(const kernel_family *c, hga_id r, hga_id h, double *out
     for (hga_id e = 0; e < c->n; e++) {
         score[e] = 0;
         for (hga_id j = 0; j < c->dim; j++)
-            score[e] += (double)c->q[r][h * c->q_head + j] *
-                        ((double)c->k[e][kv * c->k_head + j] + (c->r ? (double)c->r[e][j] : 0));
-        double bias = (double)c->bias[e] + (c->head_bias ? (double)c->head_bias[e * KERNEL_HEADS + h] : 0);
-        score[e] = c->rows[e] >> r & 1 ? score[e] * (double)c->scale + bias : -INFINITY;
+            score[e] += (double)c->q[r][h * c->q_head + j] * ((double)c->columns.k[e][kv * c->columns.k_head + j] +
+                                                              (c->terms.r ? (double)c->terms.r[e][j] : 0));
+        double bias = (double)c->terms.bias[e] + (c->head_bias ? (double)c->head_bias[e * KERNEL_HEADS + h] : 0);
+        score[e] = c->rows[e] >> r & 1 ? score[e] * (double)c->terms.scale + bias : -INFINITY;
         if (score[e] > greatest) greatest = score[e];
     }
     for (hga_id j = 0; j < c->dim_v; j++) out[j] = 0;
     for (hga_id e = 0; e < c->n; e++) {
         double p = score[e] == -INFINITY ? 0 : exp2(score[e] - greatest);
         sum += p;
-        for (hga_id j = 0; j < c->dim_v; j++) out[j] += p * (double)c->v[e][kv * c->v_head + j];
+        for (hga_id j = 0; j < c->dim_v; j++) out[j] += p * (double)c->columns.v[e][kv * c->columns.v_head + j];
     }
     for (hga_id j = 0; j < c->dim_v; j++) out[j] = sum > 0 ? out[j] / sum : 0;
     *lse = sum > 0 ? greatest * LN2 + log(sum) : -INFINITY;
@@ -285,10 +286,10 @@ static void a_family_is_softmax_of_each_row(void **unused)
         t->attend_family(&c);
         for (hga_id r = 0; r < KERNEL_TILE; r++)
             for (hga_id h = 0; h < FAMILY_HEADS; h++) {
-                int input = r < c.n_rows && h < c.heads && c.out[r];
+                int input = r < c.n_rows && h < c.heads && c.results.out[r];
                 if (input) plain_family(&c, r, h, want, &lse);
-                if (input && !is_near((double)c.lse[r][h], lse, 3e-4))
-                    fail_msg("%s: lse %g is not %g", t->isa, (double)c.lse[r][h], lse);
+                if (input && !is_near((double)c.results.lse[r][h], lse, 3e-4))
+                    fail_msg("%s: lse %g is not %g", t->isa, (double)c.results.lse[r][h], lse);
                 for (hga_id j = 0; j < FAMILY_CAPACITY; j++) {
                     double got = (double)x.out[r][h * FAMILY_CAPACITY + j],
                            should = input && j < c.dim_v ? want[j] : 77;
@@ -306,16 +307,16 @@ static void families_bits_do_not_hang_on_strides(void **unused)
     FOR_EACH_ISA(t)
     for (int round = 0; round < 100; round++) {
         kernel_family c = draw_family(&x);
-        c.share = 1, c.dim_v = below(2) ? 64 : 1 + below(FAMILY_CAPACITY), c.v_head = c.dim_v;
+        c.share = 1, c.dim_v = below(2) ? 64 : 1 + below(FAMILY_CAPACITY), c.columns.v_head = c.dim_v;
         for (hga_id r = 0; r < KERNEL_TILE; r++) place_row(&x, r, x.first[r], below(2) ? 1 : x.end[r] - x.first[r]);
         for (int j = 0; j < FAMILY_CAPACITY; j++) x.v[0][j] = -0.0f;
         if (!below(4)) x.k[0][0] = NAN;
         t->attend_family(&c);
         memcpy(&apart, &x, sizeof x);
-        c.out_head = c.dim_v;
+        c.results.head = c.dim_v;
         t->attend_family(&c);
         for (hga_id r = 0; r < c.n_rows; r++)
-            for (hga_id h = 0; h < c.heads && c.out[r]; h++)
+            for (hga_id h = 0; h < c.heads && c.results.out[r]; h++)
                 assert_memory_equal(x.out[r] + h * c.dim_v, apart.out[r] + h * FAMILY_CAPACITY,
                                     (size_t)c.dim_v * sizeof(float));
     }
@@ -329,7 +330,7 @@ static void families_bits_do_not_hang_on_how_many_heads_come(void **unused)
     FOR_EACH_ISA(t)
     for (int round = 0; round < 60; round++) {
         kernel_family c = draw_family(&x);
-        c.heads = 12, c.share = 1, c.dim = 64, c.r = NULL, c.head_bias = NULL;
+        c.heads = 12, c.share = 1, c.dim = 64, c.terms.r = NULL, c.head_bias = NULL;
         t->attend_family(&c);
         memcpy(&whole, &x, sizeof x);
         c.heads = 3;
@@ -354,13 +355,13 @@ static void families_have_the_same_bits_past_the_caches(void **unused)
     FOR_EACH_ISA(t)
     for (int round = 0; round < 40; round++) {
         kernel_family c = draw_family(&x);
-        c.dim_v = 64, c.streams = 1;
-        if (round % 2) c.share = 1, c.v_head = c.out_head = 64; /* a row with one column is a copy */
+        c.dim_v = 64, c.results.streams = 1;
+        if (round % 2) c.share = 1, c.columns.v_head = c.results.head = 64; /* a row with one column is a copy */
         for (hga_id r = 0; round % 2 && r < KERNEL_TILE; r++) place_row(&x, r, x.first[r], 1);
         for (int e = 0; e < KERNEL_CHUNK; e++) x.v[e][e] = -0.0f;
         t->attend_family(&c);
         memcpy(&streamed, &x, sizeof x);
-        c.streams = 0;
+        c.results.streams = 0;
         t->attend_family(&c);
         assert_memory_equal(x.out, streamed.out, sizeof x.out);
     }
@@ -380,7 +381,9 @@ static void what_is_not_finite_stays_with_its_family_row(void **unused)
         x.k[0][0] = round & 1 ? NAN : INFINITY, x.v[0][0] = NAN;
         t->attend_family(&c);
         for (hga_id r = 0; r < KERNEL_TILE; r++)
-            if (c.out[r]) assert_true(r < 8 ? isnan(c.out[r][0]) : isfinite(c.out[r][0]) && isfinite(c.lse[r][0]));
+            if (c.results.out[r])
+                assert_true(r < 8 ? isnan(c.results.out[r][0])
+                                  : isfinite(c.results.out[r][0]) && isfinite(c.results.lse[r][0]));
     }
 }
 

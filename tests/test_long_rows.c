@@ -112,7 +112,7 @@ static void pieces_come_with_their_columns(void **state)
     hga_id begin = 0, end = 0, pieces = 0, runs = 0, last = -1;
     for (int64_t i = 0; i < plan->waves.n_items; i++) {
         const wave_item *item = &plan->waves.item[i];
-        const phase *ph = &plan->phase[item->phase];
+        const phase *ph = &plan->phases.list[item->phase];
         if (ph->job == JOB_ROWS && ph->first == 0) begin = item->panel * ph->panel, end = begin + ph->panel;
         if (ph->job != JOB_SPLITS) continue;
         const long_row *row = long_row_of(s, item->panel);
@@ -186,7 +186,7 @@ static void means_that_read_the_same_rows_come_together(void **state)
     hga_plan *plan = plan_of_tree(4096, 1, 1);
     hga_id leaves = 0, pieces = 0;
     for (int64_t i = 0; i < plan->waves.n_items; i++) {
-        const phase *ph = &plan->phase[plan->waves.item[i].phase];
+        const phase *ph = &plan->phases.list[plan->waves.item[i].phase];
         if (ph->stage > 0 || ph->job > JOB_SPLITS) continue;
         leaves += ph->job == JOB_ROWS && ph->n == 8, pieces += ph->job == JOB_SPLITS;
         assert_in_range(pieces, 3 * (leaves - 1), 3 * (leaves + 1));
@@ -202,7 +202,7 @@ static void trees_are_shared_out_evenly(void **state)
     (void)state;
     for (int coarse = 0; coarse < 2; coarse++) {
         hga_plan *plan = plan_of_tree(4096, coarse, 2);
-        const phase *queries = plan->phase;
+        const phase *queries = plan->phases.list;
         while (!queries->by_position) queries++;
         assert_int_equal(queries->n, 4096);
         int64_t items[2] = {0};

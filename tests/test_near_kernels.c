@@ -42,15 +42,15 @@ static heads_state attend(const kernel_table *t, const heads_case *x, hga_id n, 
                                     .near = near,
                                     .q = x->q,
                                     .q_head = DIM,
-                                    .k = x->ks,
-                                    .v = x->vs,
-                                    .k_head = DIM,
-                                    .v_head = DIM,
-                                    .bias = x->bias,
-                                    .greatest = s.greatest,
-                                    .sum = s.sum,
-                                    .acc = s.acc,
-                                    .acc_head = DIM});
+                                    .columns.k = x->ks,
+                                    .columns.v = x->vs,
+                                    .columns.k_head = DIM,
+                                    .columns.v_head = DIM,
+                                    .terms.bias = x->bias,
+                                    .states.greatest = s.greatest,
+                                    .states.sum = s.sum,
+                                    .states.acc = s.acc,
+                                    .states.head = DIM});
     return s;
 }
 

@@ -80,9 +80,9 @@ static void a_workspace_is_untouched_on_a_used_heap(void **state)
         hga_workspace *w;
         use_the_heap();
         assert_ok(hga_workspace_create(plan, &w));
-        assert_int_equal(resident(w->memory, w->workspace_floats * (int64_t)sizeof(float)), 0);
-        for (hga_id t = 0; t < w->n_workers; t++)
-            assert_int_equal(resident(w->workers[t].memory, w->workers[t].bytes), 0);
+        assert_int_equal(resident(w->memory.at, w->memory.floats * (int64_t)sizeof(float)), 0);
+        for (hga_id t = 0; t < w->team.n; t++)
+            assert_int_equal(resident(w->team.worker[t].memory.at, w->team.worker[t].memory.bytes), 0);
         void *spare;
         assert_ok(workspace_spare(w, 1 << 20, &spare));
         assert_int_equal(resident(spare, 1 << 20), 0);
@@ -131,13 +131,13 @@ static void pools_begin_at_pages(void **state)
     problem p = named("htransformer", 4096, (hga_shape){.n_heads = 3, .dim = 7});
     hga_plan *plan = planned(&p, (hga_options){.threads = 4, .topology = two_domains});
     hga_plan *one = planned(&p, (hga_options){.threads = 4, .topology = "numa:1 core:4 pu:1"});
-    assert_true(plan->n_pools > 0);
-    for (hga_id i = 0; i < plan->n_pools; i++) {
-        const row_pool *pool = &plan->pool[i], *packed = &one->pool[i];
+    assert_true(plan->fields.n_pools > 0);
+    for (hga_id i = 0; i < plan->fields.n_pools; i++) {
+        const row_pool *pool = &plan->fields.pool[i], *packed = &one->fields.pool[i];
         assert_int_equal(pool->at * 4 % PAGE, 0);
         assert_in_range(pool->rows - packed->rows, 0, PAGE / (4 * pool->floats) + 1);
     }
-    assert_true(plan->pool[0].rows > one->pool[0].rows);
+    assert_true(plan->fields.pool[0].rows > one->fields.pool[0].rows);
     hga_plan_destroy(one), hga_plan_destroy(plan), problem_clear(&p);
 }
 
@@ -175,8 +175,8 @@ static int64_t rows_of_lse(const char *words, hga_id n)
 {
     problem p = named(words, n, shape);
     hga_plan *plan = planned(&p, (hga_options){.threads = 2});
-    const area *lse = &plan->storage[program_bound(&plan->program, HGA_IO_OUT)].lse;
-    int64_t rows = lse->slot ? plan->pool[0].rows : lse->n;
+    const area *lse = &plan->fields.storage[program_bound(&plan->program, HGA_IO_OUT)].lse;
+    int64_t rows = lse->slot ? plan->fields.pool[0].rows : lse->n;
     hga_plan_destroy(plan), problem_clear(&p);
     return rows;
 }
@@ -196,17 +196,17 @@ static void list_writers(const hga_plan *plan, hga_id *writer)
 {
     const wave_order *o = &plan->waves;
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
-    const field_storage *h = &plan->storage[out];
-    for (int64_t list = 0; list < (int64_t)o->n * plan->threads; list++)
+    const field_storage *h = &plan->fields.storage[out];
+    for (int64_t list = 0; list < (int64_t)o->n * plan->team.n; list++)
         for (int64_t i = o->ptr[list]; i < o->ptr[list + 1]; i++) {
-            const phase *ph = &plan->phase[o->item[i].phase];
+            const phase *ph = &plan->phases.list[o->item[i].phase];
             unsigned writes = 0;
             for (hga_id s = ph->stage; ph->job == JOB_ROWS && s < stages_end(ph); s++)
                 writes |= plan->program.stage[s].writes >> out & 1u;
             for (hga_id v = ph->first + o->item[i].panel * ph->panel, n = 0;
                  writes && n < ph->panel && v < ph->first + ph->n; v++, n++)
                 if (v >= h->io_first && v < h->io_first + h->io_n)
-                    writer[v - h->io_first] = (hga_id)(list % plan->threads);
+                    writer[v - h->io_first] = (hga_id)(list % plan->team.n);
         }
 }
 

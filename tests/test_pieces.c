@@ -98,11 +98,11 @@ static int64_t count_by_row(problem *p, const hga_options *o)
     hga_workspace *own;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, o, &plan));
     assert_ok(hga_workspace_create(plan, &own));
-    kernel_table watching = *plan->kernels;
-    watched = plan->kernels, plan->kernels = &watching;
+    kernel_table watching = *plan->machine.kernels;
+    watched = plan->machine.kernels, plan->machine.kernels = &watching;
     watching.attend = watch_row, watching.attend_heads = watch_heads, by_row = 0;
     assert_ok(hga_plan_execute(plan, own, &p->io));
-    plan->kernels = watched;
+    plan->machine.kernels = watched;
     hga_workspace_destroy(own), hga_plan_destroy(plan);
     return by_row;
 }
@@ -134,11 +134,11 @@ static int64_t count_tiles(problem *p, hga_id asked)
     assert_ok(
         hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1, .rows = HGA_SOME_ROWS}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
-    kernel_table watching = *plan->kernels;
-    watched = plan->kernels, plan->kernels = &watching;
+    kernel_table watching = *plan->machine.kernels;
+    watched = plan->machine.kernels, plan->machine.kernels = &watching;
     watching.attend_tile = watch_tile, n_tiles = 0, p->io.rows = asked ? SOME_ROWS(0, asked) : NULL;
     assert_ok(hga_plan_execute(plan, own, &p->io));
-    plan->kernels = watched, p->io.rows = NULL;
+    plan->machine.kernels = watched, p->io.rows = NULL;
     hga_workspace_destroy(own), hga_plan_destroy(plan);
     return n_tiles;
 }

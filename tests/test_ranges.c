@@ -81,7 +81,7 @@ static void rows_of_blocks_in_turn_have_the_bits_they_have_among_all(void **stat
         problem_fill(&p, 5 + i), p.io.seed = 7;
         one.threads = 1, o.rows = HGA_SOME_ROWS;
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-        assert_int_equal(plan->cyclic, 64);
+        assert_int_equal(plan->team.cyclic, 64);
         hga_plan_destroy(plan);
         o.rows = 0;
         float *alone = problem_out(&p, &one, NULL), *first_accumulator = problem_out(&p, &o, NULL);
@@ -362,8 +362,8 @@ static double share_needed(const hga_plan *plan, hga_id first, hga_id n)
     slice_begin(plan, &x);
     slice_request(plan, &x, first, n);
     slice_find(plan, &x);
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
+    for (int64_t i = 0; i < plan->phases.n; i++) {
+        const phase *ph = &plan->phases.list[i];
         if (ph->job != JOB_ROWS || !kind_attends(plan->stage[ph->stage].kind)) continue;
         all += ph->n_panels;
         for (hga_id p = 0; p < ph->n_panels; p++) {
@@ -444,8 +444,8 @@ static void one_row_attends_as_its_group_does(void **state)
         assert_ok(hga_build(words[i], n, &p.graph, &p.program));
         problem_fill(&p, 1);
         open_plan(&p, (hga_options){.threads = 1}, &plan, &own);
-        kernel_table counting = *plan->kernels;
-        counted = plan->kernels, plan->kernels = &counting;
+        kernel_table counting = *plan->machine.kernels;
+        counted = plan->machine.kernels, plan->machine.kernels = &counting;
         counting.attend_tile = count_tile, counting.attend = count_chunk;
         counting.attend_heads = count_heads, counting.attend_family = count_family;
         int64_t all = count_columns(plan, own, &p.io);
@@ -454,7 +454,7 @@ static void one_row_attends_as_its_group_does(void **state)
         if (one < 1 || one * (n / 16) > 2 * all)
             fail_msg("%s: %lld columns for one row, %lld for all %d", words[i], (long long)one, (long long)all, n);
         if (n_added < 1 || n_added > one) fail_msg("%s: values are added %lld times", words[i], (long long)n_added);
-        plan->kernels = counted;
+        plan->machine.kernels = counted;
         double panels = (double)plan->stage[0].panels, needed = panels * share_needed(plan, n / 2 + 3, 1);
         if (needed < 0.5 || needed > 1.5) fail_msg("%s: %.0f of %.0f panels are needed", words[i], needed, panels);
         hga_workspace_destroy(own), hga_plan_destroy(plan), problem_clear(&p);

@@ -53,7 +53,7 @@ static hga_id count_aliases(const hga_plan *plan)
 {
     const hga_id *cuts = plan->share.ranks->cuts + plan->share.ranks->exchange->rank;
     hga_id state = plan->program.stage[3].out, n = 0;
-    for (hga_id v = cuts[0]; v < cuts[1]; v++) n += is_alias(&plan->storage[state].aliases, v);
+    for (hga_id v = cuts[0]; v < cuts[1]; v++) n += is_alias(&plan->fields.storage[state].aliases, v);
     return n;
 }
 

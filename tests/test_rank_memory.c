@@ -32,7 +32,7 @@ static void tensor_bytes(const hga_plan *plan, double bytes[2])
 {
     bytes[0] = bytes[1] = 0;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const field_storage *h = &plan->storage[f];
+        const field_storage *h = &plan->fields.storage[f];
         double row = (double)h->heads * h->columns * sizeof(float);
         bytes[0] += row * h->input_n, bytes[1] += row * h->io_n;
     }
@@ -65,7 +65,7 @@ static void what_a_rank_adds_to_its_tensors_is_less_than_they_are(void **state)
             for (hga_id r = 0; r < n_ranks; r++) {
                 const hga_plan *plan = runs[r].plan;
                 double bytes[2],
-                    added = (double)plan->workspace_floats * sizeof(float) + (double)rank_memory_bytes(plan);
+                    added = (double)plan->most.workspace_floats * sizeof(float) + (double)rank_memory_bytes(plan);
                 tensor_bytes(plan, bytes);
                 double messages =
                     2 * (double)plan->share.ranks->traffic.bytes_in + (double)plan->share.ranks->traffic.bytes_out;
@@ -98,7 +98,7 @@ static void means_wait_for_messages_only_as_long_as_a_wire_may_hide(void **state
         cut_evenly(tokens_of(&p), 2, 16, cuts);
         open_plans(&p, 1, cuts, 2, xs, runs);
         for (int r = 0; r < 2; r++) {
-            double bytes[2], added = (double)runs[r].plan->workspace_floats * sizeof(float);
+            double bytes[2], added = (double)runs[r].plan->most.workspace_floats * sizeof(float);
             tensor_bytes(runs[r].plan, bytes);
             if (added > cases[i].most * bytes[0])
                 fail_msg("%s: rank %d: %.0f bytes beside tensors of %.0f", cases[i].words, r, added, bytes[0]);

@@ -232,7 +232,7 @@ static void scores_wait_for_their_queries(void **state)
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
     int coarsened = 0;
     for (int64_t i = 0; i < plan->waves.n_items; i++) {
-        const phase *ph = &plan->phase[plan->waves.item[i].phase];
+        const phase *ph = &plan->phases.list[plan->waves.item[i].phase];
         coarsened |= ph->stage == 0 && ph->first == 2;
         if (ph->stage == 1 && ph->first == 2) assert_true(coarsened);
     }

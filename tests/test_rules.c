@@ -51,7 +51,7 @@ static void sound_graphs_keep_all_rules(void **state)
         assert_true(strlen(rule->says) > 10);
         assert_ok(rule->check(g));
     }
-    assert_int_equal(g->n_children, TOKENS + 3); /* the case below that lists are broken needs one */
+    assert_int_equal(g->children.n, TOKENS + 3); /* the case below that lists are broken needs one */
     hga_graph_destroy(g);
 }
 
@@ -81,37 +81,37 @@ static void rules_name_what_breaks_them(void **state)
     hga_graph *g = sound_graph();
     stored_relation *near = &g->relation[0], *far = &g->relation[1];
     const fault faults[] = {
-        {&g->level_ptr[1], 10, "levels_partition_the_nodes", "level 1 has -1 nodes"},
-        {&g->level_ptr[0], 1, "levels_partition_the_nodes", "levels end at 10 of 10 nodes"},
-        {&g->level_ptr[3], 9, "levels_partition_the_nodes", "levels end at 9 of 10 nodes"},
-        {&g->level_ptr[2], 6, "levels_partition_the_nodes", NULL},
-        {&g->parent[0], 5, "parents_are_higher", "parent 5 of node 0"},
-        {&g->parent[6], 8, "parents_are_higher", "parent 8 of node 6"},
-        {&g->parent[9], 9, "parents_are_higher", "parent 9 of node 9"},
-        {&g->parent[0], NODES, "parents_are_higher", "parent 10 of node 0"},
-        {&g->parent[0], -2, "parents_are_higher", "parent -2 of node 0"},
-        {&g->parent[0], NODES - 1, "parents_are_higher", NULL},
-        {&g->parent[0], -1, "parents_are_higher", NULL},
-        {&g->parent[2], 7, "children_are_the_parents_turned_round", "node 2 is listed as a child of 6"},
-        {&g->child_list[0], 1, "children_are_the_parents_turned_round", "node 1 is listed as a child of 6"},
-        {&g->child_ptr[4], 8, "children_are_the_parents_turned_round", "-1 more children"},
-        {&g->span_last[9], TOKENS, "spans_are_tokens", "span 0 .. 6 of node 9"},
-        {&g->span_first[0], -1, "spans_are_tokens", "span -1 .. 0 of node 0"},
-        {&g->span_first[0], 1, "spans_are_tokens", NULL},
-        {&g->query_first, -1, "queries_and_keys_are_tokens", "queries -1 + 4 leave the 6"},
-        {&g->query_first, 3, "queries_and_keys_are_tokens", "queries 3 + 4 leave the 6"},
-        {&g->n_queries, -1, "queries_and_keys_are_tokens", "queries 0 + -1"},
-        {&g->query_first, 2, "queries_and_keys_are_tokens", NULL},
-        {&g->key_first, -1, "queries_and_keys_are_tokens", "keys -1 + 2 leave the 6"},
-        {&g->n_keys, 3, "queries_and_keys_are_tokens", "keys 4 + 3 leave the 6"},
-        {&g->n_keys, -1, "queries_and_keys_are_tokens", "keys 4 + -1"},
-        {&g->n_keys, 0, "queries_and_keys_are_tokens", NULL},
-        {&far->dst_order[0], -1, "orders_are_permutations", "far: dst_order[0] = -1"},
-        {&far->dst_order[0], NODES, "orders_are_permutations", "far: dst_order[0] = 10"},
-        {&far->dst_order[0], 1, "orders_are_permutations", "far: dst_order[0] = 1"},
-        {&far->src_order[5], -1, "orders_are_permutations", "far: src_order[5] = -1"},
-        {&far->src_order[5], NODES, "orders_are_permutations", "far: src_order[5] = 10"},
-        {&far->src_order[5], NODES - 1, "orders_are_permutations", NULL},
+        {&g->node.level_ptr[1], 10, "levels_partition_the_nodes", "level 1 has -1 nodes"},
+        {&g->node.level_ptr[0], 1, "levels_partition_the_nodes", "levels end at 10 of 10 nodes"},
+        {&g->node.level_ptr[3], 9, "levels_partition_the_nodes", "levels end at 9 of 10 nodes"},
+        {&g->node.level_ptr[2], 6, "levels_partition_the_nodes", NULL},
+        {&g->node.parent[0], 5, "parents_are_higher", "parent 5 of node 0"},
+        {&g->node.parent[6], 8, "parents_are_higher", "parent 8 of node 6"},
+        {&g->node.parent[9], 9, "parents_are_higher", "parent 9 of node 9"},
+        {&g->node.parent[0], NODES, "parents_are_higher", "parent 10 of node 0"},
+        {&g->node.parent[0], -2, "parents_are_higher", "parent -2 of node 0"},
+        {&g->node.parent[0], NODES - 1, "parents_are_higher", NULL},
+        {&g->node.parent[0], -1, "parents_are_higher", NULL},
+        {&g->node.parent[2], 7, "children_are_the_parents_turned_round", "node 2 is listed as a child of 6"},
+        {&g->children.list[0], 1, "children_are_the_parents_turned_round", "node 1 is listed as a child of 6"},
+        {&g->children.ptr[4], 8, "children_are_the_parents_turned_round", "-1 more children"},
+        {&g->node.span_last[9], TOKENS, "spans_are_tokens", "span 0 .. 6 of node 9"},
+        {&g->node.span_first[0], -1, "spans_are_tokens", "span -1 .. 0 of node 0"},
+        {&g->node.span_first[0], 1, "spans_are_tokens", NULL},
+        {&g->token.query_first, -1, "queries_and_keys_are_tokens", "queries -1 + 4 leave the 6"},
+        {&g->token.query_first, 3, "queries_and_keys_are_tokens", "queries 3 + 4 leave the 6"},
+        {&g->token.n_queries, -1, "queries_and_keys_are_tokens", "queries 0 + -1"},
+        {&g->token.query_first, 2, "queries_and_keys_are_tokens", NULL},
+        {&g->token.key_first, -1, "queries_and_keys_are_tokens", "keys -1 + 2 leave the 6"},
+        {&g->token.n_keys, 3, "queries_and_keys_are_tokens", "keys 4 + 3 leave the 6"},
+        {&g->token.n_keys, -1, "queries_and_keys_are_tokens", "keys 4 + -1"},
+        {&g->token.n_keys, 0, "queries_and_keys_are_tokens", NULL},
+        {&far->order.dst[0], -1, "orders_are_permutations", "far: dst_order[0] = -1"},
+        {&far->order.dst[0], NODES, "orders_are_permutations", "far: dst_order[0] = 10"},
+        {&far->order.dst[0], 1, "orders_are_permutations", "far: dst_order[0] = 1"},
+        {&far->order.src[5], -1, "orders_are_permutations", "far: src_order[5] = -1"},
+        {&far->order.src[5], NODES, "orders_are_permutations", "far: src_order[5] = 10"},
+        {&far->order.src[5], NODES - 1, "orders_are_permutations", NULL},
         {&near->blocks[0].n_dst, -1, "blocks_stay_inside", "near, block 0: a size"},
         {&near->blocks[0].n_src, -1, "blocks_stay_inside", "near, block 0: a size"},
         {&near->blocks[0].count, -1, "blocks_stay_inside", "near, block 0: a size"},
@@ -127,13 +127,13 @@ static void rules_name_what_breaks_them(void **state)
         {&near->blocks[0].pos_of, NODES, "blocks_stay_inside", NULL},
         {&near->blocks[0].pos_of, NODES + 1, "blocks_stay_inside", "pos_of 11"},
         {&near->blocks[0].src_pos_of, NODES + 1, "blocks_stay_inside", "src_pos_of 11"},
-        {&near->src[0], -1, "explicit_rows_are_sorted", "edge 0: source -1 is not a node"},
-        {&near->src[2], NODES, "explicit_rows_are_sorted", "edge 2: source 10 is not a node"},
-        {&near->src[0], 4, "explicit_rows_are_sorted", "edges of row 0 are not in order"},
-        {&near->src[0], 3, "explicit_rows_are_sorted", "edges of row 0 are not in order"},
-        {&near->src[1], 2, "explicit_rows_are_sorted", NULL},
-        {&near->type[1], 2, "explicit_rows_are_sorted", "edges of row 0 are not in order"},
-        {&near->type[1], 1, "explicit_rows_are_sorted", NULL},
+        {&near->edges.src[0], -1, "explicit_rows_are_sorted", "edge 0: source -1 is not a node"},
+        {&near->edges.src[2], NODES, "explicit_rows_are_sorted", "edge 2: source 10 is not a node"},
+        {&near->edges.src[0], 4, "explicit_rows_are_sorted", "edges of row 0 are not in order"},
+        {&near->edges.src[0], 3, "explicit_rows_are_sorted", "edges of row 0 are not in order"},
+        {&near->edges.src[1], 2, "explicit_rows_are_sorted", NULL},
+        {&near->edges.type[1], 2, "explicit_rows_are_sorted", "edges of row 0 are not in order"},
+        {&near->edges.type[1], 1, "explicit_rows_are_sorted", NULL},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) assert_found(g, &faults[i]);
     hga_graph_destroy(g);
@@ -145,13 +145,13 @@ static void masses_and_weights_are_finite(void **state)
     (void)state;
     hga_graph *g = sound_graph();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        float mass = g->mass[3], weight = g->relation[0].blocks[0].weight;
-        g->mass[3] = wrong[i];
+        float mass = g->node.mass[3], weight = g->relation[0].blocks[0].weight;
+        g->node.mass[3] = wrong[i];
         assert_status(HGA_EGRAPH, check(g, "masses_are_finite"));
         assert_non_null(strstr(hga_error_detail(), "of node 3 is not finite"));
-        g->mass[3] = 0;
+        g->node.mass[3] = 0;
         assert_ok(check(g, "masses_are_finite"));
-        g->mass[3] = mass;
+        g->node.mass[3] = mass;
         g->relation[0].blocks[0].weight = wrong[i];
         assert_status(HGA_EGRAPH, check(g, "blocks_stay_inside"));
         assert_non_null(strstr(hga_error_detail(), "is not positive and finite"));
@@ -186,7 +186,7 @@ static void children_in_order_need_no_list(void **state)
     assert_ok(hga_builder_add_level(b, 2, NULL));
     assert_ok(hga_builder_set_families(b, 6, 0, 2, 3));
     assert_ok(hga_builder_finish(b, &g));
-    assert_null(g->child_list);
+    assert_null(g->children.list);
     hga_builder_destroy(b), hga_graph_destroy(g);
 }
 

@@ -43,12 +43,12 @@ static void count_calls(const problem *p)
     hga_workspace *own;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
-    kernel_table counting = *plan->kernels;
-    counted = plan->kernels, plan->kernels = &counting;
+    kernel_table counting = *plan->machine.kernels;
+    counted = plan->machine.kernels, plan->machine.kernels = &counting;
     counting.attend_family = count_family, counting.attend_tile = count_tile;
     n_families = n_tiles = 0;
     assert_ok(hga_plan_execute(plan, own, &p->io));
-    plan->kernels = counted;
+    plan->machine.kernels = counted;
     hga_workspace_destroy(own), hga_plan_destroy(plan);
 }
 
@@ -152,12 +152,12 @@ static void assert_plan_is_current(hga_plan *plan, problem *p)
 {
     hga_workspace *own;
     float *fresh = out_of(p, (hga_options){.threads = 2});
-    kernel_table counting = *plan->kernels;
+    kernel_table counting = *plan->machine.kernels;
     assert_ok(hga_workspace_create(plan, &own));
-    counted = plan->kernels, plan->kernels = &counting;
+    counted = plan->machine.kernels, plan->machine.kernels = &counting;
     counting.attend_family = count_family, n_families = 0;
     assert_ok(hga_plan_execute(plan, own, &p->io));
-    plan->kernels = counted;
+    plan->machine.kernels = counted;
     if ((n_families > 0) == (p->io.slopes.data != NULL)) fail_msg("%s: %d families", p->name, (int)n_families);
     assert_same_bits(p->name, p->io.out.data, fresh, out_count(p));
     assert_as_defined(p);

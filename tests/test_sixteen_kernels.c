@@ -133,8 +133,13 @@ static void a_tile_of_16_bits_is_softmax_of_each_row(void **unused)
         }
         round_numbers(t, y, dim, dim_v);
         float scale = 1 / sqrtf((float)dim);
-        kernel_tile tile = {
-            .n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .bias = y->x.bias, .k16 = y->kp, .scale = scale};
+        kernel_tile tile = {.n_groups = many,
+                            .n = n,
+                            .dim = dim,
+                            .dim_v = dim_v,
+                            .terms.bias = y->x.bias,
+                            .k16 = y->kp,
+                            .terms.scale = scale};
         pair_values(t, y, n, dim_v, &tile);
         if (n == 0) tile.odd = 0;
         for (hga_id i = 0; i < many; i++) {
@@ -263,17 +268,18 @@ static void heads_of_16_bits_are_softmax(void **unused)
                           .dim = dim,
                           .dim_v = dim_v,
                           .share = share,
-                          .q16 = q16,
-                          .scale = scale,
+                          .bf16.q = q16,
+                          .terms.scale = scale,
                           .q_head = dim,
-                          .k16 = k,
-                          .v16 = v,
-                          .k_head = dim,
-                          .v_head = dim_v};
-        c.bias = bias, c.greatest = greatest, c.sum = sum, c.acc = acc, c.acc_head = CAPACITY;
+                          .bf16.k = k,
+                          .bf16.v = v,
+                          .columns.k_head = dim,
+                          .columns.v_head = dim_v};
+        c.terms.bias = bias, c.states.greatest = greatest, c.states.sum = sum, c.states.acc = acc,
+        c.states.head = CAPACITY;
         if (below(2)) c.known = half + below(n - half + 1); /* asked for meanwhile, and read by the next call */
         t->attend_heads_bf16(&c);
-        c.n = n - half, c.k16 += half, c.v16 += half, c.bias += half, c.known = c.known ? c.n : 0;
+        c.n = n - half, c.bf16.k += half, c.bf16.v += half, c.terms.bias += half, c.known = c.known ? c.n : 0;
         t->attend_heads_bf16(&c);
         for (hga_id h = 0; h < heads; h++) {
             double out[CAPACITY], lse;
@@ -294,7 +300,8 @@ static void products_of_pairs_leave_float32_alone(void **unused)
     for (int round = 0; round < 100; round++) {
         hga_id dim = draw_dim(), dim_v = draw_dim(), n = 1 + below(KERNEL_CHUNK);
         fill(x, dim);
-        kernel_tile tile = {.n_groups = 1, .n = n, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
+        kernel_tile tile = {
+            .n_groups = 1, .n = n, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .terms.bias = x->bias};
         tile.group[0] = make_group(&g, x, 0, 1 + below(KERNEL_TILE), dim, dim_v);
         kernel_tile other = tile;
         h = g;
@@ -307,7 +314,8 @@ static void products_of_pairs_leave_float32_alone(void **unused)
         for (int j = 0; j < KERNEL_TILE * ROW; j++) g.acc[j] = h.acc[j] = 0;
         g.greatest[0] = h.greatest[0] = -INFINITY, g.sum[0] = h.sum[0] = 0;
         kernel_state s = {-INFINITY, 0, g.acc}, r = {-INFINITY, 0, h.acc};
-        kernel_chunk c = {.n = n, .dim = dim, .dim_v = dim_v, .q = x->q[0], .k = x->kp, .v = x->vp, .bias = x->bias};
+        kernel_chunk c = {
+            .n = n, .dim = dim, .dim_v = dim_v, .q = x->q[0], .k = x->kp, .v = x->vp, .terms.bias = x->bias};
         t->attend(&c, &s);
         u->attend(&c, &r);
         assert_true(s.greatest == r.greatest && s.sum == r.sum);
@@ -317,12 +325,12 @@ static void products_of_pairs_leave_float32_alone(void **unused)
                             .dim_v = dim_v,
                             .share = 1,
                             .q = x->q[0],
-                            .k = x->kp,
-                            .v = x->vp,
-                            .bias = x->bias};
-        all.greatest = g.greatest, all.sum = g.sum, all.acc = g.acc;
+                            .columns.k = x->kp,
+                            .columns.v = x->vp,
+                            .terms.bias = x->bias};
+        all.states.greatest = g.greatest, all.states.sum = g.sum, all.states.acc = g.acc;
         t->attend_heads(&all);
-        all.greatest = h.greatest, all.sum = h.sum, all.acc = h.acc;
+        all.states.greatest = h.greatest, all.states.sum = h.sum, all.states.acc = h.acc;
         u->attend_heads(&all);
         t->exp(KERNEL_CHUNK, g.pair), u->exp(KERNEL_CHUNK, h.pair);
         assert_memory_equal(g.acc, h.acc, sizeof g.acc);

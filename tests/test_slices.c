@@ -60,18 +60,19 @@ static int64_t give(input *g, const hga_plan *plan, hga_workspace *own, hga_id e
         hga_id f = program_bound(&plan->program, bindings[i]);
         const float *from = tensor_of(&g->p->io, i)->data;
         for (int64_t at = 0; at < g->n[i]; at++) {
-            hga_id v = plan->storage[f].io_first + (hga_id)at;
-            int is_read = bits_have(&own->slice.needed[f], v) && (end < 0 || at < end);
+            hga_id v = plan->fields.storage[f].io_first + (hga_id)at;
+            int is_read = bits_have(&own->sliced.slice.needed[f], v) && (end < 0 || at < end);
             for (int64_t c = 0; c < g->floats[i]; c++)
                 g->rows[i][at * g->floats[i] + c] = is_read ? from[at * g->floats[i] + c] : NAN;
         }
     }
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
         const slice_job *job = &plan->slices->job[j];
-        if (plan->phase[job->phase].job > JOB_MERGE) continue;
+        if (plan->phases.list[job->phase].job > JOB_MERGE) continue;
         for (int64_t r = 0; r < job->rows; r++) {
-            if (!bits_have(&own->slice.run[j], r)) continue;
-            hga_id v = phase_node(plan, &plan->phase[job->phase], (hga_id)r), out = plan->program.stage[job->stage].out;
+            if (!bits_have(&own->sliced.slice.run[j], r)) continue;
+            hga_id v = phase_node(plan, &plan->phases.list[job->phase], (hga_id)r),
+                   out = plan->program.stage[job->stage].out;
             makes += !slice_is_input(plan, out, v);
         }
     }
@@ -161,11 +162,11 @@ static int64_t carry_over(const hga_plan *plan, hga_workspace *from, hga_workspa
 {
     int64_t n = 0;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const field_storage *h = &plan->storage[f];
+        const field_storage *h = &plan->fields.storage[f];
         int is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
         float *row = memory((int64_t)h->heads * (h->columns + is_state), sizeof *row);
-        for (hga_id v = 0; from->slice.there[f].n && v < plan->nodes.n; v++) {
-            if (!bits_have(&from->slice.there[f], v)) continue;
+        for (hga_id v = 0; from->sliced.slice.there[f].n && v < plan->nodes.n; v++) {
+            if (!bits_have(&from->sliced.slice.there[f], v)) continue;
             assert_ok(hga_workspace_rows(plan, from, f, v, 1, HGA_ROWS_GET, row));
             assert_ok(hga_workspace_rows(plan, to, f, v, 1, HGA_ROWS_PUT, row));
             n++;
@@ -183,10 +184,10 @@ static hga_id lowest_panel(const problem *p, hga_options o)
     hga_id least = INT32_MAX;
     o.rows = HGA_ROWS_THAT_STAY;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &o, &plan));
-    for (hga_id i = 0; i < plan->n_phases; i++)
-        if (plan->phase[i].job == JOB_ROWS && kind_attends(plan->stage[plan->phase[i].stage].kind) &&
-            plan->phase[i].n > 64 && plan->phase[i].panel < least)
-            least = plan->phase[i].panel;
+    for (hga_id i = 0; i < plan->phases.n; i++)
+        if (plan->phases.list[i].job == JOB_ROWS && kind_attends(plan->stage[plan->phases.list[i].stage].kind) &&
+            plan->phases.list[i].n > 64 && plan->phases.list[i].panel < least)
+            least = plan->phases.list[i].panel;
     hga_plan_destroy(plan);
     return least;
 }

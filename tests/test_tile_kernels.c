@@ -27,7 +27,7 @@ static void a_tile_is_softmax_of_each_row(void **unused)
                many = 1 + below(2);
         fill(x, dim);
         kernel_tile tile = {
-            .n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
+            .n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .terms.bias = x->bias};
         for (hga_id i = 0; i < many; i++) tile.group[i] = make_group(&g[i], x, i, 1 + below(KERNEL_TILE), dim, dim_v);
         kernel_tile last = tile;
         alone = g[many - 1];
@@ -93,7 +93,7 @@ static void tiles_bear_rising_scores(void **unused)
                rows = 1 + below(KERNEL_TILE);
         fill(x, dim);
         chunks c = cut_chunks(x, n, round % 5 == 0);
-        kernel_tile tile = {.n_groups = 2, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
+        kernel_tile tile = {.n_groups = 2, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .terms.bias = x->bias};
         for (hga_id i = 0; i < 2; i++) {
             tile.group[i] = make_group(&g[i], x, i, i ? rows : KERNEL_TILE, dim, dim_v);
             tile.group[i].pair_bias = NULL, tile.group[i].rows = round % 3 ? g[i].mask : NULL;
@@ -109,7 +109,7 @@ static void tiles_bear_rising_scores(void **unused)
             hga_id first = c.first[i];
             for (int both = 0; both < 2; both++) {
                 kernel_tile part = both ? tile : last;
-                part.n = c.first[i + 1] - first, part.k += first, part.v += first, part.bias += first;
+                part.n = c.first[i + 1] - first, part.k += first, part.v += first, part.terms.bias += first;
                 for (hga_id k = 0; k < part.n_groups; k++) {
                     if (part.group[k].rows) part.group[k].rows += first;
                     part.group[k].fresh &= i == 0;
@@ -135,7 +135,8 @@ static void a_row_of_a_tile_stands_alone(void **unused)
     for (int round = 0; round < 200; round++) {
         fill(x, 8);
         hga_id half = KERNEL_CHUNK / 2, still = below(KERNEL_TILE);
-        kernel_tile tile = {.n_groups = 1, .n = half, .dim = 8, .dim_v = 24, .k = x->kp, .v = x->vp, .bias = x->bias};
+        kernel_tile tile = {
+            .n_groups = 1, .n = half, .dim = 8, .dim_v = 24, .k = x->kp, .v = x->vp, .terms.bias = x->bias};
         tile.group[0] = make_group(&g, x, 0, KERNEL_TILE, 8, 24);
         tile.group[0].out = NULL, tile.group[0].rows = NULL, tile.group[0].pair_bias = g.pair;
         h = g;
@@ -146,7 +147,7 @@ static void a_row_of_a_tile_stands_alone(void **unused)
             for (hga_id i = 0; i < 2; i++) {
                 kernel_tile part = tile;
                 group_case *of = other ? &h : &g;
-                part.k += i * half, part.v += i * half, part.bias += i * half, part.group[0].fresh &= i == 0;
+                part.k += i * half, part.v += i * half, part.terms.bias += i * half, part.group[0].fresh &= i == 0;
                 part.group[0].state = (kernel_tile_state){of->greatest, of->sum, of->acc, tile.group[0].state.stride};
                 part.group[0].q = of->q, part.group[0].pair_bias = of->pair + i * half * KERNEL_TILE;
                 t->attend_tile(&part);
@@ -185,7 +186,7 @@ static void rows_bear_rising_scores(void **unused)
                                       .q = x->q[0],
                                       .k = x->kp + first,
                                       .v = x->vp + first,
-                                      .bias = x->bias + first},
+                                      .terms.bias = x->bias + first},
                       &s);
             t->attend_heads(&(kernel_heads){.n = many,
                                             .heads = heads,
@@ -194,13 +195,13 @@ static void rows_bear_rising_scores(void **unused)
                                             .share = heads,
                                             .q = q,
                                             .q_head = ROW,
-                                            .k = x->kp + first,
-                                            .v = x->vp + first,
-                                            .bias = x->bias + first,
-                                            .greatest = greatest,
-                                            .sum = sum,
-                                            .acc = acc,
-                                            .acc_head = ROW});
+                                            .columns.k = x->kp + first,
+                                            .columns.v = x->vp + first,
+                                            .terms.bias = x->bias + first,
+                                            .states.greatest = greatest,
+                                            .states.sum = sum,
+                                            .states.acc = acc,
+                                            .states.head = ROW});
         }
         double out[ROW], lse, most = tolerance_of(x, n, dim);
         for (hga_id h = 0; h < heads; h++) {
@@ -232,7 +233,8 @@ static void what_is_not_finite_stays_with_its_rows(void **unused)
     for (int round = 0; round < 200; round++) {
         hga_id dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), bad = below(n), j = below(dim_v);
         fill(x, 8);
-        kernel_tile tile = {.n_groups = 1, .n = n, .dim = 8, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
+        kernel_tile tile = {
+            .n_groups = 1, .n = n, .dim = 8, .dim_v = dim_v, .k = x->kp, .v = x->vp, .terms.bias = x->bias};
         tile.group[0] = make_group(&g, x, 0, 1 + below(KERNEL_TILE), 8, dim_v);
         tile.group[0].rows = g.mask;
         x->v[bad][j] = round % 2 ? NAN : INFINITY;

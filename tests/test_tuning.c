@@ -182,7 +182,7 @@ static void far_sources_are_told_ahead(void **state)
         assert_ok(
             hga_plan_create(g, &program, &(hga_shape){.n_heads = 4, .dim = 8}, &(hga_options){.threads = 1}, &plan));
         assert_ok(hga_workspace_create(plan, &workspace));
-        worker *w = &workspace->workers[0];
+        worker *w = &workspace->team.worker[0];
         hga_id stage = program.n_stages - 1, told = 0;
         reader_open(&w->reader, plan, stage);
         const hga_relation *r = &w->reader.r;
@@ -224,8 +224,8 @@ static void near_sources_say_how_long_a_lone_row_may_be(void **state)
         assert_ok(hga_build_dense(&(hga_dense){.n_tokens = 1, .n_keys = 256}, &g, &program));
         assert_ok(hga_plan_create(g, &program, &shape, &(hga_options){.threads = 1}, &plan));
         assert_ok(hga_workspace_create(plan, &workspace));
-        kernel_table noting = *plan->kernels;
-        noting.attend_heads = note_near, plan->kernels = &noting, was_near = -1;
+        kernel_table noting = *plan->machine.kernels;
+        noting.attend_heads = note_near, plan->machine.kernels = &noting, was_near = -1;
         hga_tensor one = {.data = numbers, .rows = 1}, all = {.data = numbers, .rows = 256};
         hga_io io = {.query = one, .key = all, .value = all, .out = {.data = numbers + 257 * 512, .rows = 1}};
         assert_ok(hga_plan_execute(plan, workspace, &io));

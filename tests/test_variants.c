@@ -332,12 +332,12 @@ static void routed_counts_k_blocks_a_row(void **state)
     assert_true(how.k == 0 && how.threshold == 0.5);
     assert_status(HGA_EINVAL, hga_variant_set(named("routed"), &p, "threshold", "half"));
     assert_status(HGA_EINVAL, hga_variant_set(named("routed"), &p, "threshold", "-1"));
-    p.prefill = 4, p.query_block = 2;
+    p.choose.prefill = 4, p.query_block = 2;
     assert_status(HGA_EINVAL, hga_routed_selection(&p, &how));
-    p.query_block = 1, p.prefill = -1;
+    p.query_block = 1, p.choose.prefill = -1;
     assert_status(HGA_EINVAL, hga_routed_selection(&p, &how));
     assert_string_equal(hga_error_detail(), "prefill is -1; it must be at least 0");
-    p.prefill = 0;
+    p.choose.prefill = 0;
     assert_ok(hga_routed_selection(&p, &how));
     assert_int_equal(how.query_block, 1);
 }

@@ -35,7 +35,7 @@ typedef struct log_of_visits {
 static void note(log_of_visits *l, hga_id f, hga_id v, hga_id by, int64_t panel, int writes)
 {
     if (f < 0) return;
-    if (f < HGA_FIELD_SLOTS && l->plan->storage[f].host) f = l->plan->storage[f].host;
+    if (f < HGA_FIELD_SLOTS && l->plan->fields.storage[f].host) f = l->plan->fields.storage[f].host;
     if (l->n == l->capacity) {
         l->capacity = 2 * l->capacity + 1000;
         l->visit = realloc(l->visit, (size_t)l->capacity * sizeof *l->visit);
@@ -101,8 +101,8 @@ static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_
 {
     const stage_plan *sp = &l->plan->stage[stage];
     const hga_stage *s = &l->plan->program.stage[stage];
-    hga_id end = l->plan->phase[by].part_of_tree == TREE_BELOW ? l->plan->stage[stage].cut : INT32_MAX;
-    if (l->plan->phase[by].part_of_tree == TREE_ACROSS) {
+    hga_id end = l->plan->phases.list[by].part_of_tree == TREE_BELOW ? l->plan->stage[stage].cut : INT32_MAX;
+    if (l->plan->phases.list[by].part_of_tree == TREE_ACROSS) {
         note_across(l, stage, v, by, panel);
         return;
     }
@@ -126,7 +126,7 @@ static int is_wide(const stage_plan *s, hga_id position)
 /* Row i of a phase, as part of a panel. */
 static void note_phase_row(log_of_visits *l, hga_id number, hga_id i, int64_t panel)
 {
-    const phase *ph = &l->plan->phase[number];
+    const phase *ph = &l->plan->phases.list[number];
     const stage_plan *s = &l->plan->stage[ph->stage];
     hga_id position = ph->first + i;
     if (ph->job == JOB_SPLITS) {
@@ -180,13 +180,13 @@ static turn *find_turns(const hga_plan *plan, const int64_t *item_ptr)
 {
     const wave_order *o = &plan->waves;
     turn *turns = memory(o->n_items, sizeof *turns);
-    assert_int_equal(o->n_items, item_ptr[plan->n_phases]);
+    assert_int_equal(o->n_items, item_ptr[plan->phases.n]);
     for (int64_t i = 0; i < o->n_items; i++) turns[i].wave = -1;
     for (hga_id w = 0; w < o->n; w++)
-        for (hga_id t = 0; t < plan->threads; t++)
-            for (int64_t i = o->ptr[w * plan->threads + t]; i < o->ptr[w * plan->threads + t + 1]; i++) {
+        for (hga_id t = 0; t < plan->team.n; t++)
+            for (int64_t i = o->ptr[w * plan->team.n + t]; i < o->ptr[w * plan->team.n + t + 1]; i++) {
                 const wave_item *item = &o->item[i];
-                int64_t panels = (int64_t)item->panel * head_ranges(&plan->phase[item->phase]);
+                int64_t panels = (int64_t)item->panel * head_ranges(&plan->phases.list[item->phase]);
                 turn *s = &turns[item_ptr[item->phase] + panels + item->head_range];
                 assert_int_equal(s->wave, -1);
                 *s = (turn){w, t, i};
@@ -245,20 +245,23 @@ static void assert_apart(const char *name, const log_of_visits *l, const turn *t
         if (rounded) f -= STORAGE_ROUNDED;
         if (!program_row(&l->plan->nodes, l->plan->program.field[f].rows, v)) continue;
         if (rounded) {
-            const float *row = l->plan->bf16_rows ? (const float *)(const void *)bound_bf16(x, v) : bound_row(x, v);
-            t[n++] = (tenant){row, row + l->plan->storage[f].rounded.floats, i, end};
+            const float *row =
+                l->plan->fields.bf16_rows ? (const float *)(const void *)bound_bf16(x, v) : bound_row(x, v);
+            t[n++] = (tenant){row, row + l->plan->fields.storage[f].rounded.floats, i, end};
             continue;
         }
         if (!bound_is_io(x, v)) t[n++] = (tenant){bound_row(x, v), bound_row(x, v) + x->heads * x->columns, i, end};
         for (hga_id g = 1; g <= l->plan->program.n_fields; g++) {
             const bound_field *y = &workspace->field[g];
-            int here = (g == f || l->plan->storage[g].host == f) && l->plan->program.field[g].width == HGA_WIDTH_STATE;
+            int here =
+                (g == f || l->plan->fields.storage[g].host == f) && l->plan->program.field[g].width == HGA_WIDTH_STATE;
             if (here) t[n++] = (tenant){bound_lse(y, v), bound_lse(y, v) + y->heads, i, end};
         }
     }
     if (n) qsort(t, (size_t)n, sizeof *t, by_address);
     for (int64_t i = 0; i < n; i++) {
-        assert_true(t[i].from >= workspace->rows && t[i].to <= workspace->rows + workspace->workspace_floats);
+        assert_true(t[i].from >= workspace->memory.rows &&
+                    t[i].to <= workspace->memory.rows + workspace->memory.floats);
         for (int64_t j = i + 1; j < n && t[j].from < t[i].to; j++)
             if (!leaves_before(l, turns, &t[i], &t[j]) && !leaves_before(l, turns, &t[j], &t[i]))
                 fail_msg("%s: row %d of field %d and row %d of field %d share memory", name,
@@ -276,7 +279,7 @@ static void check_order(const problem *p, hga_options options)
     assert_ok(hga_plan_create(g, &p->program, &p->shape, &options, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
     assert_ok(hga_plan_execute(plan, workspace, &p->io));
-    int64_t *item_ptr = memory(plan->n_phases + 1, sizeof *item_ptr), n_edges[HGA_MAX_STAGES];
+    int64_t *item_ptr = memory(plan->phases.n + 1, sizeof *item_ptr), n_edges[HGA_MAX_STAGES];
     edge *edges[HGA_MAX_STAGES];
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         edges[s] = stage_edges(g, &plan->program.stage[s], &n_edges[s]);
@@ -284,8 +287,8 @@ static void check_order(const problem *p, hga_options options)
     }
     log_of_visits l = {.plan = plan, .edges = edges, .n_edges = n_edges};
     item_ptr[0] = 0;
-    for (hga_id i = 0; i < plan->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
+    for (hga_id i = 0; i < plan->phases.n; i++) {
+        const phase *ph = &plan->phases.list[i];
         item_ptr[i + 1] = item_ptr[i] + count_items(ph);
         for (hga_id r = 0; r < ph->n; r++)
             for (hga_id part = 0; part < head_ranges(ph); part++)
@@ -370,7 +373,7 @@ static void readers_follow_writers_where_threads_have_blocks_in_turn(void **stat
         hga_plan *plan;
         variant_build(variant_named(names[i]), 4200, 7, &(hga_shape){.n_heads = 4, .dim = 24}, &p);
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 4}, &plan));
-        assert_int_equal(plan->cyclic, 64);
+        assert_int_equal(plan->team.cyclic, 64);
         assert_false(plan->waves.alone);
         hga_plan_destroy(plan);
         check_orders(&p);
@@ -409,7 +412,7 @@ static void tokens_attend_when_their_spans_are_there(void **state)
     assert_int_equal(setenv("HGA_TUNING", "cyclic_bytes=131072", 1), 0);
     for (hga_id threads = 1; threads <= 4; threads++) {
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = threads}, &plan));
-        assert_true(plan->workspace_floats < TOKENS * HEADS * 2 * DIM / 8 * threads);
+        assert_true(plan->most.workspace_floats < TOKENS * HEADS * 2 * DIM / 8 * threads);
         hga_plan_destroy(plan);
     }
     assert_int_equal(unsetenv("HGA_TUNING"), 0);
@@ -539,8 +542,8 @@ static void threads_share_the_heads_of_short_texts(void **state)
             assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 8, .dim = 16}, &(hga_options){.threads = threads},
                                       &plan));
             hga_id attending = 0;
-            while (plan->phase[attending].job != JOB_ROWS) attending++;
-            assert_true(count_items(&plan->phase[attending]) >= 2 * threads);
+            while (plan->phases.list[attending].job != JOB_ROWS) attending++;
+            assert_true(count_items(&plan->phases.list[attending]) >= 2 * threads);
             hga_plan_destroy(plan);
         }
         hga_graph_destroy(g);

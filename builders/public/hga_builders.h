@@ -348,6 +348,16 @@ HGA_API hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_progra
 /* Parameters of hga_build_draft at their defaults. */
 HGA_API hga_draft hga_draft_defaults(void);
 
+/* How hierarchies by content choose, as in hga_selection; the builder reads none of this but `prefill`. */
+typedef struct hga_routed_choice {
+    hga_id k; /* the default, 16, does not count where there is a threshold */
+    hga_id sinks, local, coarse, coarse_k;
+    hga_id prefill; /* with query_block 1: tokens of one call that choose together; 0 and 1: each for itself */
+    hga_select_share share;
+    hga_select_score score;
+    double threshold; /* 0: by k */
+} hga_routed_choice;
+
 /* Attention to the blocks that hga_select_blocks chose by content: query blocks attend to the blocks of keys that they
    chose, causal ones to tokens up to their own. Rows are folded, one chooser's tokens after another's: row c * n_tokens
    + t is token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads). Relation `chosen`. HGA_EINVAL: a
@@ -358,7 +368,7 @@ HGA_API hga_draft hga_draft_defaults(void);
    have the bits that they have among more tokens. */
 typedef struct hga_routed {
     hga_id n_tokens;
-    hga_id n_samples;      /* side by side, each with blocks of its own; 0: one */
+    hga_id n_samples;      /* in order, each with blocks of its own; 0: one */
     const hga_id *offsets; /* [n_samples + 1], NULL for one */
     hga_id block, query_block;
     int causal;
@@ -367,13 +377,7 @@ typedef struct hga_routed {
     const int32_t *choice; /* [n_choosers][query blocks][slots], ascending, -1 behind the last; see choice_first */
     const hga_pos *choice_first; /* NULL, or [n_choosers * query blocks + 1]: `choice` is as in hga_chosen */
     const hga_allocator *allocator;
-    /* how it is chosen, as in hga_selection; the builder reads none of this but `prefill` */
-    hga_id k; /* the default, 16, does not count where there is a threshold */
-    hga_id sinks, local, coarse, coarse_k;
-    hga_id prefill; /* with query_block 1: tokens of one call that choose together; 0 and 1: each for itself */
-    hga_select_share share;
-    hga_select_score score;
-    double threshold; /* 0: by k */
+    hga_routed_choice choose;
     uint64_t reserved[4];
 } hga_routed;
 /* The settings for hga_select_blocks whose choice hga_build_routed takes. Its query_block is `prefill` where that is

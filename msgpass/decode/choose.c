@@ -79,7 +79,7 @@ static appended_tokens open_tokens(const hga_decode_workspace *w)
     return (appended_tokens){.how = &d->how,
                              .shape = d->plan->shape,
                              .precision = d->plan->options.precision,
-                             .kernels = d->plan->kernels,
+                             .kernels = d->plan->machine.kernels,
                              .threads = 1,
                              .allocator = &w->allocator};
 }
@@ -138,7 +138,7 @@ hga_status choose_blocks(hga_decode_workspace *w, const hga_append *a)
     find_blocks(d, a->cache, KIND_COARSE, end, blocks + n_blocks);
     x.how = &how, x.from = from, x.end = end;
     x.query = w->at, x.block = blocks, x.coarse = blocks + n_blocks;
-    if ((double)n * plan->shape.n_heads * n_blocks * plan->shape.dim > SMALL) x.threads = plan->threads;
+    if ((double)n * plan->shape.n_heads * n_blocks * plan->shape.dim > SMALL) x.threads = plan->team.n;
     hga_status st = appended_choose(&x, &w->chosen);
     w->choice = (row_choice){.width = how.block,
                              .query_block = how.query_block,

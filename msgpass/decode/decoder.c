@@ -40,14 +40,14 @@ static hga_status check_tokens(const hga_graph *g, const hga_program *p)
 /* All tensors have the same rows. */
 static hga_status find_tensors(hga_decoder *d)
 {
-    const field_storage *out = &d->plan->storage[program_bound(&d->plan->program, HGA_IO_OUT)];
+    const field_storage *out = &d->plan->fields.storage[program_bound(&d->plan->program, HGA_IO_OUT)];
     d->io_first = out->io_first, d->io_n = out->io_n;
     if (!d->io_n && d->plan->nodes.n_queries)
         return hga_fail(HGA_EUNSUPPORTED, "decoding: field %s has no rows on this graph",
                         d->plan->program.field[program_bound(&d->plan->program, HGA_IO_OUT)].name);
     for (int i = 0; i < N_BINDINGS; i++) {
         hga_id f = program_bound(&d->plan->program, bindings[i]);
-        const field_storage *h = &d->plan->storage[f];
+        const field_storage *h = &d->plan->fields.storage[f];
         if (f && (h->io_first != d->io_first || h->io_n != d->io_n))
             return hga_fail(HGA_EUNSUPPORTED, "decoding: fields %s and %s are tensors of different rows",
                             d->plan->program.field[f].name,
@@ -70,7 +70,7 @@ static void measure_pages(hga_decoder *d)
     }
     for (hga_id kind = 2; kind < 2 * (p->n_fields + 1); kind++) {
         hga_id f = field_of_kind(kind);
-        const field_storage *h = &d->plan->storage[f];
+        const field_storage *h = &d->plan->fields.storage[f];
         int sixteen = kind_is_input(kind) && d->options.page_type == HGA_BF16;
         int has_lse = !kind_is_input(kind) && p->field[f].width == HGA_WIDTH_STATE;
         d->row_floats[kind] = (int64_t)h->heads * (h->columns + has_lse);
@@ -108,8 +108,8 @@ hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, c
     HGA_TRY(hga_new_zero(&d->allocator, 1, sizeof *d->states, &d->states));
     d->n_tokens = hga_graph_nodes(capacity).n_queries, d->n_nodes = hga_graph_nodes(capacity).n;
     HGA_TRY(hga_plan_create(capacity, p, shape, &options, &d->plan));
-    d->plan->lone_rows = !o->same_bits;
-    d->plan->on_demand = &slots_on_demand, d->plan->workspace_floats = 0;
+    d->plan->fields.lone_rows = !o->same_bits;
+    d->plan->fields.on_demand = &slots_on_demand, d->plan->most.workspace_floats = 0;
     HGA_TRY(find_tensors(d));
     HGA_TRY(choose_check_plan(d));
     HGA_TRY(ready_find(d, capacity, p));

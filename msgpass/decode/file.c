@@ -57,7 +57,7 @@ static void fill_header(const hga_cache *c, cache_header *h)
     *h = (cache_header){.version = VERSION, .bytes = sizeof *h, .tokens = c->tokens, .least = c->least};
     memcpy(h->magic, magic, sizeof magic);
     strncpy(h->engine, hga_version(), NAME_BYTES - 1);
-    strncpy(h->isa, d->plan->kernels->isa, NAME_BYTES - 1);
+    strncpy(h->isa, d->plan->machine.kernels->isa, NAME_BYTES - 1);
     h->graph = identity_of_graph(d->plan->graph), h->program = identity_of_program(&d->plan->program);
     h->numbers = identity_of_numbers(d);
     count_rows(c, h);

@@ -197,7 +197,7 @@ done:
 /* Have all ranks the same decoder, cuts, home, numbers and instruction set, without which bits would differ? */
 static hga_status meet(const hga_decoder *d, const hga_prefill *p)
 {
-    const char *isa = d->plan->kernels->isa;
+    const char *isa = d->plan->machine.kernels->isa;
     const uint64_t of[] = {identity_of_graph(d->plan->graph), identity_of_program(&d->plan->program),
                            identity_of_numbers(d), (uint64_t)d->options.rollback,
                            identity_mix(IDENTITY_OF_NOTHING, isa, strlen(isa))};

@@ -71,7 +71,7 @@ static void read_interval(void *context, hga_id first, hga_id last)
 static void read_row(prefill *x, const slice_job *job, hga_id i, row_reader each)
 {
     const hga_plan *plan = x->d->plan;
-    const phase *ph = &plan->phase[job->phase];
+    const phase *ph = &plan->phases.list[job->phase];
     hga_id v = phase_node(plan, ph, i);
     reading sources = {x, each, job->of.sources}, own = {x, each, job->of.own};
     read_interval(&own, v, v);

@@ -194,7 +194,7 @@ static int32_t job_token(const readers *r, const slice_job *job, hga_id v)
 /* By counting. */
 static void order_rows(plan_reads *x, const slice_job *job)
 {
-    const phase *ph = &x->plan->phase[job->phase];
+    const phase *ph = &x->plan->phases.list[job->phase];
     int64_t before = 0;
     for (hga_id t = 0; t <= x->n_tokens; t++) x->begin[t] = 0;
     for (hga_id i = 0; i < job->rows; i++) {
@@ -211,7 +211,7 @@ static void order_rows(plan_reads *x, const slice_job *job)
 /* When the rows of a job read their sources and themselves, those of the latest tokens first. */
 static void job_reads(plan_reads *x, const slice_job *job)
 {
-    const phase *ph = &x->plan->phase[job->phase];
+    const phase *ph = &x->plan->phases.list[job->phase];
     order_rows(x, job);
     x->storages = job->of.sources;
     for (hga_id v = 0; x->storages && v <= x->r->nodes.n; v++) x->next[v] = v;
@@ -236,7 +236,7 @@ static hga_status add_plan(readers *r, const hga_plan *plan)
     HGA_TRY(hga_new(NULL, (int64_t)x.n_tokens + 1, sizeof *x.begin, &x.begin));
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
         const slice_job *job = &plan->slices->job[j];
-        if (plan->phase[job->phase].job <= JOB_MERGE) job_reads(&x, job);
+        if (plan->phases.list[job->phase].job <= JOB_MERGE) job_reads(&x, job);
     }
 done:
     hga_delete(NULL, x.next, (int64_t)r->nodes.n + 1, sizeof *x.next);
@@ -281,7 +281,7 @@ static void put_passing(const hga_decoder *d, const readers *r, hga_id f, row_bi
    Rounded rows are made for those who read them. */
 static int has_all_at_hand(const hga_decoder *d, const readers *r, const slice_job *job, search *x)
 {
-    const phase *ph = &d->plan->phase[job->phase];
+    const phase *ph = &d->plan->phases.list[job->phase];
     if (ph->job > JOB_SPLITS || !(job->fills >> r->out & 1) || !job->of.sources) return 0;
     if (job->of.sources >> r->out & 1 || job->of.sources >> STORAGE_ROUNDED) return 0;
     bits_clear(&x->rows);
@@ -353,7 +353,7 @@ static int next_cached(const hga_decoder *d, const readers *r, row_at *at)
     if (at->f == 0 && next_block(d, at)) return 1;
     if (at->f == 0) at->f = 1, at->v = 0;
     for (; at->f <= r->p->n_fields; at->f++, at->v = 0) {
-        const field_storage *h = &d->plan->storage[at->f];
+        const field_storage *h = &d->plan->fields.storage[at->f];
         for (; at->v < r->nodes.n; at->v++) {
             hga_id v = at->v;
             if (!(r->filled.holds[at->f] >> program_region(&r->nodes, v) & 1)) continue;

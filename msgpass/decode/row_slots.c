@@ -28,7 +28,7 @@ static hga_id count_owners(const hga_plan *plan, hga_id i)
 
 static void measure(const hga_plan *plan, hga_id i, int64_t floats[SLOT_ARRAYS])
 {
-    const field_storage *h = &plan->storage[is_field(i) ? i : 0];
+    const field_storage *h = &plan->fields.storage[is_field(i) ? i : 0];
     memset(floats, 0, SLOT_ARRAYS * sizeof *floats);
     floats[SLOT_ROW] = is_field(i) ? (int64_t)h->heads * h->columns : split_floats(plan, i - HGA_FIELD_SLOTS);
     if (!is_field(i)) return;
@@ -82,7 +82,7 @@ static int64_t carve_owners(const hga_plan *plan, hga_workspace *workspace, void
     carver c = {.base = memory};
     for (hga_id i = 0; i < N_ROW_SLOTS; i++) {
         hga_id *place = carve(&c, count_owners(plan, i), sizeof *place);
-        if (memory) workspace->row_slots[i].slot = place;
+        if (memory) workspace->slots.of[i].slot = place;
     }
     return c.used;
 }
@@ -104,16 +104,16 @@ static int64_t row_slots_bytes(const hga_plan *plan)
 static hga_status create(const hga_plan *plan, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
-    workspace->owner_bytes = carve_owners(plan, NULL, NULL);
-    HGA_TRY(hga_new_zero(&workspace->base.allocator, workspace->owner_bytes, 1, &workspace->owners));
-    carve_owners(plan, workspace, workspace->owners);
-    workspace->n_cycled = 0;
+    workspace->slots.owner_bytes = carve_owners(plan, NULL, NULL);
+    HGA_TRY(hga_new_zero(&workspace->base.allocator, workspace->slots.owner_bytes, 1, &workspace->slots.owners));
+    carve_owners(plan, workspace, workspace->slots.owners);
+    workspace->slots.n_cycled = 0;
     for (hga_id i = 0; i < N_ROW_SLOTS; i++) {
         if (!count_owners(plan, i)) continue;
-        workspace->cycled[workspace->n_cycled++] = i;
-        measure(plan, i, workspace->row_slots[i].floats);
-        workspace->row_slots[i].taken_here = topology_domains(plan->machine) > 1;
-        HGA_TRY(change_capacity(&workspace->base.allocator, &workspace->row_slots[i], LEAST_CAPACITY));
+        workspace->slots.cycled[workspace->slots.n_cycled++] = i;
+        measure(plan, i, workspace->slots.of[i].floats);
+        workspace->slots.of[i].taken_here = topology_domains(plan->machine.topology) > 1;
+        HGA_TRY(change_capacity(&workspace->base.allocator, &workspace->slots.of[i], LEAST_CAPACITY));
     }
 done:
     return st;
@@ -157,12 +157,12 @@ static void leave(row_slots *x, hga_id owner)
 /* Nobody has a place any more, and no row of a field is there. */
 static void leave_all(hga_workspace *workspace)
 {
-    for (hga_id k = 0; k < workspace->n_cycled; k++) {
-        const hga_id i = workspace->cycled[k];
-        row_slots *x = &workspace->row_slots[i];
+    for (hga_id k = 0; k < workspace->slots.n_cycled; k++) {
+        const hga_id i = workspace->slots.cycled[k];
+        row_slots *x = &workspace->slots.of[i];
         for (hga_id p = 1; p < x->end; p++) {
             if (x->owner[p] < 0) continue;
-            if (is_field(i)) slice_drop_rows(&workspace->slice, i, x->owner[p], 1);
+            if (is_field(i)) slice_drop_rows(&workspace->sliced.slice, i, x->owner[p], 1);
             x->slot[x->owner[p]] = 0;
         }
         for (hga_id p = 0; p < x->borrowed_end; p++)
@@ -186,8 +186,8 @@ static void take_nodes(void *context, hga_id first, hga_id last)
     for (uint64_t set = t->storages; set; set &= set - 1) {
         hga_id storage = __builtin_ctzll(set);
         for (hga_id v = first; !t->st && v <= last; v++)
-            t->st = take(t->workspace, &t->workspace->row_slots[storage % HGA_FIELD_SLOTS], v);
-        if (!t->st) slice_note_there(t->plan, &t->workspace->slice, storage, first, (int64_t)last + 1);
+            t->st = take(t->workspace, &t->workspace->slots.of[storage % HGA_FIELD_SLOTS], v);
+        if (!t->st) slice_note_there(t->plan, &t->workspace->sliced.slice, storage, first, (int64_t)last + 1);
     }
 }
 
@@ -195,15 +195,15 @@ static void take_nodes(void *context, hga_id first, hga_id last)
 static hga_status take_run(const hga_plan *plan, hga_workspace *workspace)
 {
     taking t = {.plan = plan, .workspace = workspace};
-    FOR_JOBS(&workspace->slice, j)
+    FOR_JOBS(&workspace->sliced.slice, j)
     {
         const slice_job *job = &plan->slices->job[j];
-        const phase *ph = &plan->phase[job->phase];
+        const phase *ph = &plan->phases.list[job->phase];
         t.storages = job->of.writes;
-        FOR_RUNS(&workspace->slice.run[j], i, end, 0, job->rows)
+        FOR_RUNS(&workspace->sliced.slice.run[j], i, end, 0, job->rows)
         {
             for (int64_t k = i; ph->job == JOB_SPLITS && !t.st && k < end; k++)
-                t.st = take(workspace, &workspace->row_slots[HGA_FIELD_SLOTS + job->stage], (hga_id)k);
+                t.st = take(workspace, &workspace->slots.of[HGA_FIELD_SLOTS + job->stage], (hga_id)k);
             if (t.storages) slice_own_nodes(plan, ph, (hga_id)i, (hga_id)end, take_nodes, &t);
         }
     }
@@ -213,24 +213,24 @@ static hga_status take_run(const hga_plan *plan, hga_workspace *workspace)
 /* Stages find all rows in the workspace's way. */
 static void bind_field(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
-    const field_storage *h = &plan->storage[f];
-    const row_slots *p = &workspace->row_slots[f];
+    const field_storage *h = &plan->fields.storage[f];
+    const row_slots *p = &workspace->slots.of[f];
     bound_field *x = &workspace->field[f], *rounded = &workspace->field[STORAGE_ROUNDED + f];
     *x = (bound_field){.columns = h->columns,
                        .heads = h->heads,
-                       .ws = p->part[SLOT_ROW],
-                       .ws_slot = p->slot,
-                       .borrowed = p->borrowed,
-                       .ws_row = p->floats[SLOT_ROW],
-                       .ws_head = h->columns,
-                       .lse = p->part[SLOT_LSE],
-                       .lse_slot = p->slot};
+                       .ws.at = p->part[SLOT_ROW],
+                       .ws.slot = p->slot,
+                       .ws.borrowed = p->borrowed,
+                       .ws.row = p->floats[SLOT_ROW],
+                       .ws.head = h->columns,
+                       .lse.at = p->part[SLOT_LSE],
+                       .lse.slot = p->slot};
     *rounded = *x;
-    if (plan->bf16_rows)
-        rounded->bf16 = (uint16_t *)(void *)p->part[SLOT_ROUNDED], rounded->bf16_slot = p->slot,
-        rounded->bf16_row = 2 * p->floats[SLOT_ROUNDED];
+    if (plan->fields.bf16_rows)
+        rounded->bf16.at = (uint16_t *)(void *)p->part[SLOT_ROUNDED], rounded->bf16.slot = p->slot,
+        rounded->bf16.row = 2 * p->floats[SLOT_ROUNDED];
     else
-        rounded->ws = p->part[SLOT_ROUNDED], rounded->ws_row = p->floats[SLOT_ROUNDED];
+        rounded->ws.at = p->part[SLOT_ROUNDED], rounded->ws.row = p->floats[SLOT_ROUNDED];
 }
 
 static hga_status bind(const hga_plan *plan, hga_workspace *workspace)
@@ -244,14 +244,14 @@ static hga_status bind(const hga_plan *plan, hga_workspace *workspace)
 
 hga_status workspace_take_slot(hga_workspace *workspace, hga_id f, hga_id v, float **row)
 {
-    hga_status st = take(workspace, &workspace->row_slots[f], v);
+    hga_status st = take(workspace, &workspace->slots.of[f], v);
     if (!st) *row = workspace_input_row(workspace, f, v);
     return st;
 }
 
 int workspace_borrows(const hga_workspace *workspace, hga_id f)
 {
-    const int64_t *floats = workspace->row_slots[f].floats;
+    const int64_t *floats = workspace->slots.of[f].floats;
     return !floats[SLOT_LSE] && !floats[SLOT_ROUNDED];
 }
 
@@ -274,7 +274,7 @@ done:
 
 hga_status workspace_borrow_row(hga_workspace *workspace, hga_id f, hga_id v, float *row)
 {
-    row_slots *x = &workspace->row_slots[f];
+    row_slots *x = &workspace->slots.of[f];
     hga_status st = x->slot[v] ? HGA_OK : take_borrowed(workspace, x, v);
     if (!st) x->borrowed[~x->slot[v]] = (borrowed_row){.row = row, .owner = v};
     return st;
@@ -282,21 +282,21 @@ hga_status workspace_borrow_row(hga_workspace *workspace, hga_id f, hga_id v, fl
 
 float *workspace_input_row(const hga_workspace *workspace, hga_id f, hga_id v)
 {
-    const row_slots *x = &workspace->row_slots[f];
+    const row_slots *x = &workspace->slots.of[f];
     if (x->slot[v] < 0) return x->borrowed[~x->slot[v]].row;
     return slot_address(x, SLOT_ROW, v);
 }
 
 const float *workspace_row_lse(const hga_workspace *workspace, hga_id f, hga_id v)
 {
-    return slot_address(&workspace->row_slots[f], SLOT_LSE, v);
+    return slot_address(&workspace->slots.of[f], SLOT_LSE, v);
 }
 
 void workspace_leave_slot(hga_workspace *workspace, hga_id f, hga_id v)
 {
-    if (!workspace->row_slots[f].slot[v]) return;
-    slice_drop_rows(&workspace->slice, f, v, 1);
-    leave(&workspace->row_slots[f], v);
+    if (!workspace->slots.of[f].slot[v]) return;
+    slice_drop_rows(&workspace->sliced.slice, f, v, 1);
+    leave(&workspace->slots.of[f], v);
 }
 
 /* Memory that cannot be had for less room leaves all as it is. */
@@ -312,9 +312,9 @@ static void note_use(const hga_allocator *a, row_slots *x, hga_id used)
 void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context, hga_id f, hga_id v),
                       const void *context)
 {
-    for (hga_id j = 0; j < workspace->n_cycled; j++) {
-        const hga_id i = workspace->cycled[j];
-        row_slots *x = &workspace->row_slots[i];
+    for (hga_id j = 0; j < workspace->slots.n_cycled; j++) {
+        const hga_id i = workspace->slots.cycled[j];
+        row_slots *x = &workspace->slots.of[i];
         hga_id used = x->end - x->n_back;
         for (hga_id k = 0; k < x->n_young; k++) {
             hga_id v = x->young[k];
@@ -330,9 +330,9 @@ void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context
 
 int64_t workspace_slot_bytes(const hga_workspace *workspace)
 {
-    int64_t bytes = workspace->owner_bytes;
-    for (hga_id k = 0; k < workspace->n_cycled; k++) {
-        const row_slots *x = &workspace->row_slots[workspace->cycled[k]];
+    int64_t bytes = workspace->slots.owner_bytes;
+    for (hga_id k = 0; k < workspace->slots.n_cycled; k++) {
+        const row_slots *x = &workspace->slots.of[workspace->slots.cycled[k]];
         bytes += x->bytes + x->borrowed_capacity * (int64_t)sizeof *x->borrowed;
     }
     return bytes;

@@ -114,8 +114,8 @@ hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const ch
     hga_status st = workspace_take_slot(w->workspace, f, node, &to);
     if (st) return st;
     if (d->options.page_type == HGA_BF16)
-        d->plan->kernels->widen(1, &(const uint16_t *){(const uint16_t *)(const void *)from},
-                                (hga_id)d->row_floats[kind], to, 0);
+        d->plan->machine.kernels->widen(1, &(const uint16_t *){(const uint16_t *)(const void *)from},
+                                        (hga_id)d->row_floats[kind], to, 0);
     else
         memcpy(to, from, (size_t)d->row_bytes[kind]);
     return HGA_OK;
@@ -130,7 +130,7 @@ hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *t
         return hga_workspace_rows(d->plan, w->workspace, f, node, 1, HGA_ROWS_GET, (float *)(void *)to);
     const float *from = workspace_input_row(w->workspace, f, node);
     if (d->options.page_type == HGA_BF16)
-        d->plan->kernels->narrow((hga_id)d->row_floats[kind], from, (uint16_t *)(void *)to);
+        d->plan->machine.kernels->narrow((hga_id)d->row_floats[kind], from, (uint16_t *)(void *)to);
     else
         memcpy(to, from, (size_t)d->row_bytes[kind]);
     return HGA_OK;
@@ -198,12 +198,12 @@ static void copy_heads(hga_id heads, hga_id columns, const float *from, ptrdiff_
 static hga_status fetch_row(hga_decode_workspace *w, hga_id f, hga_id v, const float *from, ptrdiff_t head)
 {
     const hga_decoder *d = w->decoder;
-    const field_storage *h = &d->plan->storage[f];
+    const field_storage *h = &d->plan->fields.storage[f];
     float *to;
     hga_status st = workspace_take_slot(w->workspace, f, v, &to);
     if (st) return st;
     copy_heads(h->heads, h->columns, from, head, to, h->columns);
-    if (d->options.page_type == HGA_BF16) d->plan->kernels->round_bf16(h->heads * h->columns, to, to);
+    if (d->options.page_type == HGA_BF16) d->plan->machine.kernels->round_bf16(h->heads * h->columns, to, to);
     return st;
 }
 
@@ -216,7 +216,7 @@ hga_status stage_fetch(hga_decode_workspace *w, const hga_io *io, hga_id n)
         const hga_tensor *t = tensor_of(io, i);
         hga_id f = program_bound(&plan->program, bindings[i]);
         if (!f) continue;
-        row_layout x = tensor_layout(t, plan->storage[f].heads, plan->storage[f].columns);
+        row_layout x = tensor_layout(t, plan->fields.storage[f].heads, plan->fields.storage[f].columns);
         for (hga_id k = 0; k < n; k++) HGA_TRY(fetch_row(w, f, w->node[k], (const float *)t->data + k * x.row, x.head));
     }
 done:
@@ -227,8 +227,8 @@ done:
 static void give_outputs(const hga_decode_workspace *w, const hga_append *a, hga_id n)
 {
     const hga_plan *plan = w->decoder->plan;
-    hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->storage[f].heads,
-           columns = plan->storage[f].columns;
+    hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->fields.storage[f].heads,
+           columns = plan->fields.storage[f].columns;
     const hga_tensor *t = &a->io.out, *lse = &a->io.lse;
     row_layout x = tensor_layout(t, heads, columns), y = tensor_layout(lse, heads, 1);
     for (hga_id k = 0; t->data && k < n; k++)

@@ -17,10 +17,10 @@ some_nodes nodes_of(hga_id n, const hga_id *list)
 /* Rows of the workspace, of nodes [v, end). */
 static void find_workspace_rows(const bound_field *field, hga_id v, hga_id end, float **at)
 {
-    const ptrdiff_t row = field->ws_row;
-    const hga_id *slot = field->ws_slot;
-    float *ws = field->ws;
-    const hga_id first = field->ws_first;
+    const ptrdiff_t row = field->ws.row;
+    const hga_id *slot = field->ws.slot;
+    float *ws = field->ws.at;
+    const hga_id first = field->ws.first;
     if (slot)
         for (; v < end; v++) *at++ = ws + slot[v - first] * row;
     else
@@ -29,9 +29,9 @@ static void find_workspace_rows(const bound_field *field, hga_id v, hga_id end, 
 
 static void find_callers_rows(const bound_field *field, hga_id v, hga_id end, float **at)
 {
-    const ptrdiff_t row = field->io_row;
+    const ptrdiff_t row = field->io.row;
     if (v >= end) return; /* there may be no tensor */
-    for (float *io = field->io + (v - field->io_first) * row; v < end; v++, io += row) *at++ = io;
+    for (float *io = field->io.at + (v - field->io.first) * row; v < end; v++, io += row) *at++ = io;
 }
 
 static hga_id within(hga_id x, hga_id least, hga_id most) { return x < least ? least : x > most ? most : x; }
@@ -42,11 +42,11 @@ void find_rows(const bound_field *field, some_nodes of, float **at)
 {
     const bound_field x = *field;
     const hga_id first = of.first, end = first + of.n;
-    if (of.list || x.borrowed || x.io_slot || x.io_fold) {
+    if (of.list || x.ws.borrowed || x.io.slot || x.io.fold) {
         for (hga_id i = 0; i < of.n; i++) at[i] = bound_row(&x, node_of(&of, i));
         return;
     }
-    const hga_id io = within(x.io_first, first, end), io_end = within(x.io_first + x.io_n, io, end);
+    const hga_id io = within(x.io.first, first, end), io_end = within(x.io.first + x.io.n, io, end);
     find_workspace_rows(&x, first, io, at);
     find_callers_rows(&x, io, io_end, at + (io - first));
     find_workspace_rows(&x, io_end, end, at + (io_end - first));
@@ -92,7 +92,10 @@ static inline __attribute__((always_inline)) void move_scalars(scalar_rows x, so
     }
 }
 
-static scalar_rows lses_of(const bound_field *x) { return (scalar_rows){x->lse, x->lse_slot, x->lse_first, x->heads}; }
+static scalar_rows lses_of(const bound_field *x)
+{
+    return (scalar_rows){x->lse.at, x->lse.slot, x->lse.first, x->heads};
+}
 
 void load_lses(const bound_field *field, some_nodes of, float *to) { move_scalars(lses_of(field), of, to, 0); }
 
@@ -104,10 +107,10 @@ void store_lses(const bound_field *field, some_nodes of, const float *from)
 /* Do the field's rows lie as scalar_rows do? */
 static int are_scalar_rows(const bound_field *x)
 {
-    return !x->io_n && !x->borrowed && x->ws_head == 1 && x->ws_row == x->heads;
+    return !x->io.n && !x->ws.borrowed && x->ws.head == 1 && x->ws.row == x->heads;
 }
 
-static scalar_rows rows_of(const bound_field *x) { return (scalar_rows){x->ws, x->ws_slot, x->ws_first, x->heads}; }
+static scalar_rows rows_of(const bound_field *x) { return (scalar_rows){x->ws.at, x->ws.slot, x->ws.first, x->heads}; }
 
 /* Reads rows of a field of scalars, all heads of a row side by side. */
 void load_scalars(const bound_field *field, some_nodes of, float *to)

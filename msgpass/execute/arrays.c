@@ -24,10 +24,10 @@ static hga_status add_output(const hga_plan *plan, const hga_io *io, hga_workspa
 {
     hga_status st = HGA_OK;
     io_array a;
-    hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->storage[f].heads;
-    const hga_interval *begin = workspace->requested.interval, *end = begin + workspace->requested.n - 1;
+    hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->fields.storage[f].heads;
+    const hga_interval *begin = workspace->request.rows.interval, *end = begin + workspace->request.rows.n - 1;
     hga_id first = (hga_id)begin->first, n = (hga_id)(end->first + end->n) - first;
-    HGA_TRY(array_of_tensor("the output", "", &io->out, first, n, heads, plan->storage[f].columns, &a));
+    HGA_TRY(array_of_tensor("the output", "", &io->out, first, n, heads, plan->fields.storage[f].columns, &a));
     add_array(&workspace->arrays, &a, 1);
     HGA_TRY(array_of_tensor("the log-sum-exp", "", &io->lse, first, n, heads, 1, &a));
     add_array(&workspace->arrays, &a, 1);
@@ -42,7 +42,7 @@ done:
 static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
     const char *name = plan->program.field[f].name;
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     const hga_tensor *t = program_tensor(&plan->program, io, f);
     io_array a;
     if (!t || plan->program.field[f].binding == HGA_IO_OUT) return HGA_OK;

@@ -28,7 +28,7 @@ static void finish_group(worker *w, const row_group *g)
             take_states(w, g, r);
         else
             attend_start(w, &job);
-        attend_rest(w, &job, g->tiled ? w->chooser.tiled : NULL, 1u << g->number);
+        attend_rest(w, &job, g->tiled ? w->tiles.chooser.seen.tiled : NULL, 1u << g->number);
     }
 }
 
@@ -46,14 +46,14 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
 /* Tells the chooser of tiles who runs them, and what tells edges of this stage and call apart. */
 void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families, void *context)
 {
-    tile_chooser *t = &w->chooser;
+    tile_chooser *t = &w->tiles.chooser;
     const unsigned call_has = w->workspace->call_has;
     t->reader = &w->reader, t->batch->stage = stage, t->context = context;
     t->families.columns = &w->chunk;
     t->query_numbers = (int64_t)w->plan->shape.n_heads * w->plan->shape.dim;
     t->run = run, t->run_families = applies(w, stage, SOLVER_FAMILIES) ? families : NULL;
     t->strict = applies(w, stage, SOLVER_STRICT);
-    t->leaves_out = w->workspace->sliced || w->reader.ahead;
+    t->leaves_out = w->workspace->sliced.on || w->reader.ahead;
     t->families_have_types = (call_has & CALL_HAS_TYPES) != 0, t->positions = (call_has & CALL_HAS_POSITIONS) != 0;
     t->types = t->families_have_types || drops_weights(w);
 }
@@ -72,8 +72,8 @@ static void drop_idle_groups(row_panel *p)
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
     open_chooser(w, stage, run_tiles, run_families, w);
-    if (w->workspace->sliced) drop_idle_groups(p);
-    choose_tiles(&w->chooser, p);
+    if (w->workspace->sliced.on) drop_idle_groups(p);
+    choose_tiles(&w->tiles.chooser, p);
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
 }
 
@@ -81,13 +81,14 @@ int64_t cached_fits(worker *w, const wave_item *item, int64_t n)
 {
     const uint32_t *cached = layout_of(w, *item);
     (void)n;
-    return cached && (!(*cached & HAS_FAMILIES) || applies(w, w->plan->phase[item->phase].stage, SOLVER_FAMILIES));
+    return cached &&
+           (!(*cached & HAS_FAMILIES) || applies(w, w->plan->phases.list[item->phase].stage, SOLVER_FAMILIES));
 }
 
 /* The tiles that the plan keeps for the panel are replayed, and then the rows of each group end. */
 void cached_take(worker *w, const wave_item *item, int64_t n)
 {
-    const phase *ph = &w->plan->phase[item->phase];
+    const phase *ph = &w->plan->phases.list[item->phase];
     panel_rows rows;
     row_panel p;
     (void)n;
@@ -108,7 +109,7 @@ static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
 {
     unsigned tiled = 0;
     open_chooser(w, stage, leave_batch, leave_families, NULL);
-    choose_tiles(&w->chooser, &p);
+    choose_tiles(&w->tiles.chooser, &p);
     for (hga_id g = 0; g < p.n_groups; g++) {
         const row_group *x = &p.group[g];
         tiled |= (unsigned)(x->tiled && !x->rest) << g;
@@ -127,7 +128,7 @@ static void attend_some_groups(worker *w, hga_id stage, row_panel p, unsigned so
 /* Of an item with some of the heads: its heads of groups that are tiled; all heads of the others with the first. */
 static void attend_some_heads(worker *w, hga_id stage, const row_panel *p)
 {
-    hga_id first = w->kv_first, end = w->kv_end;
+    hga_id first = w->heads.kv_first, end = w->heads.kv_end;
     unsigned tiled = find_tiled(w, stage, *p);
     attend_some_groups(w, stage, *p, tiled);
     if (first > 0) return;
@@ -142,7 +143,7 @@ static void attend_some_heads(worker *w, hga_id stage, const row_panel *p)
 static void attend_lone_row(worker *w, hga_id stage, hga_id position, hga_id v)
 {
     const row_job job = {.stage = stage, .v = v, .count = INT64_MAX, .split = -1};
-    const hga_id first = w->kv_first, end = w->kv_end;
+    const hga_id first = w->heads.kv_first, end = w->heads.kv_end;
     if (first > 0) return;
     worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
     reader_load(&w->reader, position, 1);
@@ -155,7 +156,7 @@ static void attend_lone_row(worker *w, hga_id stage, hga_id position, hga_id v)
    bits. Strict rows lie in orders where their edges are found as columns alone. Are there other rows to run? */
 static int take_lone_rows(worker *w, hga_id stage, panel_rows *p)
 {
-    const int alone = w->plan->lone_rows && !w->plan->stage[stage].strict;
+    const int alone = w->plan->fields.lone_rows && !w->plan->stage[stage].strict;
     int others = !alone;
     for (hga_id at = 0; alone && at < p->n; at += KERNEL_TILE) {
         const hga_id n = p->n - at < KERNEL_TILE ? p->n - at : KERNEL_TILE;
@@ -172,7 +173,7 @@ static int take_lone_rows(worker *w, hga_id stage, panel_rows *p)
 /* A panel by tiles that are chosen now, for all heads or for those of the item. */
 void tiles_run(worker *w, const wave_item *item, int64_t n)
 {
-    const phase *ph = &w->plan->phase[item->phase];
+    const phase *ph = &w->plan->phases.list[item->phase];
     const hga_id stage = ph->stage;
     panel_rows rows;
     row_panel p;
@@ -180,7 +181,7 @@ void tiles_run(worker *w, const wave_item *item, int64_t n)
     if (!find_panel(w, ph, stage, item->panel, &rows) || !take_lone_rows(w, stage, &rows)) return;
     load_ahead(w, &rows);
     find_groups(stage, rows.first, rows.n, rows.node, &p);
-    if (w->kv_end - w->kv_first < w->plan->shape.n_kv_heads)
+    if (w->heads.kv_end - w->heads.kv_first < w->plan->shape.n_kv_heads)
         attend_some_heads(w, stage, &p);
     else
         attend_groups(w, stage, &p);

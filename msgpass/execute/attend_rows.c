@@ -20,7 +20,8 @@ static void load_row_queries(worker *w, const row_job *job)
     const float *row = bound_row(q, job->v);
     ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
-        w->plan->kernels->scale(dim, w->workspace->scale_2, row + h * stride, w->row.query + h * padded_dim);
+        w->plan->machine.kernels->scale(dim, w->workspace->scores.scale_2, row + h * stride,
+                                        w->rows.row.query + h * padded_dim);
 }
 
 /* The row's queries, rounded to bfloat16. */
@@ -28,14 +29,15 @@ static void load_bf16_queries(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *q = read_field(w, s, s->query);
-    const kernel_table *k = w->plan->kernels;
+    const kernel_table *k = w->plan->machine.kernels;
     hga_id dim = w->plan->shape.dim, padded_dim = padded(dim);
     const float *row = bound_row(q, job->v);
     ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
-        k->narrow(dim, row + h * stride, w->row.query16 + h * dim);
-        k->widen(1, &(const uint16_t *){w->row.query16 + h * dim}, dim, w->row.query + h * padded_dim, 0);
-        k->scale(dim, w->workspace->scale_2, w->row.query + h * padded_dim, w->row.query + h * padded_dim);
+        k->narrow(dim, row + h * stride, w->rows.row.query16 + h * dim);
+        k->widen(1, &(const uint16_t *){w->rows.row.query16 + h * dim}, dim, w->rows.row.query + h * padded_dim, 0);
+        k->scale(dim, w->workspace->scores.scale_2, w->rows.row.query + h * padded_dim,
+                 w->rows.row.query + h * padded_dim);
     }
 }
 
@@ -56,21 +58,23 @@ static void load_additive(worker *w, const row_job *job)
     ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
         for (hga_id j = 0; j < dim; j++) {
-            w->row.query[h * padded_dim + j] = row[h * stride + j];
-            w->row.additive[h * padded_dim + j] = (input ? input[h * dim + j] : 1) * w->workspace->scale_2;
+            w->rows.row.query[h * padded_dim + j] = row[h * stride + j];
+            w->rows.row.additive[h * padded_dim + j] = (input ? input[h * dim + j] : 1) * w->workspace->scores.scale_2;
         }
 }
 
 void attend_load(worker *w, const row_job *job)
 {
-    (scores_are_sums(w->plan) ? load_additive : w->plan->bf16_rows ? load_bf16_queries : load_row_queries)(w, job);
+    (scores_are_sums(w->plan)    ? load_additive
+     : w->plan->fields.bf16_rows ? load_bf16_queries
+                                 : load_row_queries)(w, job);
 }
 
 static void attend_nothing(worker *w)
 {
     const hga_shape *shape = &w->plan->shape;
-    memset(w->row.acc, 0, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *w->row.acc);
-    for (hga_id h = 0; h < shape->n_heads; h++) w->row.greatest[h] = -INFINITY, w->row.sum[h] = 0;
+    memset(w->rows.row.acc, 0, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *w->rows.row.acc);
+    for (hga_id h = 0; h < shape->n_heads; h++) w->rows.row.greatest[h] = -INFINITY, w->rows.row.sum[h] = 0;
 }
 
 /* A row's states begin empty, or as what its output holds where the stage goes on from there. */
@@ -85,8 +89,8 @@ void attend_start(worker *w, const row_job *job)
     const float *lse = bound_lse(out, job->v), *row = bound_row(out, job->v);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         if (lse[h] == -INFINITY) continue;
-        w->row.greatest[h] = lse[h] * KERNEL_LOG2E, w->row.sum[h] = 1;
-        memcpy(w->row.acc + h * padded_dim, row + h * bound_head(out, job->v), (size_t)shape->dim_v * sizeof *row);
+        w->rows.row.greatest[h] = lse[h] * KERNEL_LOG2E, w->rows.row.sum[h] = 1;
+        memcpy(w->rows.row.acc + h * padded_dim, row + h * bound_head(out, job->v), (size_t)shape->dim_v * sizeof *row);
     }
 }
 
@@ -97,27 +101,27 @@ static hga_id known_rows(const worker *w) { return w->reader.far ? w->chunk.n + 
 static void attend_bf16(worker *w)
 {
     const hga_shape *shape = &w->plan->shape;
-    w->plan->kernels->attend_heads_bf16(&(kernel_heads){
+    w->plan->machine.kernels->attend_heads_bf16(&(kernel_heads){
         .n = w->chunk.n,
         .heads = shape->n_heads,
         .dim = shape->dim,
         .dim_v = shape->dim_v,
         .share = shape->n_heads / shape->n_kv_heads,
-        .q16 = w->row.query16,
-        .scale = w->workspace->scale_2,
-        .cap = w->workspace->cap_2,
+        .bf16.q = w->rows.row.query16,
+        .terms.scale = w->workspace->scores.scale_2,
+        .terms.cap = w->workspace->scores.cap_2,
         .q_head = shape->dim,
         .known = known_rows(w),
-        .k16 = w->at.k16,
-        .v16 = w->at.v16,
-        .k_head = shape->dim,
-        .v_head = shape->dim_v,
-        .bias = w->row.base,
-        .drop_mask = drops_weights(w) ? w->row.drop_mask : NULL,
-        .greatest = w->row.greatest,
-        .sum = w->row.sum,
-        .acc = w->row.acc,
-        .acc_head = padded(shape->dim_v),
+        .bf16.k = w->rows.at.k16,
+        .bf16.v = w->rows.at.v16,
+        .columns.k_head = shape->dim,
+        .columns.v_head = shape->dim_v,
+        .terms.bias = w->rows.row.base,
+        .drop_mask = drops_weights(w) ? w->rows.row.drop_mask : NULL,
+        .states.greatest = w->rows.row.greatest,
+        .states.sum = w->rows.row.sum,
+        .states.acc = w->rows.row.acc,
+        .states.head = padded(shape->dim_v),
         .sigmoid = weights_are_sigmoids(w->plan),
     });
 }
@@ -128,11 +132,13 @@ static void widen_head(worker *w, hga_id kv)
     const hga_shape *shape = &w->plan->shape;
     hga_id n = w->chunk.n;
     for (hga_id e = 0; e < n; e++) {
-        w->at.k16_head[e] = w->at.k16[e] + kv * shape->dim, w->at.v16_head[e] = w->at.v16[e] + kv * shape->dim_v;
-        w->at.k[e] = w->packed_key + e * padded(shape->dim), w->at.v[e] = w->packed_value + e * padded(shape->dim_v);
+        w->rows.at.k16_head[e] = w->rows.at.k16[e] + kv * shape->dim,
+        w->rows.at.v16_head[e] = w->rows.at.v16[e] + kv * shape->dim_v;
+        w->rows.at.k[e] = w->tiles.packed_key + e * padded(shape->dim),
+        w->rows.at.v[e] = w->tiles.packed_value + e * padded(shape->dim_v);
     }
-    w->plan->kernels->widen(n, w->at.k16_head, shape->dim, w->packed_key, padded(shape->dim));
-    w->plan->kernels->widen(n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
+    w->plan->machine.kernels->widen(n, w->rows.at.k16_head, shape->dim, w->tiles.packed_key, padded(shape->dim));
+    w->plan->machine.kernels->widen(n, w->rows.at.v16_head, shape->dim_v, w->tiles.packed_value, padded(shape->dim_v));
 }
 
 /* Do the row's keys and values, as far as it is read, come by themselves? */
@@ -140,7 +146,7 @@ static int is_near(const worker *w)
 {
     const hga_shape *s = &w->plan->shape;
     const int64_t row = (int64_t)s->n_kv_heads * (s->dim + s->dim_v) * (int64_t)sizeof(float);
-    return (w->chunk.number + w->chunk.n) * row <= w->plan->tuning.is.near_sources && !w->reader.far;
+    return (w->chunk.number + w->chunk.n) * row <= w->plan->machine.tuning.is.near_sources && !w->reader.far;
 }
 
 /* Edges first .. first + n - 1 of the chunk, whose sources are in w->at.k and w->at.v, for all heads at once; `known`
@@ -154,24 +160,24 @@ static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id kno
         .dim = shape->dim,
         .dim_v = shape->dim_v,
         .share = shape->n_heads / shape->n_kv_heads,
-        .q = w->row.query,
+        .q = w->rows.row.query,
         .q_head = query_width(w),
-        .a = scores_are_sums(w->plan) ? w->row.additive : NULL,
-        .negative_slope = w->plan->program.negative_slope,
-        .k = w->at.k + first,
-        .v = w->at.v + first,
+        .additive.a = scores_are_sums(w->plan) ? w->rows.row.additive : NULL,
+        .additive.negative_slope = w->plan->program.negative_slope,
+        .columns.k = w->rows.at.k + first,
+        .columns.v = w->rows.at.v + first,
         .known = known,
         .near = is_near(w),
-        .k_head = at->k_stride,
-        .v_head = at->v_stride,
-        .r = w->io->rel_key.data ? w->at.r + first : NULL,
-        .cap = w->workspace->cap_2,
-        .bias = w->row.base + first,
-        .drop_mask = drops_weights(w) ? w->row.drop_mask + (ptrdiff_t)first * shape->n_heads : NULL,
-        .greatest = w->row.greatest,
-        .sum = w->row.sum,
-        .acc = w->row.acc,
-        .acc_head = padded(shape->dim_v),
+        .columns.k_head = at->k_stride,
+        .columns.v_head = at->v_stride,
+        .terms.r = w->io->rel_key.data ? w->rows.at.r + first : NULL,
+        .terms.cap = w->workspace->scores.cap_2,
+        .terms.bias = w->rows.row.base + first,
+        .drop_mask = drops_weights(w) ? w->rows.row.drop_mask + (ptrdiff_t)first * shape->n_heads : NULL,
+        .states.greatest = w->rows.row.greatest,
+        .states.sum = w->rows.row.sum,
+        .states.acc = w->rows.row.acc,
+        .states.head = padded(shape->dim_v),
         .sigmoid = weights_are_sigmoids(w->plan),
     };
 }
@@ -183,17 +189,17 @@ static void send_keys(const worker *w, hga_id first, hga_id n)
     hga_id columns = w->plan->shape.n_kv_heads * w->plan->shape.dim, end = first + 2 * n;
     if (end > c->n + c->more) end = c->n + c->more;
     for (hga_id e = first + n; e < end && (e < c->n || w->reader.far); e++)
-        for (hga_id j = 0; j < columns; j += LINE_FLOATS) __builtin_prefetch(w->at.k[e] + j);
+        for (hga_id j = 0; j < columns; j += LINE_FLOATS) __builtin_prefetch(w->rows.at.k[e] + j);
 }
 
 /* The key of the chunk's edge e, all heads side by side, with what the edge adds. */
 static void add_to_key(const worker *w, const row_job *job, const bound_field *key, hga_id e, float *to)
 {
-    const float *from = w->at.k[e], *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, e);
+    const float *from = w->rows.at.k[e], *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, e);
     const ptrdiff_t head = bound_head(key, w->chunk.src[e]);
     const hga_id together = head == key->columns ? key->heads : 1, columns = together * key->columns;
     for (hga_id h = 0; h < key->heads; h += together, more += columns, to += columns)
-        w->plan->kernels->blend(columns, 1, from + h * head, 1, more, to);
+        w->plan->machine.kernels->blend(columns, 1, from + h * head, 1, more, to);
 }
 
 /* Edges first .. first + n - 1 of the chunk: their keys side by side. */
@@ -203,14 +209,14 @@ static void pack_keys(worker *w, const row_job *job, hga_id first, hga_id n)
     const bound_field *key = read_field(w, s, s->key);
     const ptrdiff_t columns = (ptrdiff_t)key->heads * key->columns;
     if (!adds_edge_keys(w, job->stage)) {
-        pack_sources(w, key, first, n, w->at.k + first, w->mixed_key);
+        pack_sources(w, key, first, n, w->rows.at.k + first, w->rows.mixed_key);
         return;
     }
     send_keys(w, first, n);
     for (hga_id e = 0; e < n; e++) {
-        float *to = w->edges.key + e * columns;
+        float *to = w->rows.edges.key + e * columns;
         add_to_key(w, job, key, first + e, to);
-        w->at.k[first + e] = to;
+        w->rows.at.k[first + e] = to;
     }
 }
 
@@ -225,7 +231,8 @@ static void run_packed_heads(worker *w, const row_job *job, const chunk_heads *a
     for (hga_id e = 0, n; e < w->chunk.n; e += n) {
         n = w->chunk.n - e < KERNEL_HEAD_EDGES ? w->chunk.n - e : KERNEL_HEAD_EDGES;
         if (!at->same_k || adds_edge_keys(w, job->stage)) pack_keys(w, job, e, n), packed.k_stride = key->columns;
-        if (!at->same_v) pack_sources(w, value, e, n, w->at.v + e, w->mixed_value), packed.v_stride = value->columns;
+        if (!at->same_v)
+            pack_sources(w, value, e, n, w->rows.at.v + e, w->rows.mixed_value), packed.v_stride = value->columns;
         kernel_heads heads = heads_of(w, e, n, 0, &packed);
         run(w, &heads, e, job);
     }
@@ -244,7 +251,7 @@ void run_all_heads(worker *w, const row_job *job, const chunk_heads *at, heads_r
 static void attend_all_heads(worker *w, kernel_heads *heads, hga_id first, const row_job *job)
 {
     (void)first, (void)job;
-    w->plan->kernels->attend_heads(heads);
+    w->plan->machine.kernels->attend_heads(heads);
 }
 
 /* The chunk's keys and values: to at.k and at.v, or to at.k16 and at.v16, which are then widened side by side. */
@@ -254,14 +261,14 @@ static chunk_heads find_operands(worker *w, const row_job *job)
     const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
     const edge_chunk *c = &w->chunk;
     chunk_heads at = {.same_k = 1, .same_v = 1};
-    if (w->plan->bf16_rows) {
+    if (w->plan->fields.bf16_rows) {
         for (hga_id e = 0; e < c->n + c->more; e++)
-            w->at.k16[e] = bound_bf16(key, c->src[e]), w->at.v16[e] = bound_bf16(value, c->src[e]);
+            w->rows.at.k16[e] = bound_bf16(key, c->src[e]), w->rows.at.v16[e] = bound_bf16(value, c->src[e]);
     } else {
-        find_sources(c, key, w->at.k, &at.same_k, &at.k_stride);
-        find_sources(c, value, w->at.v, &at.same_v, &at.v_stride);
+        find_sources(c, key, w->rows.at.k, &at.same_k, &at.k_stride);
+        find_sources(c, value, w->rows.at.v, &at.same_v, &at.v_stride);
         for (hga_id e = c->n; e < c->n + c->more; e++)
-            w->at.k[e] = bound_row(key, c->src[e]), w->at.v[e] = bound_row(value, c->src[e]);
+            w->rows.at.k[e] = bound_row(key, c->src[e]), w->rows.at.v[e] = bound_row(value, c->src[e]);
     }
     return at;
 }
@@ -270,11 +277,11 @@ static chunk_heads find_operands(worker *w, const row_job *job)
 static void add_to_head(worker *w, const row_job *job, hga_id kv, const float *const *k, ptrdiff_t offset)
 {
     const hga_id dim = w->plan->shape.dim;
-    float *to = w->packed_key;
+    float *to = w->tiles.packed_key;
     for (hga_id e = 0; e < w->chunk.n; e++, to += padded(dim)) {
         const float *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, e) + (ptrdiff_t)kv * dim;
-        w->plan->kernels->blend(dim, 1, k[e] + offset, 1, more, to);
-        w->at.k_head[e] = to;
+        w->plan->machine.kernels->blend(dim, 1, k[e] + offset, 1, more, to);
+        w->rows.at.k_head[e] = to;
     }
 }
 
@@ -287,28 +294,28 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
     hga_id kv = kv_head(shape, h);
     int first = h % (shape->n_heads / shape->n_kv_heads) == 0, own_k = !at->same_k;
     ptrdiff_t offset = own_k ? 0 : kv * at->k_stride;
-    if (w->plan->bf16_rows && first) widen_head(w, kv);
+    if (w->plan->fields.bf16_rows && first) widen_head(w, kv);
     if (!at->same_k && (first || !adds_edge_keys(w, job->stage)))
-        move_to_head(c, read_field(w, s, s->key), w->at.k, kv, w->at.k_head);
-    if (!at->same_v) move_to_head(c, read_field(w, s, s->value), w->at.v, kv, w->at.v_head);
+        move_to_head(c, read_field(w, s, s->key), w->rows.at.k, kv, w->rows.at.k_head);
+    if (!at->same_v) move_to_head(c, read_field(w, s, s->value), w->rows.at.v, kv, w->rows.at.v_head);
     if (adds_edge_keys(w, job->stage)) {
-        if (first) add_to_head(w, job, kv, own_k ? w->at.k_head : w->at.k, offset);
+        if (first) add_to_head(w, job, kv, own_k ? w->rows.at.k_head : w->rows.at.k, offset);
         own_k = 1, offset = 0;
     }
     return (kernel_chunk){
         .n = c->n,
         .dim = shape->dim,
         .dim_v = shape->dim_v,
-        .q = w->row.query + h * query_width(w),
-        .a = scores_are_sums(w->plan) ? w->row.additive + h * query_width(w) : NULL,
-        .negative_slope = w->plan->program.negative_slope,
-        .k = own_k ? w->at.k_head : w->at.k,
-        .v = at->same_v ? w->at.v : w->at.v_head,
+        .q = w->rows.row.query + h * query_width(w),
+        .additive.a = scores_are_sums(w->plan) ? w->rows.row.additive + h * query_width(w) : NULL,
+        .additive.negative_slope = w->plan->program.negative_slope,
+        .k = own_k ? w->rows.at.k_head : w->rows.at.k,
+        .v = at->same_v ? w->rows.at.v : w->rows.at.v_head,
         .k_offset = offset,
         .v_offset = at->same_v ? kv * at->v_stride : 0,
-        .r = w->io->rel_key.data ? w->at.r : NULL,
-        .cap = w->workspace->cap_2,
-        .bias = w->row.bias,
+        .terms.r = w->io->rel_key.data ? w->rows.at.r : NULL,
+        .terms.cap = w->workspace->scores.cap_2,
+        .terms.bias = w->rows.row.bias,
         .sigmoid = weights_are_sigmoids(w->plan),
     };
 }
@@ -317,10 +324,10 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
 {
     const hga_shape *shape = &w->plan->shape;
     kernel_chunk part = attend_part(w, job, at, h);
-    part.drop_mask = drops_weights(w) ? w->row.drop_mask + h : NULL, part.drop_mask_step = shape->n_heads;
-    kernel_state state = {w->row.greatest[h], w->row.sum[h], w->row.acc + h * padded(shape->dim_v)};
-    w->plan->kernels->attend(&part, &state);
-    w->row.greatest[h] = state.greatest, w->row.sum[h] = state.sum;
+    part.drop_mask = drops_weights(w) ? w->rows.row.drop_mask + h : NULL, part.drop_mask_step = shape->n_heads;
+    kernel_state state = {w->rows.row.greatest[h], w->rows.row.sum[h], w->rows.row.acc + h * padded(shape->dim_v)};
+    w->plan->machine.kernels->attend(&part, &state);
+    w->rows.row.greatest[h] = state.greatest, w->rows.row.sum[h] = state.sum;
 }
 
 chunk_heads attend_open(worker *w, const row_job *job)
@@ -328,10 +335,11 @@ chunk_heads attend_open(worker *w, const row_job *job)
     const edge_chunk *c = &w->chunk;
     chunk_heads at = find_operands(w, job);
     if (w->io->rel_key.data)
-        for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key.data + (ptrdiff_t)c->type[e] * w->plan->shape.dim;
+        for (hga_id e = 0; e < c->n; e++)
+            w->rows.at.r[e] = w->io->rel_key.data + (ptrdiff_t)c->type[e] * w->plan->shape.dim;
     if (job->stage == w->plan->bias_stage && w->workspace->call_has & (CALL_HAS_EDGE_BIASES | CALL_HAS_OF_EDGES))
-        reader_ranks(&w->reader, job->v, c, w->row.rank);
-    score_bases(w, job->stage, job->v, c, w->row.base);
+        reader_ranks(&w->reader, job->v, c, w->rows.row.rank);
+    score_bases(w, job->stage, job->v, c, w->rows.row.base);
     return at;
 }
 
@@ -344,14 +352,14 @@ static void attend_chunk(worker *w, const row_job *job)
     int sums = has_edge_out(w, job->stage, job->v);
     drop_chunk(w, job->v);
     if (applies(w, job->stage, SOLVER_HEADS)) {
-        if (w->plan->bf16_rows)
+        if (w->plan->fields.bf16_rows)
             attend_bf16(w);
         else
-            run_all_heads(w, job, &at, sums && w->edges.at_once ? attend_and_sum : attend_all_heads);
+            run_all_heads(w, job, &at, sums && w->rows.edges.at_once ? attend_and_sum : attend_all_heads);
         return;
     }
     int plain = !(w->workspace->call_has & (CALL_HAS_TYPE_BIASES | CALL_HAS_EDGE_BIASES | CALL_HAS_SLOPES));
-    if (plain) memcpy(w->row.bias, w->row.base, (size_t)c->n * sizeof *w->row.bias);
+    if (plain) memcpy(w->rows.row.bias, w->rows.row.base, (size_t)c->n * sizeof *w->rows.row.bias);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         if (!plain) score_biases(w, job, h);
         attend_head(w, job, &at, h);
@@ -364,19 +372,20 @@ static void store_states(worker *w, const row_job *job)
     const hga_shape *shape = &w->plan->shape;
     hga_id padded_dim = padded(shape->dim_v);
     const bound_field *out = field(w, stage_of(w, job->stage)->out);
-    w->plan->kernels->finish(shape->n_heads, w->row.greatest, w->row.sum, w->row.sum, w->row.greatest);
+    w->plan->machine.kernels->finish(shape->n_heads, w->rows.row.greatest, w->rows.row.sum, w->rows.row.sum,
+                                     w->rows.row.greatest);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         float *to;
         if (job->split >= 0) {
             to = state_of_split(w->plan, w->workspace, job->stage, job->split, h);
-            to[padded_dim] = w->row.greatest[h];
+            to[padded_dim] = w->rows.row.greatest[h];
         } else {
             to = bound_row(out, job->v) + h * bound_head(out, job->v);
-            bound_lse(out, job->v)[h] = w->row.greatest[h];
+            bound_lse(out, job->v)[h] = w->rows.row.greatest[h];
         }
-        w->plan->kernels->scale(shape->dim_v, w->row.sum[h], w->row.acc + h * padded_dim, to);
+        w->plan->machine.kernels->scale(shape->dim_v, w->rows.row.sum[h], w->rows.row.acc + h * padded_dim, to);
     }
-    if (has_edge_out(w, job->stage, job->v) && w->edges.at_once) edge_sums_scale(w, job);
+    if (has_edge_out(w, job->stage, job->v) && w->rows.edges.at_once) edge_sums_scale(w, job);
 }
 
 /* A chunk at a time, the row's edges that are not in tiles; the state is folded after each cut_edges of them. */

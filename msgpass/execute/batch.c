@@ -64,10 +64,10 @@ static hga_status execute_samples(const hga_plan *plan, hga_workspace *const *wo
         topology_unbind(&old);
         return HGA_OK;
     }
-    hga_status st = threads_prepare(plan->threads);
+    hga_status st = threads_prepare(plan->team.n);
     if (st) return st;
     sample_queue queue;
-#pragma omp parallel num_threads(plan->threads)
+#pragma omp parallel num_threads(plan->team.n)
     run_samples(plan, workspaces, n, &queue);
     return HGA_OK;
 }

@@ -43,7 +43,7 @@ static hga_status check_has_rows(const hga_tensor *t, const char *what, hga_id n
 static int leaves_rows_alone(const hga_plan *plan, hga_id stage, const bound_field *x)
 {
     stage_kind kind = plan->stage[stage].kind;
-    int tokens = x->io_first + x->io_n <= plan->nodes.level_ptr[1];
+    int tokens = x->io.first + x->io.n <= plan->nodes.level_ptr[1];
     return kind_attends(kind) || (kind == KIND_DESCEND && tokens);
 }
 
@@ -56,8 +56,8 @@ static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
         stages += ((stage->reads | stage->writes) >> f & 1u) != 0;
         leaving += stage->out == f && leaves_rows_alone(plan, s, x);
     }
-    int whole = (uintptr_t)x->io % (LINE_FLOATS * sizeof *x->io) == 0 && x->io_row % LINE_FLOATS == 0 &&
-                x->io_step % LINE_FLOATS == 0 && x->io_head % LINE_FLOATS == 0 && x->columns % LINE_FLOATS == 0;
+    int whole = (uintptr_t)x->io.at % (LINE_FLOATS * sizeof *x->io.at) == 0 && x->io.row % LINE_FLOATS == 0 &&
+                x->io.step % LINE_FLOATS == 0 && x->io.head % LINE_FLOATS == 0 && x->columns % LINE_FLOATS == 0;
     return stages == 1 && leaving == 1 && whole && storage_is_large(plan, f);
 }
 
@@ -68,11 +68,11 @@ static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
     const hga_tensor *t = program_tensor(&plan->program, io, f);
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
-    if (!t->data && plan->storage[f].input_n > 0)
+    if (!t->data && plan->fields.storage[f].input_n > 0)
         return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
     if (t->fold && plan_is_shared(plan))
         return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s is folded, on ranks", what);
-    hga_status st = check_has_rows(t, what, plan->storage[f].input_n);
+    hga_status st = check_has_rows(t, what, plan->fields.storage[f].input_n);
     return st ? st : check_numbers(t, what);
 }
 
@@ -81,39 +81,39 @@ static void bind_own(const hga_plan *plan, hga_id f, bound_field *x)
 {
     rows_here at = {0};
     if (!rows_here_next(plan, f, &at)) {
-        x->io_n = 0;
+        x->io.n = 0;
         return;
     }
     hga_id first = at.first, n = at.n;
     if (rows_here_next(plan, f, &at))
-        x->io_slot = plan->share.number + x->io_first, x->io_base = plan->share.number[first];
+        x->io.slot = plan->share.number + x->io.first, x->io.base = plan->share.number[first];
     else
-        x->io_first = first, x->io_n = n;
+        x->io.first = first, x->io.n = n;
 }
 
 /* Where this call has a field's rows: in the workspace, in the caller's tensor, or in a widened copy of that. */
 static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     bound_field *x = &workspace->field[f];
     const hga_tensor *t = program_tensor(&plan->program, io, f);
-    *x = (bound_field){.io_first = h->io_first, .io_n = h->io_n, .columns = h->columns, .heads = h->heads};
-    x->ws = workspace->rows ? workspace->rows + h->rows.at : NULL;
-    x->ws_first = h->rows.first, x->ws_slot = h->rows.slot, x->ws_head = h->columns, x->ws_row = h->rows.floats;
-    x->lse = workspace->rows ? workspace->rows + h->lse.at : NULL;
-    x->lse_first = h->lse.first, x->lse_slot = h->lse.slot;
+    *x = (bound_field){.io.first = h->io_first, .io.n = h->io_n, .columns = h->columns, .heads = h->heads};
+    x->ws.at = workspace->memory.rows ? workspace->memory.rows + h->rows.at : NULL;
+    x->ws.first = h->rows.first, x->ws.slot = h->rows.slot, x->ws.head = h->columns, x->ws.row = h->rows.floats;
+    x->lse.at = workspace->memory.rows ? workspace->memory.rows + h->lse.at : NULL;
+    x->lse.first = h->lse.first, x->lse.slot = h->lse.slot;
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
-    x->io = t->data;
+    x->io.at = t->data;
     row_layout lies = tensor_layout(t, h->heads, h->columns);
-    x->io_head = lies.head, x->io_row = lies.row, x->io_step = lies.step, x->io_fold = (hga_id)lies.fold;
+    x->io.head = lies.head, x->io.row = lies.row, x->io.step = lies.step, x->io.fold = (hga_id)lies.fold;
     if (t->dtype != HGA_F32) {
         hga_status st = sixteen_open(workspace, f, t);
         if (st) return st;
-        x->io = workspace->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
-        x->io_fold = 0;
+        x->io.at = workspace->widened[f].values, x->io.head = h->columns, x->io.row = (ptrdiff_t)h->columns * h->heads;
+        x->io.fold = 0;
     }
     bind_own(plan, f, x);
-    x->streams = plan->program.field[f].binding == HGA_IO_OUT && t->dtype == HGA_F32 && is_streamed(plan, f, x);
+    x->io.streams = plan->program.field[f].binding == HGA_IO_OUT && t->dtype == HGA_F32 && is_streamed(plan, f, x);
     return HGA_OK;
 }
 
@@ -121,34 +121,34 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
 static void bind_alias(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
     bound_field *x = &workspace->field[f];
-    const alias_rows *aliases = &plan->storage[f].aliases;
+    const alias_rows *aliases = &plan->fields.storage[f].aliases;
     if (aliases->n) {
         const bound_field *host = &workspace->field[aliases->host];
-        x->io = host->io, x->io_row = host->io_row, x->io_head = host->io_head;
-        x->io_fold = host->io_fold, x->io_step = host->io_step;
-        x->io_first = aliases->first, x->io_n = aliases->n, x->io_slot = aliases->row, x->io_base = 0;
+        x->io.at = host->io.at, x->io.row = host->io.row, x->io.head = host->io.head;
+        x->io.fold = host->io.fold, x->io.step = host->io.step;
+        x->io.first = aliases->first, x->io.n = aliases->n, x->io.slot = aliases->row, x->io.base = 0;
     }
-    if (!plan->storage[f].host) return;
-    bound_field rows = workspace->field[plan->storage[f].host];
-    rows.streams = 0;
-    rows.lse = x->lse, rows.lse_first = x->lse_first, rows.lse_slot = x->lse_slot;
+    if (!plan->fields.storage[f].host) return;
+    bound_field rows = workspace->field[plan->fields.storage[f].host];
+    rows.io.streams = 0;
+    rows.lse.at = x->lse.at, rows.lse.first = x->lse.first, rows.lse.slot = x->lse.slot;
     *x = rows;
 }
 
 /* The same field in its rounded rows. */
 static void bind_rounded(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
-    const area *a = &plan->storage[f].rounded;
+    const area *a = &plan->fields.storage[f].rounded;
     bound_field *x = &workspace->field[STORAGE_ROUNDED + f];
     if (!a->n) return;
     *x = workspace->field[f];
-    if (plan->bf16_rows) {
-        x->bf16 = (uint16_t *)(void *)(workspace->rows + a->at);
-        x->bf16_first = a->first, x->bf16_slot = a->slot, x->bf16_row = 2 * a->floats;
+    if (plan->fields.bf16_rows) {
+        x->bf16.at = (uint16_t *)(void *)(workspace->memory.rows + a->at);
+        x->bf16.first = a->first, x->bf16.slot = a->slot, x->bf16.row = 2 * a->floats;
         return;
     }
-    x->io_n = 0, x->ws = workspace->rows + a->at;
-    x->ws_first = a->first, x->ws_slot = a->slot, x->ws_head = x->columns, x->ws_row = a->floats;
+    x->io.n = 0, x->ws.at = workspace->memory.rows + a->at;
+    x->ws.first = a->first, x->ws.slot = a->slot, x->ws.head = x->columns, x->ws.row = a->floats;
 }
 
 /* Why have the output's weights no sum of features? NULL: they have one. */
@@ -174,8 +174,8 @@ static hga_status check_edge_out(const hga_plan *plan, const hga_io *io)
     const char *why = refuse_edge_out(plan, io);
     if (why) return hga_fail(HGA_EUNSUPPORTED, "edge_value: %s", why);
     if (io->edge_out.fold) return hga_fail(HGA_EUNSUPPORTED, "edge_out is folded");
-    hga_status st =
-        check_has_rows(&io->edge_out, "edge_out", plan->storage[program_bound(&plan->program, HGA_IO_OUT)].input_n);
+    hga_status st = check_has_rows(&io->edge_out, "edge_out",
+                                   plan->fields.storage[program_bound(&plan->program, HGA_IO_OUT)].input_n);
     return st ? st : check_floats(&io->edge_out, "edge_out");
 }
 
@@ -195,7 +195,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     if (st) return st;
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (io->lse.data) {
-        st = check_has_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].input_n);
+        st = check_has_rows(&io->lse, "lse", plan->fields.storage[program_bound(p, HGA_IO_OUT)].input_n);
         if (!st) st = check_floats(&io->lse, "lse");
         if (!st && io->lse.fold && plan_is_shared(plan)) st = hga_fail(HGA_EUNSUPPORTED, "the lse is folded, on ranks");
         if (st) return st;
@@ -237,15 +237,16 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = set_tables(plan, io, workspace);
     workspace->staged = io, workspace->split_sums.columns = io->edge_value.data ? io->edge_value.columns : 0;
     if (!st) st = slice_bind(plan, io, workspace);
-    if (!st) solvers_open(plan, call_features(&plan->program, io), workspace->sliced, workspace);
-    if (!st) st = plan->on_demand ? plan->on_demand->bind(plan, workspace) : bind_tensors(plan, io, workspace);
-    workspace->sink = st ? NULL : io->sink.data, workspace->slopes = st ? NULL : io->slopes.data;
-    workspace->cap_2 = st ? 0 : call_number(HGA_TABLE_SOFTCAP, &plan->program, io) * KERNEL_LOG2E;
-    workspace->sigmoid_bias_2 = 0;
+    if (!st) solvers_open(plan, call_features(&plan->program, io), workspace->sliced.on, workspace);
+    if (!st)
+        st = plan->fields.on_demand ? plan->fields.on_demand->bind(plan, workspace) : bind_tensors(plan, io, workspace);
+    workspace->scores.sink = st ? NULL : io->sink.data, workspace->scores.slopes = st ? NULL : io->slopes.data;
+    workspace->scores.cap_2 = st ? 0 : call_number(HGA_TABLE_SOFTCAP, &plan->program, io) * KERNEL_LOG2E;
+    workspace->scores.sigmoid_bias_2 = 0;
     if (!st && weights_are_sigmoids(plan))
-        workspace->sigmoid_bias_2 = call_number(HGA_TABLE_NORMALISER_BIAS, &plan->program, io) * KERNEL_LOG2E;
-    for (hga_id f = 1; workspace->sink && f <= plan->program.n_fields; f++) workspace->field[f].streams = 0;
-    workspace->scale = semantics_scale(&plan->program, &plan->shape, io);
-    workspace->scale_2 = workspace->scale * KERNEL_LOG2E;
+        workspace->scores.sigmoid_bias_2 = call_number(HGA_TABLE_NORMALISER_BIAS, &plan->program, io) * KERNEL_LOG2E;
+    for (hga_id f = 1; workspace->scores.sink && f <= plan->program.n_fields; f++) workspace->field[f].io.streams = 0;
+    workspace->scores.scale = semantics_scale(&plan->program, &plan->shape, io);
+    workspace->scores.scale_2 = workspace->scores.scale * KERNEL_LOG2E;
     return st;
 }

@@ -12,39 +12,69 @@ typedef struct borrowed_row {
     hga_id owner, next; /* -1, and the next that is free, as row_slots.borrowed_back has it */
 } borrowed_row;
 
+/* The caller's tensor; at NULL: it is none of the field's. */
+typedef struct bound_io {
+    float *at;
+    /* [n]: the row of node first + i in the caller's tensor, which begins with row `base`; -1: it has none. NULL: row
+       i */
+    const hga_id *slot;
+    ptrdiff_t row, head, step; /* step: see row_layout.step */
+    hga_id fold, first, n, base;
+    int streams; /* its rows are more than caches hold, and who writes them does not soon read them */
+} bound_io;
+
+/* The workspace's rows. */
+typedef struct bound_ws {
+    float *at;
+    const hga_id *slot;           /* NULL: row i; ~x below 0: borrowed[x] */
+    const borrowed_row *borrowed; /* of the rows whose slot is below 0 */
+    ptrdiff_t row, head;
+    hga_id first;
+} bound_ws;
+
+/* Their log-sum-exps. */
+typedef struct bound_lse_rows {
+    float *at;
+    const hga_id *slot;
+    hga_id first;
+} bound_lse_rows;
+
+/* Their copies of 16 bits. */
+typedef struct bound_bf16_rows {
+    uint16_t *at;
+    const hga_id *slot;
+    ptrdiff_t row;
+    hga_id first;
+} bound_bf16_rows;
+
 /* A field's storage with this call's addresses. */
 typedef struct bound_field {
-    float *io, *ws, *lse;
-    uint16_t *bf16;
-    const hga_id *ws_slot, *lse_slot, *bf16_slot; /* the areas' */
-    /* [io_n]: the row of node io_first + i in the caller's tensor, which begins with row io_base; -1: it has none.
-       NULL: row i */
-    const hga_id *io_slot;
-    const borrowed_row *borrowed;                                  /* ~x, where ws_slot is some x below 0 */
-    ptrdiff_t io_row, io_head, io_step, ws_row, ws_head, bf16_row; /* io_step: see row_layout.step */
-    hga_id io_fold, io_first, io_n, io_base, ws_first, lse_first, bf16_first, columns, heads;
-    int streams; /* the caller's rows are more than caches hold, and whoever writes them does not soon read them */
+    bound_io io;
+    bound_ws ws;
+    bound_lse_rows lse;
+    bound_bf16_rows bf16;
+    hga_id columns, heads;
 } bound_field;
 
 static inline int bound_is_io(const bound_field *f, hga_id v)
 {
-    return (uint32_t)(v - f->io_first) < (uint32_t)f->io_n && (!f->io_slot || f->io_slot[v - f->io_first] >= 0);
+    return (uint32_t)(v - f->io.first) < (uint32_t)f->io.n && (!f->io.slot || f->io.slot[v - f->io.first] >= 0);
 }
 /* The number in the caller's tensor of node v's row, which is in there. */
 static inline hga_id bound_io_number(const bound_field *f, hga_id v)
 {
-    return f->io_slot ? f->io_slot[v - f->io_first] - f->io_base : v - f->io_first;
+    return f->io.slot ? f->io.slot[v - f->io.first] - f->io.base : v - f->io.first;
 }
 /* Where row i of the caller's tensor begins. */
 static inline float *bound_io_row(const bound_field *f, hga_id i)
 {
-    return f->io + i * f->io_row + (f->io_fold ? i / f->io_fold * f->io_step : 0);
+    return f->io.at + i * f->io.row + (f->io.fold ? i / f->io.fold * f->io.step : 0);
 }
 /* Node v's values for head 0: in the workspace, and wherever they are. */
 static inline float *bound_ws_row(const bound_field *f, hga_id v)
 {
-    hga_id i = v - f->ws_first, row = f->ws_slot ? f->ws_slot[i] : i;
-    return row < 0 ? f->borrowed[~row].row : f->ws + row * f->ws_row;
+    hga_id i = v - f->ws.first, row = f->ws.slot ? f->ws.slot[i] : i;
+    return row < 0 ? f->ws.borrowed[~row].row : f->ws.at + row * f->ws.row;
 }
 static inline float *bound_row(const bound_field *f, hga_id v)
 {
@@ -52,18 +82,18 @@ static inline float *bound_row(const bound_field *f, hga_id v)
 }
 static inline float *bound_lse(const bound_field *f, hga_id v)
 {
-    hga_id i = v - f->lse_first;
-    return f->lse + (ptrdiff_t)(f->lse_slot ? f->lse_slot[i] : i) * f->heads;
+    hga_id i = v - f->lse.first;
+    return f->lse.at + (ptrdiff_t)(f->lse.slot ? f->lse.slot[i] : i) * f->heads;
 }
 /* Node v's key or value in bfloat16, for head 0; heads lie side by side. */
 static inline uint16_t *bound_bf16(const bound_field *f, hga_id v)
 {
-    hga_id i = v - f->bf16_first;
-    return f->bf16 + (f->bf16_slot ? f->bf16_slot[i] : i) * f->bf16_row;
+    hga_id i = v - f->bf16.first;
+    return f->bf16.at + (f->bf16.slot ? f->bf16.slot[i] : i) * f->bf16.row;
 }
 static inline ptrdiff_t bound_head(const bound_field *f, hga_id v)
 {
-    return bound_is_io(f, v) ? f->io_head : f->ws_head;
+    return bound_is_io(f, v) ? f->io.head : f->ws.head;
 }
 
 /* bound.c: the addresses of this call's fields, after what the caller brings has been checked. */

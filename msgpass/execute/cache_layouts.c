@@ -105,7 +105,7 @@ static void put_chunk(writer *x, const tile_chunk *c)
     if (x->typed) put_types(x, &c->columns, c->types_vary);
     for (hga_id k = 0; k < c->n_parts; k++) {
         put_part(x, &c->part[k], c->columns.n, c->rows[k]);
-        if (c->types_vary) put_part_types(x, &c->part[k], &x->w->tile.types[c->typed + k]);
+        if (c->types_vary) put_part_types(x, &c->part[k], &x->w->tiles.tile.types[c->typed + k]);
     }
 }
 
@@ -120,7 +120,7 @@ static void write_batch(void *context, tile_batch *b)
     for (hga_id i = 0; i < b->n; i++) put_chunk(x, &b->chunk[i]);
     x->batches++;
     if (!x->st) x->st = interrupted();
-    x->w->chooser.enough = x->st != HGA_OK;
+    x->w->tiles.chooser.enough = x->st != HGA_OK;
 }
 
 /* A family_runner. */
@@ -151,16 +151,16 @@ static int write_panel(writer *x, wave_item item, hga_id stage)
     row_panel p;
     if (solver_fits(w, SOLVER_EQUAL, &item, 1)) return 0;
     load_panel(w, item);
-    if (w->reader.ahead || w->reader.n_segments == 0) return 0;
+    if (w->reader.ahead || w->reader.segments.n == 0) return 0;
     list_panel(w, item, &rows);
     find_groups(stage, rows.first, rows.n, rows.node, &p);
     open_chooser(w, stage, write_batch, write_families, x);
     const int64_t begin = x->n;
     x->batches = 0, x->families = 0, x->edges = 0, x->p = &p;
     put_word(x, 0);
-    choose_tiles(&w->chooser, &p);
-    int differs = x->typed && w->types > 1;
-    int worth = !x->st && (differs || x->edges < EDGES_OF_SEGMENT * w->reader.n_segments);
+    choose_tiles(&w->tiles.chooser, &p);
+    int differs = x->typed && w->memory.types > 1;
+    int worth = !x->st && (differs || x->edges < EDGES_OF_SEGMENT * w->reader.segments.n);
     for (hga_id g = 0; g < p.n_groups; g++) worth &= is_written(&p.group[g]);
     if (worth)
         x->word[begin] = x->batches | (x->typed ? TYPED : 0) | x->families;
@@ -174,7 +174,7 @@ static int64_t tensor_words(const hga_plan *plan)
 {
     int64_t words = 0;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const field_storage *x = &plan->storage[f];
+        const field_storage *x = &plan->fields.storage[f];
         words += (int64_t)x->io_n * x->heads * x->columns;
     }
     return words;
@@ -191,8 +191,8 @@ static void clear_set(layout_set *x, const hga_allocator *a)
 static void drop_layouts(const hga_plan *plan, void *what)
 {
     layouts *all = what;
-    clear_set(&all->plain, &plan->allocator), clear_set(&all->typed, &plan->allocator);
-    hga_delete(&plan->allocator, what, 1, sizeof(layouts));
+    clear_set(&all->plain, &plan->memory.allocator), clear_set(&all->typed, &plan->memory.allocator);
+    hga_delete(&plan->memory.allocator, what, 1, sizeof(layouts));
 }
 
 /* ---- phases ---- */
@@ -216,7 +216,7 @@ static int may_keep(const hga_plan *plan, int typed)
 /* Of three panels, is one worth it? */
 static int pays(writer *x, hga_id phase_of)
 {
-    const phase *ph = &x->w->plan->phase[phase_of];
+    const phase *ph = &x->w->plan->phases.list[phase_of];
     const hga_id some[] = {0, ph->n_panels / 2, ph->n_panels - 1};
     int worth = 0;
     for (int i = 0; i < 3 && !worth && !x->st; i++)
@@ -227,7 +227,7 @@ static int pays(writer *x, hga_id phase_of)
 
 static hga_status write_phase(const layout_set *set, writer *x, hga_id i, int64_t most_words)
 {
-    const phase *ph = &x->w->plan->phase[i];
+    const phase *ph = &x->w->plan->phases.list[i];
     for (hga_id panel = 0; panel < ph->n_panels; panel++) {
         const int64_t begin = x->n;
         int worth = !x->st && x->n <= most_words && write_panel(x, (wave_item){i, panel, 0}, ph->stage);
@@ -241,16 +241,16 @@ static hga_status count_panels(layout_set *set, writer *x)
 {
     const hga_plan *plan = x->w->plan;
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new(&plan->allocator, plan->n_phases, sizeof *set->first, &set->first));
-    set->n_phases = plan->n_phases;
+    HGA_TRY(hga_new(&plan->memory.allocator, plan->phases.n, sizeof *set->first, &set->first));
+    set->n_phases = plan->phases.n;
     for (hga_id i = 0; i < set->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
+        const phase *ph = &plan->phases.list[i];
         int kept = ph->job == JOB_ROWS && applies(x->w, ph->stage, SOLVER_CACHED) && pays(x, i);
         HGA_TRY(x->st);
         set->first[i] = kept ? set->n_panels : -1;
         set->n_panels += kept ? ph->n_panels : 0;
     }
-    if (set->n_panels) HGA_TRY(hga_new(&plan->allocator, set->n_panels, sizeof *set->panel, &set->panel));
+    if (set->n_panels) HGA_TRY(hga_new(&plan->memory.allocator, set->n_panels, sizeof *set->panel, &set->panel));
 done:
     if (st) set->n_panels = 0;
     return st;
@@ -266,7 +266,7 @@ static int64_t whole_capacity(int64_t words)
 
 static hga_status keep_words(layout_set *set, const writer *x)
 {
-    hga_status st = hga_new(&x->w->plan->allocator, whole_capacity(x->n), sizeof *set->word, &set->word);
+    hga_status st = hga_new(&x->w->plan->memory.allocator, whole_capacity(x->n), sizeof *set->word, &set->word);
     if (st) return st;
     memcpy(set->word, x->word, (size_t)x->n * sizeof *x->word);
     set->words = whole_capacity(x->n);
@@ -286,7 +286,7 @@ static hga_status keep_set(layout_set *set, worker *w, int typed, int64_t most_w
     if (fits) HGA_TRY(keep_words(set, &x));
 done:
     hga_delete(x.a, x.word, x.capacity, sizeof *x.word);
-    if (!set->words) clear_set(set, &w->plan->allocator);
+    if (!set->words) clear_set(set, &w->plan->memory.allocator);
     return st;
 }
 
@@ -307,11 +307,11 @@ static hga_status find_typed(worker *w, void *context)
 static hga_status make_layouts(const hga_plan *plan)
 {
     layouts *all = NULL;
-    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *all, &all);
+    hga_status st = hga_new_zero(&plan->memory.allocator, 1, sizeof *all, &all);
     if (st) return st;
     if (may_keep(plan, 0)) st = worker_look(plan, find, all);
     if (st)
-        hga_delete(&plan->allocator, all, 1, sizeof *all);
+        hga_delete(&plan->memory.allocator, all, 1, sizeof *all);
     else
         plan->cache->layouts = (cached_object){all, drop_layouts};
     return st;

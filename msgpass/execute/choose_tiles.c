@@ -104,10 +104,10 @@ static hga_id chunk_columns(const hga_segment *s, hga_id at)
 /* A wide segment's columns, a chunk at a time, for all groups that have it in tiles. */
 static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
 {
-    const hga_segment *s = &t->reader->segment[i];
+    const hga_segment *s = &t->reader->segments.at[i];
     row_band whole[PANEL_GROUPS] = {{0}};
     for (hga_id g = 0; g < p->n_groups; g++)
-        if ((unsigned)t->tiled[i] >> g & 1u) row_band_trim(s, &p->group[g], &whole[g]);
+        if ((unsigned)t->seen.tiled[i] >> g & 1u) row_band_trim(s, &p->group[g], &whole[g]);
     for (hga_id at = 0, n; at < s->n_src && !t->enough; at += n) {
         n = chunk_columns(s, at);
         tile_chunk *c = open_chunk(t, p->n_groups);
@@ -127,8 +127,9 @@ static int has_more(const tile_chooser *t, const row_group *g)
 {
     row_band x;
     if (t->reader->relation < 0 || has_explicit(t, g)) return 1;
-    for (hga_pos i = 0; i < t->reader->n_segments; i++)
-        if (!((unsigned)t->tiled[i] >> g->number & 1u) && row_band_trim(&t->reader->segment[i], g, &x)) return 1;
+    for (hga_pos i = 0; i < t->reader->segments.n; i++)
+        if (!((unsigned)t->seen.tiled[i] >> g->number & 1u) && row_band_trim(&t->reader->segments.at[i], g, &x))
+            return 1;
     return 0;
 }
 
@@ -151,14 +152,14 @@ static int may_be_wide(const hga_segment *s)
 /* The groups that have many columns of segment i, and not as a narrow strip: in tiles, or row by row. */
 static void find_wide(tile_chooser *t, row_panel *p, hga_pos i)
 {
-    const hga_segment *s = &t->reader->segment[i];
+    const hga_segment *s = &t->reader->segments.at[i];
     row_band x;
     for (hga_id g = 0; g < p->n_groups && may_be_wide(s); g++) {
         unsigned bit = 1u << g;
-        if (!(t->narrow[i] & bit) || !row_band_trim(s, &p->group[g], &x) || !row_band_is_wide(&x)) continue;
-        t->narrow[i] = (uint16_t)(t->narrow[i] & ~bit);
+        if (!(t->seen.narrow[i] & bit) || !row_band_trim(s, &p->group[g], &x) || !row_band_is_wide(&x)) continue;
+        t->seen.narrow[i] = (uint16_t)(t->seen.narrow[i] & ~bit);
         if (row_band_pays(&x))
-            t->tiled[i] = (uint16_t)(t->tiled[i] | bit);
+            t->seen.tiled[i] = (uint16_t)(t->seen.tiled[i] | bit);
         else
             p->group[g].rest = 1;
     }
@@ -168,10 +169,10 @@ static void find_wide(tile_chooser *t, row_panel *p, hga_pos i)
 static void lay_wide(tile_chooser *t, row_panel *p)
 {
     int some = 0;
-    for (hga_pos i = 0; i < t->reader->n_segments; i++) {
-        t->tiled[i] = 0, t->narrow[i] = (uint16_t)groups_of(p, &t->reader->segment[i]);
+    for (hga_pos i = 0; i < t->reader->segments.n; i++) {
+        t->seen.tiled[i] = 0, t->seen.narrow[i] = (uint16_t)groups_of(p, &t->reader->segments.at[i]);
         find_wide(t, p, i);
-        if (t->tiled[i]) lay_segment(t, p, i), some = 1;
+        if (t->seen.tiled[i]) lay_segment(t, p, i), some = 1;
     }
     for (hga_id g = 0; some && g < p->n_groups; g++)
         p->group[g].complete = p->group[g].tiled && !has_more(t, &p->group[g]);
@@ -208,7 +209,7 @@ static int has_families(const tile_chooser *t, const row_group *g)
     int64_t end = 0;
     row_band x;
     if (!t->run_families || g->laid || g->rest) return 0;
-    for (hga_pos i = 0; i < t->n_own; i++) {
+    for (hga_pos i = 0; i < t->seen.n_own; i++) {
         if (!row_band_trim(own_segment(t, i), g, &x)) continue;
         if (!add_row_band(&x, &end, &m) || (t->families_have_types && x.segment->type_dst)) return 0;
     }
@@ -244,7 +245,7 @@ static void hand_over_families(tile_chooser *t, row_group *g)
     const unsigned requested = requested_mask(g);
     row_band x;
     open_families(t);
-    for (hga_pos i = 0; i < t->n_own; i++) {
+    for (hga_pos i = 0; i < t->seen.n_own; i++) {
         if (!row_band_trim(own_segment(t, i), g, &x)) continue;
         g->in_families |= row_band_mask(&x);
         if (t->families.columns->n + x.n > KERNEL_CHUNK) run_laid_families(t, g);

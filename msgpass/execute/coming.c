@@ -17,7 +17,7 @@ static int takes_tokens(const hga_plan *plan, const phase *ph)
 /* Rows of the item that ask, or may. */
 static hga_id asking_rows(const hga_plan *plan, wave_item item)
 {
-    const phase *ph = &plan->phase[item.phase];
+    const phase *ph = &plan->phases.list[item.phase];
     if (ph->job != JOB_ROWS || ph->part_of_tree == TREE_ACROSS) return 0;
     stage_kind kind = plan->stage[ph->stage].kind;
     hga_id first, n;
@@ -30,10 +30,10 @@ static void add_tokens(worker *w, hga_id f, hga_id first, hga_id last)
 {
     const bound_field *x = field(w, f);
     int end_to_end =
-        x->io_head == x->columns && x->io_row == (ptrdiff_t)x->columns * x->heads && !x->io_slot && !x->io_fold;
+        x->io.head == x->columns && x->io.row == (ptrdiff_t)x->columns * x->heads && !x->io.slot && !x->io.fold;
     if (!end_to_end || !bound_is_io(x, first) || !bound_is_io(x, last) || !storage_is_large(w->plan, f)) return;
     w->coming.range[w->coming.n].at = bound_row(x, first);
-    w->coming.range[w->coming.n++].end = bound_row(x, last) + x->io_row;
+    w->coming.range[w->coming.n++].end = bound_row(x, last) + x->io.row;
 }
 
 /* The tokens that the panel takes up the tree. */
@@ -68,10 +68,10 @@ void find_coming(worker *w, int64_t done, int64_t end)
     const hga_plan *plan = w->plan;
     const wave_item *item = plan->waves.item;
     int64_t i = done + 1, rows = 0;
-    if (!takes_tokens(plan, &plan->phase[item[done].phase])) return;
+    if (!takes_tokens(plan, &plan->phases.list[item[done].phase])) return;
     w->coming.n = 0;
-    for (; i < end && !takes_tokens(plan, &plan->phase[item[i].phase]); i++) rows += asking_rows(plan, item[i]);
+    for (; i < end && !takes_tokens(plan, &plan->phases.list[item[i].phase]); i++) rows += asking_rows(plan, item[i]);
     if (i == end || rows == 0) return;
-    find_panel_tokens(w, &plan->phase[item[i].phase], item[i].panel);
+    find_panel_tokens(w, &plan->phases.list[item[i].phase], item[i].panel);
     pace_asking(&w->coming, rows);
 }

@@ -12,20 +12,20 @@
 static void weigh_all_heads(worker *w, kernel_heads *heads, hga_id first, const row_job *job)
 {
     (void)job;
-    heads->weight = w->edges.weight + (ptrdiff_t)first * heads->heads;
-    w->plan->kernels->weigh_heads(heads);
+    heads->weight = w->rows.edges.weight + (ptrdiff_t)first * heads->heads;
+    w->plan->machine.kernels->weigh_heads(heads);
 }
 
 static void weigh_head(worker *w, const row_job *job, const chunk_heads *at, hga_id h)
 {
     const hga_id heads = w->plan->shape.n_heads, n = w->chunk.n;
-    const float *drop_mask = drops_weights(w) ? w->row.drop_mask + h : NULL;
-    float *score = w->tile.pair_base, *to = w->edges.weight + h;
+    const float *drop_mask = drops_weights(w) ? w->rows.row.drop_mask + h : NULL;
+    float *score = w->tiles.tile.pair_base, *to = w->rows.edges.weight + h;
     score_biases(w, job, h);
     kernel_chunk part = attend_part(w, job, at, h);
-    w->plan->kernels->scores(&part, score);
+    w->plan->machine.kernels->scores(&part, score);
     for (hga_id e = 0; e < n; e++)
-        to[e * heads] = exp2f(score[e] - w->row.greatest[h]) * (drop_mask ? drop_mask[e * heads] : 1);
+        to[e * heads] = exp2f(score[e] - w->rows.row.greatest[h]) * (drop_mask ? drop_mask[e * heads] : 1);
 }
 
 /* The chunk's weights, [edge][head]. */
@@ -33,7 +33,7 @@ static void weigh_chunk(worker *w, const row_job *job)
 {
     chunk_heads at = attend_open(w, job);
     drop_chunk(w, job->v);
-    if (applies(w, job->stage, SOLVER_HEADS) && !w->plan->bf16_rows) {
+    if (applies(w, job->stage, SOLVER_HEADS) && !w->plan->fields.bf16_rows) {
         run_all_heads(w, job, &at, weigh_all_heads);
         return;
     }
@@ -44,8 +44,8 @@ static void weigh_chunk(worker *w, const row_job *job)
 static void transpose_lse(worker *w)
 {
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
-        float lse = w->row.greatest[h];
-        w->row.greatest[h] = lse == -INFINITY ? INFINITY : lse * KERNEL_LOG2E;
+        float lse = w->rows.row.greatest[h];
+        w->rows.row.greatest[h] = lse == -INFINITY ? INFINITY : lse * KERNEL_LOG2E;
     }
 }
 
@@ -69,5 +69,5 @@ void attend_row(worker *w, const row_job *job)
     if (sums) edge_sums_begin(w, job);
     attend_start(w, job);
     attend_rest(w, job, NULL, 0);
-    if (sums && !w->edges.at_once) sum_again(w, job);
+    if (sums && !w->rows.edges.at_once) sum_again(w, job);
 }

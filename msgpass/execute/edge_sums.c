@@ -20,7 +20,7 @@ float *edge_out_row(const worker *w, hga_id v, hga_id head)
 {
     const hga_id out = stage_of(w, w->plan->bias_stage)->out;
     return tensor_at(&w->io->edge_out, w->plan->shape.n_heads, w->io->edge_value.columns,
-                     v - w->workspace->field[out].io_first, head);
+                     v - w->workspace->field[out].io.first, head);
 }
 
 /* Of all heads, from head to head. */
@@ -49,14 +49,14 @@ static hga_pos edges_of(const worker *w, const row_job *job)
 static int sums_at_once(const worker *w, const row_job *job)
 {
     const hga_relation *r = &w->plan->stage[job->stage].relation;
-    int listed = r->ptr && !r->n_blocks && applies(w, job->stage, SOLVER_HEADS) && !w->plan->bf16_rows;
+    int listed = r->ptr && !r->n_blocks && applies(w, job->stage, SOLVER_HEADS) && !w->plan->fields.bf16_rows;
     return listed && edges_of(w, job) <= w->plan->options.cut_edges;
 }
 
 void edge_sums_begin(worker *w, const row_job *job)
 {
     edge_sums sums = sums_of(w, job);
-    w->edges.at_once = sums_at_once(w, job);
+    w->rows.edges.at_once = sums_at_once(w, job);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
         memset(sums.at + h * sums.head, 0, (size_t)w->io->edge_value.columns * sizeof(float));
 }
@@ -72,8 +72,9 @@ void attend_and_sum(worker *w, kernel_heads *heads, hga_id first, const row_job 
     edge_sums sums = sums_of(w, job);
     const float *x[KERNEL_CHUNK];
     find_features(w, job, first, heads->n, x);
-    heads->x = x, heads->features = w->io->edge_value.columns, heads->sums = sums.at, heads->sums_head = sums.head;
-    w->plan->kernels->attend_heads(heads);
+    heads->edge_sums.x = x, heads->edge_sums.features = w->io->edge_value.columns, heads->edge_sums.at = sums.at,
+    heads->edge_sums.head = sums.head;
+    w->plan->machine.kernels->attend_heads(heads);
 }
 
 void edge_sums_scale(const worker *w, const row_job *job)
@@ -81,7 +82,7 @@ void edge_sums_scale(const worker *w, const row_job *job)
     edge_sums sums = sums_of(w, job);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
         float *x = sums.at + h * sums.head;
-        w->plan->kernels->scale(w->io->edge_value.columns, w->row.sum[h], x, x);
+        w->plan->machine.kernels->scale(w->io->edge_value.columns, w->rows.row.sum[h], x, x);
     }
 }
 
@@ -90,8 +91,8 @@ void edge_sums_add(const worker *w, const row_job *job)
     const float *x[KERNEL_CHUNK];
     edge_sums sums = sums_of(w, job);
     find_features(w, job, 0, w->chunk.n, x);
-    w->plan->kernels->sum_heads(w->chunk.n, w->plan->shape.n_heads, x, w->io->edge_value.columns, w->edges.weight,
-                                sums.at, sums.head);
+    w->plan->machine.kernels->sum_heads(w->chunk.n, w->plan->shape.n_heads, x, w->io->edge_value.columns,
+                                        w->rows.edges.weight, sums.at, sums.head);
 }
 
 /* ---- pieces ---- */

@@ -10,8 +10,8 @@
 static int sources_are_far(const hga_plan *plan, const hga_relation *r)
 {
     const hga_shape *s = &plan->shape;
-    int64_t row = (int64_t)s->n_kv_heads * (s->dim + s->dim_v) * (plan->bf16_rows ? 2 : 4);
-    return r->ptr && !r->n_blocks && row * plan->nodes.n >= plan->tuning.is.far_sources;
+    int64_t row = (int64_t)s->n_kv_heads * (s->dim + s->dim_v) * (plan->fields.bf16_rows ? 2 : 4);
+    return r->ptr && !r->n_blocks && row * plan->nodes.n >= plan->machine.tuning.is.far_sources;
 }
 
 /* What does not change from row to row of a stage; rows are loaded later. */
@@ -26,8 +26,8 @@ void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
     r->from_instances = plan->stage[stage].from_instances;
     r->far = kind_attends(plan->stage[stage].kind) && sources_are_far(plan, &r->r);
     r->first = r->n = 0;
-    r->n_segments = 0;
-    r->ranked = -1;
+    r->segments.n = 0;
+    r->ranks.ranked = -1;
 }
 
 static int64_t first_type(const hga_segment *s)
@@ -54,19 +54,19 @@ static void note_segments(const hga_segments *s, void *context)
 {
     row_reader *r = context;
     for (hga_id i = 0; i < s->count; i++) {
-        hga_segment *found = &r->found[r->n_segments];
+        hga_segment *found = &r->segments.found[r->segments.n];
         *found = hga_segments_at(s, i);
-        r->key[r->n_segments++] = (segment_key){found->src - found->src_inside, first_type(found), found};
+        r->segments.key[r->segments.n++] = (segment_key){found->src - found->src_inside, first_type(found), found};
     }
 }
 
 /* Segments are large: their keys are sorted, and each is moved once. */
 static void load_segments(row_reader *r, const hga_graph *g, hga_id first, hga_id n)
 {
-    r->n_segments = 0;
+    r->segments.n = 0;
     hga_graph_visit_segments(g, r->relation, first, n, note_segments, r);
-    sort_keys(r->key, r->n_segments);
-    for (hga_pos i = 0; i < r->n_segments; i++) r->segment[i] = *r->key[i].segment;
+    sort_keys(r->segments.key, r->segments.n);
+    for (hga_pos i = 0; i < r->segments.n; i++) r->segments.at[i] = *r->segments.key[i].segment;
 }
 
 /* Of two segments of position p, is x's first column before y's? */
@@ -87,7 +87,8 @@ static void sort_lists(row_reader *r)
     for (hga_id p = 0; p < r->n; p++)
         for (hga_id i = r->list_ptr[p] + 1; i < r->list_ptr[p + 1]; i++) {
             hga_id moved = r->list[i], at = i;
-            for (; at > r->list_ptr[p] && comes_before(&r->segment[moved], &r->segment[r->list[at - 1]], r->first + p);
+            for (; at > r->list_ptr[p] &&
+                   comes_before(&r->segments.at[moved], &r->segments.at[r->list[at - 1]], r->first + p);
                  at--)
                 r->list[at] = r->list[at - 1];
             r->list[at] = moved;
@@ -97,15 +98,15 @@ static void sort_lists(row_reader *r)
 /* For each of n rows from `first` on, the numbers of the segments that have it. */
 static void list_segments(row_reader *r, hga_id first, hga_id n)
 {
-    for (hga_pos i = 0; i < r->n_segments; i++)
-        for (hga_id p = 0; p < r->segment[i].n_rows; p++) r->list_ptr[r->segment[i].row - first + p]++;
+    for (hga_pos i = 0; i < r->segments.n; i++)
+        for (hga_id p = 0; p < r->segments.at[i].n_rows; p++) r->list_ptr[r->segments.at[i].row - first + p]++;
     for (hga_id p = 0, sum = 0; p <= n; p++) {
         hga_id here = r->list_ptr[p];
         r->list_ptr[p] = sum, sum += p < n ? here : 0;
     }
-    for (hga_pos i = 0; i < r->n_segments; i++)
-        for (hga_id p = 0; p < r->segment[i].n_rows; p++)
-            r->list[r->list_ptr[r->segment[i].row - first + p]++] = (hga_id)i;
+    for (hga_pos i = 0; i < r->segments.n; i++)
+        for (hga_id p = 0; p < r->segments.at[i].n_rows; p++)
+            r->list[r->list_ptr[r->segments.at[i].row - first + p]++] = (hga_id)i;
     for (hga_id p = n; p > 0; p--) r->list_ptr[p] = r->list_ptr[p - 1];
     r->list_ptr[0] = 0;
     if (r->strict) sort_lists(r);
@@ -133,7 +134,7 @@ hga_id reader_load_panel(row_reader *r, hga_id first, hga_id n)
     r->first = first, r->n = next.n, r->ahead = 1;
     memset(r->list_ptr, 0, ((size_t)r->n + 1) * sizeof *r->list_ptr);
     load_segments(r, r->longer, next.first, next.n);
-    for (hga_pos i = 0; i < r->n_segments; i++) r->segment[i].row -= next.first - first;
+    for (hga_pos i = 0; i < r->segments.n; i++) r->segments.at[i].row -= next.first - first;
     list_segments(r, first, r->n);
     return r->n;
 }
@@ -156,7 +157,7 @@ static int next_segment(edge_cursor *c)
     while (c->list_at < c->list_end) {
         hga_id segment = c->reader->list[c->list_at++];
         if (c->done && c->done[segment] & c->done_bits) continue;
-        hga_segment_columns(&c->reader->segment[segment], c->position, &c->column, &c->column_end, &c->hole);
+        hga_segment_columns(&c->reader->segments.at[segment], c->position, &c->column, &c->column_end, &c->hole);
         if (c->column == c->hole) c->column++;
         if (c->column < c->column_end) return 1;
     }
@@ -208,7 +209,7 @@ static void read_family(edge_cursor *c, hga_id limit, edge_chunk *chunk)
 /* Edges of the current segment up to its end, its hole, or the limit. */
 static void read_run(edge_cursor *c, hga_id limit, edge_chunk *chunk)
 {
-    const hga_segment *s = &c->reader->segment[c->reader->list[c->list_at - 1]];
+    const hga_segment *s = &c->reader->segments.at[c->reader->list[c->list_at - 1]];
     const hga_id *order = c->reader->r.src_order;
     const int ahead = c->reader->ahead;
     const hga_id pos_of = reader_pos(c->reader, s->pos_of), src_pos_of = reader_pos(c->reader, s->src_pos_of);

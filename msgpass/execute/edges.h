@@ -37,6 +37,22 @@ typedef struct segment_key {
     const hga_segment *segment;
 } segment_key;
 
+/* Segments of the panel that is loaded, [capacity] each. */
+typedef struct reader_segments {
+    hga_segment *at;    /* by where their instances begin */
+    hga_segment *found; /* the same in the order they were found in */
+    segment_key *key;   /* what they are sorted by: where each begins */
+    hga_pos n, capacity;
+} reader_segments;
+
+/* The edges of row `ranked` in canonical order, at[i].index being that of edge i as read; of calls that need them,
+   where the relation has blocks. */
+typedef struct ranked_edges {
+    rank_key *at; /* [capacity] */
+    hga_id ranked;
+    hga_pos capacity;
+} ranked_edges;
+
 /* Reads the rows of one stage's relation, a panel at a time. */
 typedef struct row_reader {
     const hga_graph *graph;
@@ -48,15 +64,10 @@ typedef struct row_reader {
     hga_id relation;
     hga_relation r;
     hga_nodes nodes;
-    hga_segment *segment; /* [segment_capacity] of the panel, by where their instances begin */
-    hga_segment *found;   /* [segment_capacity] the same in the order they were found in */
-    segment_key *key;     /* [segment_capacity] what they are sorted by: where each begins */
-    hga_id *list;         /* [list_capacity] segments of each row of the panel */
-    /* [rank_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; of calls
-       that ask, where the relation has blocks */
-    rank_key *rank;
-    hga_id ranked;
-    hga_pos n_segments, segment_capacity, list_capacity, rank_capacity;
+    reader_segments segments;
+    hga_id *list; /* [list_capacity] segments of each row of the panel */
+    hga_pos list_capacity;
+    ranked_edges ranks;
     hga_id first, n; /* positions loaded */
     hga_id list_ptr[PANEL_ROWS + 1];
 } row_reader;

@@ -18,10 +18,10 @@ typedef struct energy_fields {
 /* log(e^psi + e^LSE) of nodes, [heads] each. */
 static float *find_energies(const energy_fields *x, some_nodes of)
 {
-    float *own = x->w->scalars[0], *theirs = x->w->scalars[1];
+    float *own = x->w->rows.scalars[0], *theirs = x->w->rows.scalars[1];
     load_scalars(x->psi, of, own);
     load_lses(x->state, of, theirs);
-    x->w->plan->kernels->log_add(of.n * x->psi->heads, own, theirs, own);
+    x->w->plan->machine.kernels->log_add(of.n * x->psi->heads, own, theirs, own);
     return own;
 }
 
@@ -34,7 +34,7 @@ static void begin_family(energy_fields *x)
 /* What counts as no token has no say, whatever it holds. */
 static void add_children(energy_fields *x, hga_id n, const float *energy, const float *mass)
 {
-    x->w->plan->kernels->energies(n, x->psi->heads, energy, mass, x->sum);
+    x->w->plan->machine.kernels->energies(n, x->psi->heads, energy, mass, x->sum);
     for (hga_id i = 0; i < n; i++) x->total += (double)mass[i];
 }
 
@@ -75,8 +75,9 @@ static void add_large_family(energy_fields *x, hga_id most, hga_id v)
 /* Families go together as long as they are side by side and have room; one that is too large goes alone. */
 void energies_of_families(worker *w, const bound_field *psi, const bound_field *state, hga_id n, const hga_id *node)
 {
-    const hga_id capacity = w->lanes / psi->heads, most = capacity < CHILDREN_AT_ONCE ? capacity : CHILDREN_AT_ONCE;
-    energy_fields x = {.w = w, .psi = psi, .state = state, .sum = w->plain};
+    const hga_id capacity = w->rows.lanes / psi->heads,
+                 most = capacity < CHILDREN_AT_ONCE ? capacity : CHILDREN_AT_ONCE;
+    energy_fields x = {.w = w, .psi = psi, .state = state, .sum = w->plain.numbers};
     some_families f;
     for (hga_id at = 0, taken; at < n; at += taken) {
         if (node[at] < 0) {

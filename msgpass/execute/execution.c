@@ -17,38 +17,38 @@
 void execution_run_alone(const hga_plan *plan, hga_workspace *workspace)
 {
     int sixteen = sixteen_has(workspace);
-    worker_begin(&workspace->workers[0]);
-    for (hga_id t = 0; sixteen && t < plan->threads; t++) sixteen_widen(plan, workspace, t);
-    if (workspace->sliced) run_some_items(&workspace->workers[0], 0, plan->waves.n_items);
-    for (hga_id wave = 0; wave < plan->waves.n && !workspace->sliced; wave++)
-        for (hga_id t = 0; t < plan->threads; t++) run_share(&workspace->workers[0], wave, t);
-    for (hga_id t = 0; sixteen && t < plan->threads; t++) sixteen_narrow(plan, workspace, t);
+    worker_begin(&workspace->team.worker[0]);
+    for (hga_id t = 0; sixteen && t < plan->team.n; t++) sixteen_widen(plan, workspace, t);
+    if (workspace->sliced.on) run_some_items(&workspace->team.worker[0], 0, plan->waves.n_items);
+    for (hga_id wave = 0; wave < plan->waves.n && !workspace->sliced.on; wave++)
+        for (hga_id t = 0; t < plan->team.n; t++) run_share(&workspace->team.worker[0], wave, t);
+    for (hga_id t = 0; sixteen && t < plan->team.n; t++) sixteen_narrow(plan, workspace, t);
 }
 
 /* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never
    what. */
 void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n)
 {
-    worker *w = &workspace->workers[me];
+    worker *w = &workspace->team.worker[me];
     int sixteen = sixteen_has(workspace);
     worker_begin(w);
-    for (hga_id t = me; sixteen && t < plan->threads; t += n) sixteen_widen(plan, workspace, t);
+    for (hga_id t = me; sixteen && t < plan->team.n; t += n) sixteen_widen(plan, workspace, t);
     for (hga_id wave = 0; wave < plan->waves.n; wave++) {
-        if (wave > 0 || sixteen) meeting_await(&workspace->meeting, n);
-        for (hga_id t = me; t < plan->threads; t += n) run_share(w, wave, t);
+        if (wave > 0 || sixteen) meeting_await(&workspace->team.meeting, n);
+        for (hga_id t = me; t < plan->team.n; t += n) run_share(w, wave, t);
     }
     if (sixteen) {
-        meeting_await(&workspace->meeting, n);
-        for (hga_id t = me; t < plan->threads; t += n) sixteen_narrow(plan, workspace, t);
+        meeting_await(&workspace->team.meeting, n);
+        for (hga_id t = me; t < plan->team.n; t += n) sixteen_narrow(plan, workspace, t);
     }
 }
 
-int execution_is_alone(const hga_plan *plan) { return threads_allowed(plan->threads) == 1; }
+int execution_is_alone(const hga_plan *plan) { return threads_allowed(plan->team.n) == 1; }
 
 /* One region of OpenMP: each thread takes its processor, does its share and gives the processor back. */
 static void run_in_parallel(const hga_plan *plan, hga_workspace *workspace)
 {
-#pragma omp parallel num_threads(plan->threads)
+#pragma omp parallel num_threads(plan->team.n)
     {
         hga_id me = (hga_id)omp_get_thread_num();
         binding old;
@@ -71,11 +71,11 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         const bound_field *x = &workspace->field[f];
-        if (!plan->storage[f].copy_n) continue;
-        float *to = workspace->rows + plan->storage[f].copy_at;
-        for (hga_id i = 0; i < plan->storage[f].copy_n; i++)
+        if (!plan->fields.storage[f].copy_n) continue;
+        float *to = workspace->memory.rows + plan->fields.storage[f].copy_at;
+        for (hga_id i = 0; i < plan->fields.storage[f].copy_n; i++)
             for (hga_id h = 0; h < x->heads; h++, to += x->columns)
-                memcpy(to, bound_io_row(x, i) + h * x->io_head, (size_t)x->columns * sizeof *to);
+                memcpy(to, bound_io_row(x, i) + h * x->io.head, (size_t)x->columns * sizeof *to);
     }
 }
 
@@ -83,15 +83,15 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
 static void begin_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
     *(tape_header *)io->tape = (tape_header){.magic = 0};
-    for (int64_t i = 0; !workspace->requested.all && i < tape_lses(plan); i++) tape_lse(io->tape)[i] = -INFINITY;
+    for (int64_t i = 0; !workspace->request.rows.all && i < tape_lses(plan); i++) tape_lse(io->tape)[i] = -INFINITY;
 }
 
 void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
     *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC,
-                                             .identity = plan->identity,
-                                             .serial = plan->serial,
-                                             .requested = ranges_stamp(&workspace->requested)};
+                                             .identity = plan->version.identity,
+                                             .serial = plan->version.serial,
+                                             .requested = ranges_stamp(&workspace->request.rows)};
 }
 
 /* Fits the workspace to its plan, binds the call, and hands it to every worker. */
@@ -103,8 +103,8 @@ hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const
     if (!st) st = layouts_learn_types(plan, workspace);
     if (st) execution_forget(workspace);
     if (!st && io->tape) begin_tape(plan, workspace, io);
-    for (hga_id t = 0; !st && t < workspace->n_workers; t++) {
-        worker *w = &workspace->workers[t];
+    for (hga_id t = 0; !st && t < workspace->team.n; t++) {
+        worker *w = &workspace->team.worker[t];
         w->plan = plan, w->workspace = workspace, w->io = workspace->staged;
         w->reading = -1;
     }
@@ -119,7 +119,7 @@ void execution_forget(hga_workspace *workspace)
 
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    if (plan->slices && workspace->sliced && !plan->on_demand) slice_end(plan, &workspace->slice);
+    if (plan->slices && workspace->sliced.on && !plan->fields.on_demand) slice_end(plan, &workspace->sliced.slice);
     keep_io_rows(plan, workspace);
     sixteen_forget(workspace);
     if (io->tape) tape_end(plan, workspace, io);
@@ -131,7 +131,7 @@ hga_status execution_run(const hga_plan *plan, hga_workspace *workspace)
         run_here(plan, workspace);
         return HGA_OK;
     }
-    hga_status st = threads_prepare(plan->threads);
+    hga_status st = threads_prepare(plan->team.n);
     if (!st) run_in_parallel(plan, workspace);
     return st;
 }

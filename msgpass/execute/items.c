@@ -35,11 +35,11 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
 /* The sinks take their part of a row that is whole, see hga_call.h. */
 static void pay_sinks(worker *w, const bound_field *x, hga_id v, const float *sink)
 {
-    float *lse = bound_lse(x, v), *row = bound_row(x, v), *cached = w->scalars[0], *paid = w->scalars[1];
-    w->plan->kernels->shares(x->heads, lse, sink, cached, paid, lse);
+    float *lse = bound_lse(x, v), *row = bound_row(x, v), *cached = w->rows.scalars[0], *paid = w->rows.scalars[1];
+    w->plan->machine.kernels->shares(x->heads, lse, sink, cached, paid, lse);
     for (hga_id h = 0; h < x->heads; h++) {
         float *of_head = row + h * bound_head(x, v);
-        if (cached[h] != 1) w->plan->kernels->scale(x->columns, cached[h], of_head, of_head);
+        if (cached[h] != 1) w->plan->machine.kernels->scale(x->columns, cached[h], of_head, of_head);
     }
 }
 
@@ -49,7 +49,7 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
     const hga_tensor *t = &w->io->lse;
     const bound_field *x = &w->workspace->field[f];
     hga_id row_of_io = bound_io_number(x, v);
-    if (w->workspace->sink) pay_sinks(w, x, v, w->workspace->sink);
+    if (w->workspace->scores.sink) pay_sinks(w, x, v, w->workspace->scores.sink);
     if (w->io->tape)
         memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, bound_lse(x, v),
                (size_t)x->heads * sizeof(float));
@@ -63,7 +63,7 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
 static void run_nodes(worker *w, const phase *ph, hga_id panel)
 {
     void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_ROUND ? round_row : copy_lse;
-    if (ph->job == JOB_LSE && !w->io->lse.data && !w->io->tape && !w->workspace->sink) return;
+    if (ph->job == JOB_LSE && !w->io->lse.data && !w->io->tape && !w->workspace->scores.sink) return;
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
     for (hga_id v = begin; v < end; v++)
@@ -73,14 +73,14 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
 /* The heads of an item. */
 static void open_heads(worker *w, wave_item item)
 {
-    int64_t parts = head_ranges(&w->plan->phase[item.phase]), n = w->plan->shape.n_kv_heads;
+    int64_t parts = head_ranges(&w->plan->phases.list[item.phase]), n = w->plan->shape.n_kv_heads;
     worker_take_heads(w, (hga_id)(n * item.head_range / parts), (hga_id)(n * (item.head_range + 1) / parts));
 }
 
 /* The first of n items, and those behind it that go with it; returns how many. */
 static int64_t run_some(worker *w, const wave_item *item, int64_t n)
 {
-    const phase *ph = &w->plan->phase[item->phase];
+    const phase *ph = &w->plan->phases.list[item->phase];
     if (ph->job < JOB_MERGE) open_stage(w, ph->stage);
     if (ph->job < JOB_MERGE && kind_attends(w->plan->stage[ph->stage].kind)) return solvers_run(w, item, n);
     switch (ph->job) {
@@ -116,9 +116,9 @@ typedef struct some_items {
 /* From number i on: pieces as many as may go together, of others one. */
 static void list_some_items(const worker *w, int64_t i, int64_t end, some_items *x)
 {
-    const row_bits *items = &w->workspace->slice.items;
+    const row_bits *items = &w->workspace->sliced.slice.items;
     const wave_item *item = w->plan->waves.item;
-    const hga_id most = w->plan->phase[item[i].phase].job == JOB_SPLITS ? KERNEL_TILE : 1;
+    const hga_id most = w->plan->phases.list[item[i].phase].job == JOB_SPLITS ? KERNEL_TILE : 1;
     for (x->n = 0; x->n < most && i < end; i = bits_next(items, i + 1, end))
         x->number[x->n] = i, x->item[x->n++] = item[i];
     x->number[x->n] = i;
@@ -127,7 +127,7 @@ static void list_some_items(const worker *w, int64_t i, int64_t end, some_items 
 void run_some_items(worker *w, int64_t first, int64_t end)
 {
     some_items x;
-    for (int64_t i = bits_next(&w->workspace->slice.items, first, end), done; i < end; i = x.number[done]) {
+    for (int64_t i = bits_next(&w->workspace->sliced.slice.items, first, end), done; i < end; i = x.number[done]) {
         list_some_items(w, i, end, &x);
         open_heads(w, x.item[0]);
         done = run_some(w, x.item, x.n);
@@ -136,6 +136,6 @@ void run_some_items(worker *w, int64_t first, int64_t end)
 
 void run_share(worker *w, hga_id wave, hga_id t)
 {
-    const int64_t *ptr = w->plan->waves.ptr + (int64_t)wave * w->plan->threads + t;
-    w->workspace->sliced ? run_some_items(w, ptr[0], ptr[1]) : run_items(w, ptr[0], ptr[1]);
+    const int64_t *ptr = w->plan->waves.ptr + (int64_t)wave * w->plan->team.n + t;
+    w->workspace->sliced.on ? run_some_items(w, ptr[0], ptr[1]) : run_items(w, ptr[0], ptr[1]);
 }

@@ -46,7 +46,7 @@ typedef struct run {
 void list_own(tile_chooser *t, const row_group *g);
 static inline const hga_segment *own_segment(const tile_chooser *t, hga_pos i)
 {
-    return &t->reader->segment[t->own[i]];
+    return &t->reader->segments.at[t->seen.own[i]];
 }
 /* The run that begins at number `from` or later; 0 when there is none. */
 int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r);

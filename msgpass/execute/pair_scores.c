@@ -19,7 +19,7 @@ void pair_positions(worker *w, const tile_chunk *c, hga_id i)
             float sum = 0;
             for (hga_id j = 0; own >= 0 && j < dim; j++)
                 sum += w->io->node_pos.data[(ptrdiff_t)own * dim + j] * theirs[j];
-            w->tile.pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum * KERNEL_LOG2E;
+            w->tiles.tile.pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum * KERNEL_LOG2E;
         }
     }
 }
@@ -56,14 +56,15 @@ static void list_part(worker *w, const tile_chunk *c, hga_id i)
 {
     const tile_part *part = &c->part[i];
     const ptrdiff_t at = (ptrdiff_t)(c->typed + i) * KERNEL_CHUNK;
-    const int32_t *type = w->chooser.batch->pair_type + at * KERNEL_TILE;
-    uint8_t *many = w->tile.type_many + at;
-    lister x = {
-        .list = type_list_at(w, c->typed + i), .index = w->tile.type_index, .pick = type_picks_at(w, c->typed + i)};
+    const int32_t *type = w->tiles.chooser.batch->pair_type + at * KERNEL_TILE;
+    uint8_t *many = w->tiles.tile.type_many + at;
+    lister x = {.list = type_list_at(w, c->typed + i),
+                .index = w->tiles.tile.type_index,
+                .pick = type_picks_at(w, c->typed + i)};
     for (hga_id e = part->first; e < part->last; e++)
         many[e - part->first] = c->types_vary >> e & 1 ? list_column(&x, type + (ptrdiff_t)e * KERNEL_TILE) : 0;
     for (hga_id t = 0; t < x.n; t++) x.index[x.list[t]] = -1;
-    w->tile.types[c->typed + i] = (part_types){.n = x.n, .list = x.list, .many = many, .pick = x.pick};
+    w->tiles.tile.types[c->typed + i] = (part_types){.n = x.n, .list = x.list, .many = many, .pick = x.pick};
 }
 
 void pair_list_types(worker *w, const tile_batch *b)
@@ -76,7 +77,7 @@ void pair_list_types(worker *w, const tile_batch *b)
 void pair_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type)
 {
     const tile_part *part = &c->part[i];
-    const part_types *of = &w->tile.types[c->typed + i];
+    const part_types *of = &w->tiles.tile.types[c->typed + i];
     const uint32_t *pick = of->pick;
     for (hga_id e = part->first; e < part->last; e++, type += KERNEL_TILE) {
         for (hga_id r = 0; r < KERNEL_TILE; r++) type[r] = c->types_vary >> e & 1 ? 0 : c->columns.type[e];
@@ -95,7 +96,7 @@ static void score_types(worker *w, const part_types *of, hga_id head, const floa
     const float *row[KERNEL_CHUNK];
     for (hga_id at = 0, n; at < of->n; at += n) {
         n = of->n - at < KERNEL_CHUNK ? of->n - at : KERNEL_CHUNK;
-        float *out = w->tile.type_score + (ptrdiff_t)at * KERNEL_TILE;
+        float *out = w->tiles.tile.type_score + (ptrdiff_t)at * KERNEL_TILE;
         const int32_t *type = of->list + at;
         for (hga_id t = 0; t < n && io->rel_bias.data; t++)
             bias[t] = in_base_2(io->rel_bias.data[(ptrdiff_t)type[t] * shape->n_heads + head]);
@@ -105,8 +106,8 @@ static void score_types(worker *w, const part_types *of, hga_id head, const floa
         }
         for (hga_id t = 0; t < n; t++) row[t] = io->rel_key.data + (ptrdiff_t)type[t] * shape->dim;
         kernel_tile tile = {
-            .n_groups = 1, .n = n, .dim = shape->dim, .k = row, .bias = bias, .group = {{.q = queries}}};
-        w->plan->kernels->score_tile(&tile, out);
+            .n_groups = 1, .n = n, .dim = shape->dim, .k = row, .terms.bias = bias, .group = {{.q = queries}}};
+        w->plan->machine.kernels->score_tile(&tile, out);
     }
 }
 
@@ -114,13 +115,14 @@ static void score_types(worker *w, const part_types *of, hga_id head, const floa
 const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, const float *queries)
 {
     const tile_part *part = &c->part[i];
-    const part_types *of = &w->tile.types[c->typed + i];
-    const float *base = w->io->node_pos.data ? w->tile.pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE : NULL;
+    const part_types *of = &w->tiles.tile.types[c->typed + i];
+    const float *base =
+        w->io->node_pos.data ? w->tiles.tile.pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE : NULL;
     if (!c->types_vary || !(w->io->rel_key.data || w->io->rel_bias.data)) return base; /* dropout asks for types, too */
-    float *bias = w->tile.pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
+    float *bias = w->tiles.tile.pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
     const ptrdiff_t first = (ptrdiff_t)part->first * KERNEL_TILE;
     score_types(w, of, head, queries);
-    w->plan->kernels->look_up(part->last - part->first, of->many, of->pick, w->tile.type_score,
-                              base ? base + first : NULL, bias + first);
+    w->plan->machine.kernels->look_up(part->last - part->first, of->many, of->pick, w->tiles.tile.type_score,
+                                      base ? base + first : NULL, bias + first);
     return bias;
 }

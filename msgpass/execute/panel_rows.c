@@ -75,7 +75,7 @@ void load_ahead(worker *w, panel_rows *p)
 
 int open_panel(worker *w, wave_item item, panel_rows *out)
 {
-    const phase *ph = &w->plan->phase[item.phase];
+    const phase *ph = &w->plan->phases.list[item.phase];
     if (!find_panel(w, ph, ph->stage, item.panel, out)) return 0;
     load_ahead(w, out);
     return 1;
@@ -83,7 +83,7 @@ int open_panel(worker *w, wave_item item, panel_rows *out)
 
 void list_panel(const worker *w, wave_item item, panel_rows *out)
 {
-    const phase *ph = &w->plan->phase[item.phase];
+    const phase *ph = &w->plan->phases.list[item.phase];
     panel_bounds(ph, item.panel, &out->first, &out->n);
     list_nodes(w, ph, ph->stage, out->first, out->n, out->node);
     out->n = list_ahead(out->n, w->reader.n, out->node);
@@ -91,7 +91,7 @@ void list_panel(const worker *w, wave_item item, panel_rows *out)
 
 void load_panel(worker *w, wave_item item)
 {
-    const phase *ph = &w->plan->phase[item.phase];
+    const phase *ph = &w->plan->phases.list[item.phase];
     hga_id first, n;
     open_stage(w, ph->stage);
     panel_bounds(ph, item.panel, &first, &n);

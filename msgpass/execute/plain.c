@@ -15,7 +15,7 @@ typedef struct floats {
 
 static hga_id head_of_field(const worker *w, hga_id f, hga_id head)
 {
-    return w->plan->storage[f].heads == w->plan->shape.n_heads ? head : kv_head(&w->plan->shape, head);
+    return w->plan->fields.storage[f].heads == w->plan->shape.n_heads ? head : kv_head(&w->plan->shape, head);
 }
 
 static float *bound_row_at(const worker *w, hga_id storage, hga_id v, hga_id head)
@@ -37,7 +37,7 @@ static const double *read_bound(const field_values *from, hga_id f, hga_id v, hg
 {
     const worker *w = worker_of(from);
     const float *row = bound_row_at(w, read_storage(w->plan, floats_of(from)->stage, f), v, head);
-    for (hga_id c = 0; c < w->plan->columns[f]; c++) buffer[c] = (double)row[c];
+    for (hga_id c = 0; c < w->plan->fields.columns[f]; c++) buffer[c] = (double)row[c];
     return buffer;
 }
 
@@ -50,7 +50,7 @@ static void write_bound(const field_values *to, hga_id f, hga_id v, hga_id head,
 {
     const worker *w = worker_of(to);
     float *row = bound_row_at(w, f, v, head);
-    for (hga_id c = 0; c < w->plan->columns[f]; c++) row[c] = (float)x[c];
+    for (hga_id c = 0; c < w->plan->fields.columns[f]; c++) row[c] = (float)x[c];
 }
 
 static void write_bound_lse(const field_values *to, hga_id f, hga_id v, hga_id head, double lse)
@@ -86,8 +86,12 @@ static hga_end look_at(const worker *w, const hga_stage *s, const row_set *shown
         fields->field[f] = is_there ? bound_row_at(w, storage, v, head) : NULL;
         fields->lse[f] = is_there && p->field[f].width == HGA_WIDTH_STATE ? lse_at(w, f, v, head) : NULL;
     }
-    return (hga_end){
-        v, hga_graph_level(w->plan->graph, v), w->plan->nodes.mass[v], fields->field, fields->lse, w->plan->columns};
+    return (hga_end){v,
+                     hga_graph_level(w->plan->graph, v),
+                     w->plan->nodes.mass[v],
+                     fields->field,
+                     fields->lse,
+                     w->plan->fields.columns};
 }
 
 static double score_of_edge(const stage_row *r, int64_t i)
@@ -124,7 +128,7 @@ static void user_row(const worker *w, const stage_row *r)
     const program_shown *shown = &w->plan->stage[r->s].shown;
     const hga_udf *udf = &r->stage->udf;
     int64_t cut = udf->merge && r->n > w->plan->options.cut_edges ? w->plan->options.cut_edges : r->n;
-    void *whole = w->plain, *split = (char *)w->plain + w->plain_bytes;
+    void *whole = w->plain.numbers, *split = (char *)w->plain.numbers + w->plain.bytes;
     end_fields fields;
     hga_end v = look_at(w, r->stage, shown->row, r->v, r->head, &fields);
     feed(w, r, &v, 0, cut, whole);
@@ -157,20 +161,20 @@ void plain_row(worker *w, const row_job *job)
     const hga_stage *s = &w->plan->program.stage[job->stage];
     const semantics m = semantics_of(w);
     const floats mine = {{read_bound, read_lse, write_bound, write_bound_lse}, w, s};
-    edges_open(&w->plain_edges, w->plan->graph, &w->plan->user_allocator, s->relation);
-    edges_read(&w->plain_edges, job->v);
+    edges_open(&w->plain.edges, w->plan->graph, &w->plan->memory.user, s->relation);
+    edges_read(&w->plain.edges, job->v);
     stage_row r = {.m = &m,
                    .stage = s,
                    .kind = w->plan->stage[job->stage].kind,
                    .s = job->stage,
                    .v = job->v,
-                   .edge = w->plain_edges.edge,
-                   .n = w->plain_edges.n,
+                   .edge = w->plain.edges.edge,
+                   .n = w->plain.edges.n,
                    .values = &mine.as,
                    .was = &mine.as,
-                   .scratch = w->plain_scratch};
+                   .scratch = w->plain.scratch};
     hga_id heads = w->plan->shape.n_heads,
-           step = s->out && r.kind != KIND_USER ? heads / w->plan->storage[s->out].heads : 1;
+           step = s->out && r.kind != KIND_USER ? heads / w->plan->fields.storage[s->out].heads : 1;
     for (r.head = 0; r.head < heads; r.head += step)
         if (r.kind == KIND_USER)
             user_row(w, &r);

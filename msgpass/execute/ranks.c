@@ -17,17 +17,17 @@ SORT_DEFINE(sort_ranks, rank_key, before)
 
 hga_status reader_rank_capacity(row_reader *r, hga_pos edges, const hga_allocator *a)
 {
-    if (edges <= r->rank_capacity) return HGA_OK;
+    if (edges <= r->ranks.capacity) return HGA_OK;
     reader_unrank(r, a);
-    hga_status st = hga_new(a, edges, sizeof *r->rank, &r->rank);
-    if (!st) r->rank_capacity = edges;
+    hga_status st = hga_new(a, edges, sizeof *r->ranks.at, &r->ranks.at);
+    if (!st) r->ranks.capacity = edges;
     return st;
 }
 
 void reader_unrank(row_reader *r, const hga_allocator *a)
 {
-    hga_delete(a, r->rank, r->rank_capacity, sizeof *r->rank);
-    r->rank = NULL, r->rank_capacity = 0;
+    hga_delete(a, r->ranks.at, r->ranks.capacity, sizeof *r->ranks.at);
+    r->ranks.at = NULL, r->ranks.capacity = 0;
 }
 
 /* All edges of the row in canonical order, into the reader's room; then edge i as read finds its place at i. */
@@ -38,11 +38,11 @@ static void rank_row(row_reader *r, hga_id v)
     hga_pos n = 0;
     for (cursor_next(&c, KERNEL_CHUNK, &chunk); chunk.n; cursor_next(&c, KERNEL_CHUNK, &chunk))
         for (hga_id e = 0; e < chunk.n; e++, n++)
-            r->rank[n] = (rank_key){chunk.src[e],    chunk.type[e],       chunk.weight[e],
-                                    chunk.pos_of[e], chunk.src_pos_of[e], .number = n};
-    sort_ranks(r->rank, n);
-    for (hga_pos i = 0; i < n; i++) r->rank[r->rank[i].number].index = i;
-    r->ranked = v;
+            r->ranks.at[n] = (rank_key){chunk.src[e],    chunk.type[e],       chunk.weight[e],
+                                        chunk.pos_of[e], chunk.src_pos_of[e], .number = n};
+    sort_ranks(r->ranks.at, n);
+    for (hga_pos i = 0; i < n; i++) r->ranks.at[r->ranks.at[i].number].index = i;
+    r->ranks.ranked = v;
 }
 
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank)
@@ -51,6 +51,6 @@ void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *ran
         for (hga_id e = 0; e < chunk->n; e++) rank[e] = chunk->number + e;
         return;
     }
-    if (r->ranked != v) rank_row(r, v);
-    for (hga_id e = 0; e < chunk->n; e++) rank[e] = r->rank[chunk->number + e].index;
+    if (r->ranks.ranked != v) rank_row(r, v);
+    for (hga_id e = 0; e < chunk->n; e++) rank[e] = r->ranks.at[chunk->number + e].index;
 }

@@ -62,7 +62,7 @@ static void read_picks(const uint32_t **at, uint32_t *buffer, part_types *x)
 /* They get into the worker's room, or stay where they are. */
 static void read_part_types(const uint32_t **at, const tile_part *part, worker *w, hga_id typed)
 {
-    part_types *x = &w->tile.types[typed];
+    part_types *x = &w->tiles.tile.types[typed];
     read_list(at, type_list_at(w, typed), x);
     read_picks(at, type_picks_at(w, typed), x);
     x->many = (const uint8_t *)*at, *at += words_of_bytes(part->last - part->first);
@@ -96,7 +96,7 @@ static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id
 /* A chunk as put_chunk has written it, with its parts. */
 static void read_chunk(worker *w, const uint32_t **at, int typed, row_panel *p, tile_chunk *c)
 {
-    tile_batch *b = w->chooser.batch;
+    tile_batch *b = w->tiles.chooser.batch;
     const uint32_t head = *(*at)++;
     c->n_parts = (hga_id)(head >> 8 & 0xff), c->odd = (hga_id)(head >> 16 & 1);
     read_columns(at, head, &c->columns);
@@ -111,7 +111,7 @@ static void read_chunk(worker *w, const uint32_t **at, int typed, row_panel *p, 
 /* Families end their rows themselves. */
 static void replay_families(worker *w, const uint32_t **at, int typed, row_group *g, unsigned rows)
 {
-    family_chunk *c = &w->chooser.families;
+    family_chunk *c = &w->tiles.chooser.families;
     const uint32_t head = *(*at)++;
     c->all = rows, c->columns = &w->chunk;
     read_columns(at, head, c->columns);
@@ -130,7 +130,7 @@ static void replay_batch(worker *w, const uint32_t **at, int typed, row_panel *p
         replay_families(w, at, typed, &p->group[head & 0xff], head >> 16);
         return;
     }
-    tile_batch *b = w->chooser.batch;
+    tile_batch *b = w->tiles.chooser.batch;
     b->n = (hga_id)(head & 0xff), b->n_typed = 0;
     for (hga_id g = 0; g < p->n_groups; g++) p->group[g].complete = (int)(head >> (16 + g) & 1);
     for (hga_id i = 0; i < b->n; i++) read_chunk(w, at, typed, p, &b->chunk[i]);
@@ -139,7 +139,7 @@ static void replay_batch(worker *w, const uint32_t **at, int typed, row_panel *p
 
 void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *at)
 {
-    w->chooser.batch->stage = stage;
+    w->tiles.chooser.batch->stage = stage;
     for (hga_id g = 0; g < p->n_groups; g++) p->group[g].tiled = 1;
     const int typed = (*at & TYPED) != 0;
     for (uint32_t left = *at++ & ~(TYPED | HAS_FAMILIES); left; left--) replay_batch(w, &at, typed, p);

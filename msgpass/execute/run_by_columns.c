@@ -81,7 +81,7 @@ static int meet_segments(worker *w, hga_id slot, hga_id position)
     const row_reader *r = &w->reader;
     const column_windows *windows = &w->plan->windows;
     for (hga_id i = r->list_ptr[position - r->first]; i < r->list_ptr[position - r->first + 1]; i++) {
-        const hga_segment *s = &r->segment[r->list[i]];
+        const hga_segment *s = &r->segments.at[r->list[i]];
         hga_id c0, c1, hole;
         hga_segment_columns(s, position, &c0, &c1, &hole);
         if (hole >= 0) {
@@ -132,7 +132,7 @@ typedef struct column_item {
 static void meet_row(worker *w, column_item *item, hga_id node, hga_id position)
 {
     column_rows *x = &w->columns;
-    const row_choice *choice = w->workspace->choice;
+    const row_choice *choice = w->workspace->request.choice;
     const hga_relation *r = item->relation;
     const hga_id before = x->visits.n, slot = x->n_rows++;
     x->node[slot] = node, x->position[slot] = position;
@@ -189,9 +189,9 @@ static void run_window(worker *w, hga_id stage, hga_id window)
 {
     const column_rows *x = &w->columns;
     column_groups groups;
-    tile_batch *b = w->chooser.batch;
+    tile_batch *b = w->tiles.chooser.batch;
     tile_chunk *c = &b->chunk[0];
-    b->stage = stage, b->n_typed = 0, b->pair_type = w->chooser.pair_type;
+    b->stage = stage, b->n_typed = 0, b->pair_type = w->tiles.chooser.pair_type;
     c->odd = 0, c->typed = 0, c->pairs = 0, c->types_vary = 0;
     lay_window(w, window, &c->columns);
     for (hga_id i = x->visits.first[window]; i >= 0;) {
@@ -209,7 +209,7 @@ PREFETCHES void prefetch_rows(const worker *w, const bound_field *x, const edge_
 {
     enum { SECOND_CACHE = 2 };
     for (hga_id e = 0; e < c->n; e++) {
-        const float *row = bound_row(x, c->src[e]) + w->kv_first * bound_head(x, c->src[e]);
+        const float *row = bound_row(x, c->src[e]) + w->heads.kv_first * bound_head(x, c->src[e]);
         for (hga_id j = 0; j < x->columns; j += LINE_FLOATS) __builtin_prefetch(row + j, 0, SECOND_CACHE);
     }
 }
@@ -218,7 +218,7 @@ PREFETCHES void prefetch_window(worker *w, hga_id stage, hga_id window)
 {
     const hga_stage *s = stage_of(w, stage);
     edge_chunk c;
-    if (window < 0 || w->columns.n_rows > KERNEL_TILE || w->plan->bf16_rows) return;
+    if (window < 0 || w->columns.n_rows > KERNEL_TILE || w->plan->fields.bf16_rows) return;
     lay_window(w, window, &c);
     prefetch_rows(w, read_field(w, s, s->key), &c);
     prefetch_rows(w, read_field(w, s, s->value), &c);
@@ -234,7 +234,7 @@ static void open_rows(worker *w, hga_id stage)
     const hga_id dim_v = w->plan->shape.dim_v;
     const int goes_on = kind_starts_from_out(w->plan->stage[stage].kind);
     for (hga_id i = 0; i < x->n_rows; i++)
-        for (hga_id h = w->head_first; !x->alone[i] && h < w->head_end; h++) {
+        for (hga_id h = w->heads.first; !x->alone[i] && h < w->heads.end; h++) {
             float *state = carried_state(w, i, h);
             const hga_id v = x->node[i];
             state[padded(dim_v)] = goes_on ? bound_lse(out, v)[h] : -INFINITY;
@@ -249,7 +249,7 @@ static void end_rows(const worker *w, hga_id stage)
     const bound_field *out = field(w, stage_of(w, stage)->out);
     const hga_id dim_v = w->plan->shape.dim_v;
     for (hga_id i = 0; i < x->n_rows; i++)
-        for (hga_id h = w->head_first; !x->alone[i] && h < w->head_end; h++) {
+        for (hga_id h = w->heads.first; !x->alone[i] && h < w->heads.end; h++) {
             const float *state = carried_state(w, i, h), lse = state[padded(dim_v)];
             float *row = bound_row(out, x->node[i]) + h * bound_head(out, x->node[i]);
             bound_lse(out, x->node[i])[h] = lse;
@@ -264,7 +264,7 @@ static void end_rows(const worker *w, hga_id stage)
 static void run_alone(worker *w, hga_id stage)
 {
     const column_rows *x = &w->columns;
-    if (w->kv_first > 0) return;
+    if (w->heads.kv_first > 0) return;
     worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
     for (hga_id i = 0; i < x->n_rows; i++) {
         row_job job = {.stage = stage, .v = x->node[i], .count = INT64_MAX, .split = -1};
@@ -280,8 +280,8 @@ static void run_windows(worker *w, hga_id stage, hga_id first, hga_id end)
     const hga_id share = w->plan->shape.n_heads / w->plan->shape.n_kv_heads;
     for (hga_id kv = first / share; kv * share < end; kv++) {
         worker_take_heads(w, kv, kv + 1);
-        if (w->head_first < first) w->head_first = first;
-        if (w->head_end > end) w->head_end = end;
+        if (w->heads.first < first) w->heads.first = first;
+        if (w->heads.end > end) w->heads.end = end;
         open_rows(w, stage);
         for (hga_id next, window = visits_next(&w->columns.visits, 0); window >= 0; window = next) {
             next = visits_next(&w->columns.visits, window + 1);
@@ -294,7 +294,7 @@ static void run_windows(worker *w, hga_id stage, hga_id first, hga_id end)
 
 static void run_rows_met(worker *w, column_item *x)
 {
-    const hga_id stage = w->plan->phase[x->item->phase].stage;
+    const hga_id stage = w->plan->phases.list[x->item->phase].stage;
     run_windows(w, stage, x->head_first, x->head_end);
     worker_take_heads(w, x->kv_first, x->kv_end);
     run_alone(w, stage);
@@ -305,7 +305,7 @@ static void run_rows_met(worker *w, column_item *x)
 static void count_rows_met(worker *w, column_item *x)
 {
     column_groups groups;
-    tile_chunk *c = &w->chooser.batch->chunk[0];
+    tile_chunk *c = &w->tiles.chooser.batch->chunk[0];
     for (hga_id window = visits_next(&w->columns.visits, 0); window >= 0;
          window = visits_next(&w->columns.visits, window + 1))
         for (hga_id i = w->columns.visits.first[window]; i >= 0;) {
@@ -321,8 +321,8 @@ static void count_rows_met(worker *w, column_item *x)
 /* Edges of rows that choose are not the graph's, or are read where they are stored. */
 static int open_rows_of(worker *w, const column_item *x, wave_item item, panel_rows *p)
 {
-    const phase *ph = &w->plan->phase[item.phase];
-    const int chosen = w->workspace->choice || x->relation->n_choices;
+    const phase *ph = &w->plan->phases.list[item.phase];
+    const int chosen = w->workspace->request.choice || x->relation->n_choices;
     return chosen ? find_panel(w, ph, ph->stage, item.panel, p) : open_panel(w, item, p);
 }
 
@@ -330,7 +330,7 @@ static int open_rows_of(worker *w, const column_item *x, wave_item item, panel_r
 static void meet_rows(worker *w, column_item *x)
 {
     panel_rows p;
-    x->relation = &w->plan->stage[w->plan->phase[x->item->phase].stage].relation;
+    x->relation = &w->plan->stage[w->plan->phases.list[x->item->phase].stage].relation;
     for (int64_t i = 0; i < x->n; i++) {
         if (!open_rows_of(w, x, x->item[i], &p)) continue;
         for (hga_id r = 0; r < p.n; r++) {
@@ -346,8 +346,8 @@ static void meet_rows(worker *w, column_item *x)
 int64_t columns_fit(worker *w, const wave_item *item, int64_t n)
 {
     int64_t some = 0;
-    if (!w->plan->stage[w->plan->phase[item->phase].stage].by_columns) return 0;
-    if (w->plan->lone_rows && !w->plan->windows.declared) return 0;
+    if (!w->plan->stage[w->plan->phases.list[item->phase].stage].by_columns) return 0;
+    if (w->plan->fields.lone_rows && !w->plan->windows.declared) return 0;
     while (some < n && some < PANELS_TOGETHER && item[some].phase == item->phase &&
            item[some].head_range == item->head_range)
         some++;
@@ -364,10 +364,11 @@ void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, do
 /* Who chooses has heads of its own. */
 void columns_run(worker *w, const wave_item *item, int64_t n)
 {
-    const row_choice *c = w->workspace->choice;
+    const row_choice *c = w->workspace->request.choice;
     const hga_id choosers = c ? c->n_choosers : 1, each = w->plan->shape.n_heads / choosers;
-    const hga_id first = w->head_first, end = w->head_end;
-    column_item x = {.item = item, .n = n, .kv_first = w->kv_first, .kv_end = w->kv_end, .run = run_rows_met};
+    const hga_id first = w->heads.first, end = w->heads.end;
+    column_item x = {
+        .item = item, .n = n, .kv_first = w->heads.kv_first, .kv_end = w->heads.kv_end, .run = run_rows_met};
     for (x.chooser = 0; x.chooser < choosers; x.chooser++) {
         x.head_first = x.chooser * each > first ? x.chooser * each : first;
         x.head_end = (x.chooser + 1) * each < end ? (x.chooser + 1) * each : end;

@@ -59,7 +59,7 @@ static int are_in_order(hga_id first, hga_id n, const hga_id *node)
 static int heads_are_alike(const bound_field *x, hga_id first, hga_id n)
 {
     hga_id callers = 0;
-    for (hga_id v = first; v < first + n && x->io_head != x->ws_head; v++) callers += bound_is_io(x, v);
+    for (hga_id v = first; v < first + n && x->io.head != x->ws.head; v++) callers += bound_is_io(x, v);
     return callers == 0 || callers == n;
 }
 
@@ -77,7 +77,7 @@ static void find_biases(worker *w, hga_id stage, hga_id first)
     edge_chunk *c = &w->chunk;
     c->n = KERNEL_TILE;
     for (hga_id e = 0; e < c->n; e++) c->src[e] = first + e, c->weight[e] = w->equal.weight;
-    score_bases(w, stage, -1, c, w->row.base);
+    score_bases(w, stage, -1, c, w->rows.row.base);
 }
 
 /* Sixteen rows of equal families, with all heads, by one call of the kernel. */
@@ -96,29 +96,29 @@ void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *insid
     find_rows(out, rows, out_at), find_lses(out, rows, lse);
     for (hga_id i = 0; inside && i < N; i++)
         if (inside->left_out >> i & 1u) out_at[i] = NULL;
-    w->plan->kernels->attend_family(&(kernel_family){.n_rows = N,
-                                                     .n = N,
-                                                     .heads = shape->n_heads,
-                                                     .dim = shape->dim,
-                                                     .dim_v = shape->dim_v,
-                                                     .share = shape->n_heads / shape->n_kv_heads,
-                                                     .q = (const float *const *)q_at,
-                                                     .k = (const float *const *)k_at,
-                                                     .v = (const float *const *)v_at,
-                                                     .q_head = bound_head(q, first),
-                                                     .k_head = bound_head(k, first),
-                                                     .v_head = bound_head(v, first),
-                                                     .scale = w->workspace->scale_2,
-                                                     .cap = w->workspace->cap_2,
-                                                     .bias = w->row.base,
-                                                     .rows = x->rows,
-                                                     .out = out_at,
-                                                     .lse = lse,
-                                                     .out_head = bound_head(out, first),
-                                                     .alpha = inside ? inside->alpha : 0,
-                                                     .inside = inside ? inside->energy : NULL,
-                                                     .ahead = &w->coming,
-                                                     .sigmoid = weights_are_sigmoids(w->plan)});
+    w->plan->machine.kernels->attend_family(&(kernel_family){.n_rows = N,
+                                                             .n = N,
+                                                             .heads = shape->n_heads,
+                                                             .dim = shape->dim,
+                                                             .dim_v = shape->dim_v,
+                                                             .share = shape->n_heads / shape->n_kv_heads,
+                                                             .q = (const float *const *)q_at,
+                                                             .columns.k = (const float *const *)k_at,
+                                                             .columns.v = (const float *const *)v_at,
+                                                             .q_head = bound_head(q, first),
+                                                             .columns.k_head = bound_head(k, first),
+                                                             .columns.v_head = bound_head(v, first),
+                                                             .terms.scale = w->workspace->scores.scale_2,
+                                                             .terms.cap = w->workspace->scores.cap_2,
+                                                             .terms.bias = w->rows.row.base,
+                                                             .rows = x->rows,
+                                                             .results.out = out_at,
+                                                             .results.lse = lse,
+                                                             .results.head = bound_head(out, first),
+                                                             .alpha = inside ? inside->alpha : 0,
+                                                             .inside = inside ? inside->energy : NULL,
+                                                             .ahead = &w->coming,
+                                                             .sigmoid = weights_are_sigmoids(w->plan)});
 }
 
 int find_equal(worker *w, hga_id stage, hga_id first, hga_id n)
@@ -136,7 +136,7 @@ int find_equal(worker *w, hga_id stage, hga_id first, hga_id n)
    go as families? */
 int64_t equal_fits(worker *w, const wave_item *item, int64_t n)
 {
-    const phase *ph = &w->plan->phase[item->phase];
+    const phase *ph = &w->plan->phases.list[item->phase];
     panel_rows p;
     (void)n;
     find_panel(w, ph, ph->stage, item->panel, &p);
@@ -148,5 +148,5 @@ void equal_run(worker *w, const wave_item *item, int64_t n)
 {
     (void)n;
     for (hga_id at = 0; at < w->equal.n; at += KERNEL_TILE)
-        run_sixteen(w, w->plan->phase[item->phase].stage, w->equal.first + at, NULL);
+        run_sixteen(w, w->plan->phases.list[item->phase].stage, w->equal.first + at, NULL);
 }

@@ -29,7 +29,7 @@ static family_rows find_rows(const worker *w, const row_group *g, unsigned of, i
 {
     const hga_stage *s = stage_of(w, g->stage);
     const bound_field *query = read_field(w, s, s->query), *out = field(w, s->out);
-    family_rows rows = {.alike = 1, .streams = out->streams};
+    family_rows rows = {.alike = 1, .streams = out->io.streams};
     for (; of; of &= of - 1) {
         int r = __builtin_ctz(of);
         hga_id v = g->node[r];
@@ -58,9 +58,9 @@ static ptrdiff_t find_columns(const worker *w, const bound_field *x, const float
 static void run_rows(const worker *w, kernel_family all, const family_rows *rows)
 {
     all.q = rows->q, all.q_head = rows->q_head;
-    all.streams = rows->streams && rows->out_head % LINE_FLOATS == 0;
-    all.out = rows->out, all.lse = rows->lse, all.out_head = rows->out_head;
-    w->plan->kernels->attend_family(&all);
+    all.results.streams = rows->streams && rows->out_head % LINE_FLOATS == 0;
+    all.results.out = rows->out, all.results.lse = rows->lse, all.results.head = rows->out_head;
+    w->plan->machine.kernels->attend_family(&all);
 }
 
 /* What columns' types add to their keys, and to the scores of each head. */
@@ -71,7 +71,7 @@ static void add_types(const worker *w, const edge_chunk *c, const float **key, f
     for (hga_id e = 0; e < c->n && io->rel_bias.data; e++)
         for (hga_id h = 0; h < all->heads; h++)
             bias[e * KERNEL_HEADS + h] = in_base_2(io->rel_bias.data[(ptrdiff_t)c->type[e] * all->heads + h]);
-    all->r = io->rel_key.data ? key : NULL, all->head_bias = io->rel_bias.data ? bias : NULL;
+    all->terms.r = io->rel_key.data ? key : NULL, all->head_bias = io->rel_bias.data ? bias : NULL;
 }
 
 /* All rows of the families at once, or in turn those whose queries and outputs have their heads at the same strides. */
@@ -80,10 +80,10 @@ static void run_columns(worker *w, const row_group *g, const family_chunk *c, ke
     const float *drop_mask[KERNEL_TILE], *key[KERNEL_CHUNK];
     float head_bias[KERNEL_CHUNK * KERNEL_HEADS];
     family_rows rows = find_rows(w, g, c->all, ANYWHERE);
-    score_bases(w, g->stage, -1, c->columns, w->row.base);
+    score_bases(w, g->stage, -1, c->columns, w->rows.row.base);
     add_types(w, c->columns, key, head_bias, &all);
     if (drops_weights(w)) drop_families(w, g, c, drop_mask), all.drop_mask = drop_mask;
-    all.n_rows = 32 - __builtin_clz(c->all), all.bias = w->row.base;
+    all.n_rows = 32 - __builtin_clz(c->all), all.terms.bias = w->rows.row.base;
     all.ahead = &w->coming;
     all.rows = c->rows;
     if (rows.alike) {
@@ -106,12 +106,12 @@ void run_families(void *worker_of, row_group *g, const family_chunk *c)
                          .dim = shape->dim,
                          .dim_v = shape->dim_v,
                          .share = shape->n_heads / shape->n_kv_heads,
-                         .k = w->at.k,
-                         .v = w->at.v,
-                         .scale = w->workspace->scale_2,
-                         .cap = w->workspace->cap_2,
+                         .columns.k = w->rows.at.k,
+                         .columns.v = w->rows.at.v,
+                         .terms.scale = w->workspace->scores.scale_2,
+                         .terms.cap = w->workspace->scores.cap_2,
                          .sigmoid = weights_are_sigmoids(w->plan)};
-    all.k_head = find_columns(w, read_field(w, s, s->key), w->at.k, w->mixed_key);
-    all.v_head = find_columns(w, read_field(w, s, s->value), w->at.v, w->mixed_value);
+    all.columns.k_head = find_columns(w, read_field(w, s, s->key), w->rows.at.k, w->rows.mixed_key);
+    all.columns.v_head = find_columns(w, read_field(w, s, s->value), w->rows.at.v, w->rows.mixed_value);
     run_columns(w, g, c, all);
 }

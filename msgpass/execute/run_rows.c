@@ -51,7 +51,7 @@ static void run_split(worker *w, const phase *ph, hga_id split)
 /* Where threads share out a panel's heads all of them go with the first. */
 void rows_run(worker *w, const wave_item *item, int64_t n)
 {
-    const phase *ph = &w->plan->phase[item->phase];
+    const phase *ph = &w->plan->phases.list[item->phase];
     (void)n;
     if (ph->job == JOB_SPLITS)
         run_split(w, ph, item->panel);

@@ -52,7 +52,7 @@ static int join_split(split_group *x, const worker *w, hga_id stage, hga_id spli
 
 void find_split_group(const worker *w, const wave_item *item, int64_t n, split_group *x)
 {
-    const phase *ph = &w->plan->phase[item->phase];
+    const phase *ph = &w->plan->phases.list[item->phase];
     x->n = 0;
     while (x->n < n && x->n < KERNEL_TILE && item[x->n].phase == item->phase &&
            join_split(x, w, ph->stage, item[x->n].panel))
@@ -90,11 +90,11 @@ static void lay_types(const split_group *x, int32_t *type)
 /* The group's pieces as the rows of a tile of one chunk. */
 static void run_split_group(worker *w, hga_id stage, const split_group *x)
 {
-    tile_batch *b = w->chooser.batch;
+    tile_batch *b = w->tiles.chooser.batch;
     tile_chunk *c = &b->chunk[0];
     row_group rows = {.stage = stage, .n_rows = x->n, .node = x->node, .split = x->split, .complete = 1};
-    const int typed = w->types && (w->io->rel_key.data || w->io->rel_bias.data || drops_weights(w));
-    b->stage = stage, b->n = 1, b->n_typed = typed, b->pair_type = w->chooser.pair_type;
+    const int typed = w->memory.types && (w->io->rel_key.data || w->io->rel_bias.data || drops_weights(w));
+    b->stage = stage, b->n = 1, b->n_typed = typed, b->pair_type = w->tiles.chooser.pair_type;
     c->n_parts = 1, c->odd = 0, c->typed = 0, c->pairs = typed, c->types_vary = typed ? ~UINT64_C(0) : 0;
     lay_split(x, &c->columns);
     if (typed) lay_types(x, b->pair_type);
@@ -114,5 +114,5 @@ void splits_take(worker *w, const wave_item *item, int64_t n)
 {
     split_group x;
     find_split_group(w, item, n, &x);
-    run_split_group(w, w->plan->phase[item->phase].stage, &x);
+    run_split_group(w, w->plan->phases.list[item->phase].stage, &x);
 }

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-static const hga_stage *own_stage(const worker *w) { return stage_of(w, w->chooser.batch->stage); }
+static const hga_stage *own_stage(const worker *w) { return stage_of(w, w->tiles.chooser.batch->stage); }
 static hga_id heads_per_key(const worker *w) { return w->plan->shape.n_heads / w->plan->shape.n_kv_heads; }
 
 /* ---- where a group's queries and states are ---- */
@@ -28,7 +28,7 @@ static ptrdiff_t state_slot(const worker *w, hga_id slot, hga_id head)
 
 static float *queries_at(const worker *w, ptrdiff_t slot)
 {
-    return w->tile.query + slot * padded(w->plan->shape.dim) * KERNEL_TILE;
+    return w->tiles.tile.query + slot * padded(w->plan->shape.dim) * KERNEL_TILE;
 }
 
 static uint32_t *pairs_at(const worker *w, ptrdiff_t slot) { return (uint32_t *)(void *)queries_at(w, slot); }
@@ -36,15 +36,15 @@ static uint32_t *pairs_at(const worker *w, ptrdiff_t slot) { return (uint32_t *)
 static kernel_tile_state state_at(const worker *w, ptrdiff_t slot)
 {
     ptrdiff_t padded_dim = padded(w->plan->shape.dim_v);
-    return (kernel_tile_state){.greatest = w->tile.greatest + slot * KERNEL_TILE,
-                               .sum = w->tile.sum + slot * KERNEL_TILE,
-                               .acc = w->tile.acc + slot * KERNEL_TILE * padded_dim,
+    return (kernel_tile_state){.greatest = w->tiles.tile.greatest + slot * KERNEL_TILE,
+                               .sum = w->tiles.tile.sum + slot * KERNEL_TILE,
+                               .acc = w->tiles.tile.acc + slot * KERNEL_TILE * padded_dim,
                                .stride = padded_dim};
 }
 
 int has_pairs(const worker *w)
 {
-    return w->plan->bf16_rows && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key.data;
+    return w->plan->fields.bf16_rows && w->plan->machine.kernels->attend_tile_bf16 && !w->io->rel_key.data;
 }
 
 /* The group's queries, rows across the lanes. */
@@ -55,16 +55,16 @@ static void load_group_queries(worker *w, const row_group *g, hga_id head, ptrdi
     const float *row[KERNEL_TILE];
     for (hga_id r = 0; r < g->n_rows; r++)
         row[r] = g->node[r] < 0 ? NULL : bound_row(q, g->node[r]) + head * bound_head(q, g->node[r]);
-    const kernel_table *k = w->plan->kernels;
+    const kernel_table *k = w->plan->machine.kernels;
     float *out = queries_at(w, slot);
     if (has_pairs(w)) {
         k->transpose_pairs(g->n_rows, row, shape->dim, pairs_at(w, slot));
-    } else if (w->plan->bf16_rows) {
+    } else if (w->plan->fields.bf16_rows) {
         k->transpose_rows(g->n_rows, row, 1, shape->dim, out);
         k->round_bf16(shape->dim * KERNEL_TILE, out, out);
-        k->scale(shape->dim * KERNEL_TILE, w->workspace->scale_2, out, out);
+        k->scale(shape->dim * KERNEL_TILE, w->workspace->scores.scale_2, out, out);
     } else {
-        k->transpose_rows(g->n_rows, row, w->workspace->scale_2, shape->dim, out);
+        k->transpose_rows(g->n_rows, row, w->workspace->scores.scale_2, shape->dim, out);
     }
 }
 
@@ -102,10 +102,11 @@ static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t sl
 void take_states(worker *w, const row_group *g, hga_id r)
 {
     const hga_shape *shape = &w->plan->shape;
-    for (hga_id h = w->head_first; h < w->head_end; h++) {
+    for (hga_id h = w->heads.first; h < w->heads.end; h++) {
         kernel_tile_state s = state_at(w, state_slot(w, g->number, h));
-        memcpy(w->row.acc + (ptrdiff_t)h * s.stride, s.acc + r * s.stride, (size_t)shape->dim_v * sizeof *w->row.acc);
-        w->row.greatest[h] = s.greatest[r], w->row.sum[h] = s.sum[r];
+        memcpy(w->rows.row.acc + (ptrdiff_t)h * s.stride, s.acc + r * s.stride,
+               (size_t)shape->dim_v * sizeof *w->rows.row.acc);
+        w->rows.row.greatest[h] = s.greatest[r], w->rows.row.sum[h] = s.sum[r];
     }
 }
 
@@ -114,15 +115,15 @@ void store_group(worker *w, const row_group *g)
 {
     const hga_shape *shape = &w->plan->shape;
     const bound_field *out = &w->workspace->field[w->plan->program.stage[g->stage].out];
-    for (hga_id h = w->head_first; h < w->head_end; h++) {
+    for (hga_id h = w->heads.first; h < w->heads.end; h++) {
         kernel_tile_state s = state_at(w, state_slot(w, g->number, h));
-        w->plan->kernels->finish(KERNEL_TILE, s.greatest, s.sum, s.sum, s.greatest);
+        w->plan->machine.kernels->finish(KERNEL_TILE, s.greatest, s.sum, s.sum, s.greatest);
         for (hga_id r = 0; r < g->n_rows; r++) {
             hga_id v = g->node[r];
             if (v < 0) continue;
             bound_lse(out, v)[h] = s.greatest[r];
-            w->plan->kernels->scale(shape->dim_v, s.sum[r], s.acc + r * s.stride,
-                                    bound_row(out, v) + h * bound_head(out, v));
+            w->plan->machine.kernels->scale(shape->dim_v, s.sum[r], s.acc + r * s.stride,
+                                            bound_row(out, v) + h * bound_head(out, v));
         }
     }
 }
@@ -131,7 +132,7 @@ void store_group(worker *w, const row_group *g)
 
 static tile_operands *operands_of(const worker *w, const tile_chunk *c)
 {
-    return &w->tile.operand[c - w->chooser.batch->chunk];
+    return &w->tiles.tile.operand[c - w->tiles.chooser.batch->chunk];
 }
 
 /* What all heads need of a chunk. */
@@ -140,10 +141,10 @@ static void load_operands(worker *w, const tile_chunk *c)
     const hga_stage *s = own_stage(w);
     const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
     tile_operands *o = operands_of(w, c);
-    score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
-    for (hga_id e = 0; e < c->columns.n && w->workspace->slopes; e++)
+    score_bases(w, w->tiles.chooser.batch->stage, -1, &c->columns, o->base);
+    for (hga_id e = 0; e < c->columns.n && w->workspace->scores.slopes; e++)
         o->at[e] = (float)w->plan->cache->lists.position[c->columns.src[e]];
-    if (w->plan->bf16_rows) {
+    if (w->plan->fields.bf16_rows) {
         for (hga_id e = 0; e < c->columns.n; e++)
             o->k16[e] = bound_bf16(key, c->columns.src[e]), o->v16[e] = bound_bf16(value, c->columns.src[e]);
     } else {
@@ -160,11 +161,11 @@ static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
     const float *bias = w->io->rel_bias.data;
     if (!bias) return o->base;
     for (hga_id e = 0; e < c->columns.n; e++)
-        w->row.bias[e] =
+        w->rows.row.bias[e] =
             c->types_vary >> e & 1
                 ? o->base[e]
                 : o->base[e] + in_base_2(bias[(ptrdiff_t)c->columns.type[e] * w->plan->shape.n_heads + head]);
-    return w->row.bias;
+    return w->rows.row.bias;
 }
 
 /* k + rel_key[type] in place of k, of columns that have one type. */
@@ -173,10 +174,10 @@ static void load_relative_keys(worker *w, const tile_chunk *c)
     hga_id dim = w->plan->shape.dim;
     for (hga_id e = 0; e < c->columns.n; e++) {
         if (c->types_vary >> e & 1) continue;
-        float *to = w->packed_key + e * padded(dim);
-        w->plan->kernels->blend(dim, 1, w->at.k_head[e], 1, w->io->rel_key.data + (ptrdiff_t)c->columns.type[e] * dim,
-                                to);
-        w->at.k_head[e] = to;
+        float *to = w->tiles.packed_key + e * padded(dim);
+        w->plan->machine.kernels->blend(dim, 1, w->rows.at.k_head[e], 1,
+                                        w->io->rel_key.data + (ptrdiff_t)c->columns.type[e] * dim, to);
+        w->rows.at.k_head[e] = to;
     }
 }
 
@@ -189,10 +190,10 @@ static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, cons
 static void load_value_pairs(worker *w, const tile_chunk *c)
 {
     const uint16_t *row[KERNEL_CHUNK + 1] = {NULL};
-    memcpy(row + c->odd, w->at.v16_head, (size_t)c->columns.n * sizeof *row);
-    w->at.v_row = padded(w->plan->shape.dim_v), w->at.v_pairs = (uint32_t *)(void *)w->packed_value;
-    w->plan->kernels->pair_rows(c->odd + c->columns.n, row, w->plan->shape.dim_v, (uint32_t *)(void *)w->packed_value,
-                                w->at.v_row);
+    memcpy(row + c->odd, w->rows.at.v16_head, (size_t)c->columns.n * sizeof *row);
+    w->rows.at.v_row = padded(w->plan->shape.dim_v), w->rows.at.v_pairs = (uint32_t *)(void *)w->tiles.packed_value;
+    w->plan->machine.kernels->pair_rows(c->odd + c->columns.n, row, w->plan->shape.dim_v,
+                                        (uint32_t *)(void *)w->tiles.packed_value, w->rows.at.v_row);
 }
 
 /* The same of 16 bits: what pairs will not do for is widened for all that read it. */
@@ -200,18 +201,18 @@ static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
-    const kernel_table *k = w->plan->kernels;
+    const kernel_table *k = w->plan->machine.kernels;
     for (hga_id e = 0; e < c->columns.n; e++)
-        w->at.k16_head[e] = o->k16[e] + kv * shape->dim, w->at.v16_head[e] = o->v16[e] + kv * shape->dim_v;
+        w->rows.at.k16_head[e] = o->k16[e] + kv * shape->dim, w->rows.at.v16_head[e] = o->v16[e] + kv * shape->dim_v;
     if (has_pairs(w)) {
         load_value_pairs(w, c);
         return;
     }
-    k->widen(c->columns.n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
-    point_at(w->packed_value, c->columns.n, padded(shape->dim_v), w->at.v_head);
-    w->at.v_row = padded(shape->dim_v);
-    k->widen(c->columns.n, w->at.k16_head, shape->dim, w->packed_key, padded(shape->dim));
-    point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
+    k->widen(c->columns.n, w->rows.at.v16_head, shape->dim_v, w->tiles.packed_value, padded(shape->dim_v));
+    point_at(w->tiles.packed_value, c->columns.n, padded(shape->dim_v), w->rows.at.v_head);
+    w->rows.at.v_row = padded(shape->dim_v);
+    k->widen(c->columns.n, w->rows.at.k16_head, shape->dim, w->tiles.packed_key, padded(shape->dim));
+    point_at(w->tiles.packed_key, c->columns.n, padded(shape->dim), w->rows.at.k_head);
     if (w->io->rel_key.data) load_relative_keys(w, c);
 }
 
@@ -232,20 +233,22 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
     const hga_shape *shape = &w->plan->shape;
     const hga_stage *s = own_stage(w);
     const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
-    const hga_id heads = w->head_end - w->head_first, readers = heads < heads_per_key(w) ? heads : heads_per_key(w);
-    int pack = c->n_parts * readers >= w->plan->tuning.is.pack_readers,
+    const hga_id heads = w->heads.end - w->heads.first, readers = heads < heads_per_key(w) ? heads : heads_per_key(w);
+    int pack = c->n_parts * readers >= w->plan->machine.tuning.is.pack_readers,
         all_relative = w->io->rel_key.data && !c->types_vary;
-    find_head(&c->columns, key, o->k, o->same_k, o->k_stride, kv, w->at.k_head);
-    find_head(&c->columns, value, o->v, o->same_v, o->v_stride, kv, w->at.v_head);
+    find_head(&c->columns, key, o->k, o->same_k, o->k_stride, kv, w->rows.at.k_head);
+    find_head(&c->columns, value, o->v, o->same_v, o->v_stride, kv, w->rows.at.v_head);
     if (pack && !all_relative) {
-        w->plan->kernels->copy_rows(c->columns.n, w->at.k_head, shape->dim, w->packed_key, padded(shape->dim));
-        point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
+        w->plan->machine.kernels->copy_rows(c->columns.n, w->rows.at.k_head, shape->dim, w->tiles.packed_key,
+                                            padded(shape->dim));
+        point_at(w->tiles.packed_key, c->columns.n, padded(shape->dim), w->rows.at.k_head);
     }
     if (w->io->rel_key.data) load_relative_keys(w, c);
-    w->at.v_row = pack ? padded(shape->dim_v) : 0;
+    w->rows.at.v_row = pack ? padded(shape->dim_v) : 0;
     if (!pack) return;
-    w->plan->kernels->copy_rows(c->columns.n, w->at.v_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
-    point_at(w->packed_value, c->columns.n, padded(shape->dim_v), w->at.v_head);
+    w->plan->machine.kernels->copy_rows(c->columns.n, w->rows.at.v_head, shape->dim_v, w->tiles.packed_value,
+                                        padded(shape->dim_v));
+    point_at(w->tiles.packed_value, c->columns.n, padded(shape->dim_v), w->rows.at.v_head);
 }
 
 /* ---- computing ---- */
@@ -288,7 +291,7 @@ static void find_slots(tile_batch *b)
 static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t slot)
 {
     load_group_queries(w, g, head, slot);
-    if (!g->carried && !kind_starts_from_out(w->plan->stage[w->chooser.batch->stage].kind)) return 1;
+    if (!g->carried && !kind_starts_from_out(w->plan->stage[w->tiles.chooser.batch->stage].kind)) return 1;
     load_states(w, g, head, slot);
     return 0;
 }
@@ -319,7 +322,7 @@ void end_group(const worker *w, const row_group *g, hga_id head, float **row, ke
 {
     const bound_field *out = field(w, own_stage(w)->out);
     const kernel_tile_state *s = &to->state;
-    to->out = row, to->streams = out->streams;
+    to->out = row, to->streams = out->io.streams;
     for (hga_id r = 0; r < g->n_rows; r++) {
         hga_id v = g->node[r];
         row[r] = v < 0        ? s->acc + r * s->stride
@@ -348,7 +351,7 @@ void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
 
 void run_tile(const worker *w, const kernel_tile *t)
 {
-    (has_pairs(w) ? w->plan->kernels->attend_tile_bf16 : w->plan->kernels->attend_tile)(t);
+    (has_pairs(w) ? w->plan->machine.kernels->attend_tile_bf16 : w->plan->machine.kernels->attend_tile)(t);
 }
 
 void point_at_pairs(const uint32_t *values, ptrdiff_t row, hga_id column, kernel_tile *t)
@@ -359,14 +362,14 @@ void point_at_pairs(const uint32_t *values, ptrdiff_t row, hga_id column, kernel
 void modify_tile(const worker *w, hga_id head, const float *column_at, kernel_tile *t)
 {
     static const float nothing[KERNEL_CHUNK];
-    t->cap = w->workspace->cap_2;
-    if (t->cap > 0) t->after = t->bias, t->bias = nothing;
-    if (w->workspace->slopes) t->column_at = column_at, t->slope = slope_in_base_2(w, head);
+    t->terms.cap = w->workspace->scores.cap_2;
+    if (t->terms.cap > 0) t->terms.after = t->terms.bias, t->terms.bias = nothing;
+    if (w->workspace->scores.slopes) t->terms.column_at = column_at, t->terms.slope = slope_in_base_2(w, head);
 }
 
 void find_rows_at(const worker *w, const row_group *g, float *at)
 {
-    for (hga_id r = 0; r < KERNEL_TILE && w->workspace->slopes; r++)
+    for (hga_id r = 0; r < KERNEL_TILE && w->workspace->scores.slopes; r++)
         at[r] = r < g->n_rows && g->node[r] >= 0 ? (float)w->plan->cache->lists.position[g->node[r]] : 0;
 }
 
@@ -382,17 +385,17 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .n = last - first,
                      .dim = shape->dim,
                      .dim_v = shape->dim_v,
-                     .k = w->at.k_head + first,
-                     .k16 = w->at.k16_head + first,
-                     .v = w->at.v_head + first,
-                     .v_row = w->at.v_row,
-                     .bias = column_bias + first,
-                     .scale = w->workspace->scale_2,
+                     .k = w->rows.at.k_head + first,
+                     .k16 = w->rows.at.k16_head + first,
+                     .v = w->rows.at.v_head + first,
+                     .v_row = w->rows.at.v_row,
+                     .terms.bias = column_bias + first,
+                     .terms.scale = w->workspace->scores.scale_2,
                      .keep = weight_of_cached(w),
-                     .lone = w->plan->lone_rows,
+                     .lone = w->plan->fields.lone_rows,
                      .sigmoid = weights_are_sigmoids(w->plan)};
     modify_tile(w, head, operands_of(w, c)->at + first, &t);
-    if (has_pairs(w)) point_at_pairs(w->at.v_pairs, w->at.v_row, c->odd + first, &t);
+    if (has_pairs(w)) point_at_pairs(w->rows.at.v_pairs, w->rows.at.v_row, c->odd + first, &t);
     for (hga_id x = 0; x < many; x++) {
         const row_group *g = part[x].group;
         ptrdiff_t slot = state_slot(w, part[x].slot, head);
@@ -423,9 +426,9 @@ static int make_pair(const tile_chunk *c, hga_id i)
 
 static void run_chunk(worker *w, const tile_chunk *c, hga_id kv)
 {
-    w->plan->bf16_rows ? load_bf16(w, c, kv) : load_head(w, c, kv);
+    w->plan->fields.bf16_rows ? load_bf16(w, c, kv) : load_head(w, c, kv);
     const hga_id first = kv * heads_per_key(w), end = first + heads_per_key(w);
-    for (hga_id h = first < w->head_first ? w->head_first : first; h < end && h < w->head_end; h++) {
+    for (hga_id h = first < w->heads.first ? w->heads.first : first; h < end && h < w->heads.end; h++) {
         const float *bias = load_bias(w, c, h);
         drop_parts(w, c, h);
         for (hga_id i = 0, many; i < c->n_parts; i += many) run_parts(w, c, i, many = 1 + make_pair(c, i), h, bias);
@@ -442,7 +445,7 @@ void run_listed_tiles(worker *w, tile_batch *b)
 {
     for (hga_id i = 0; i < b->n; i++) load_operands(w, &b->chunk[i]);
     find_slots(b);
-    for (hga_id kv = w->kv_first; kv < w->kv_end; kv++)
+    for (hga_id kv = w->heads.kv_first; kv < w->heads.kv_end; kv++)
         for (hga_id i = 0; i < b->n; i++) run_chunk(w, &b->chunk[i], kv);
     for (hga_id i = 0; i < b->n; i++)
         for (hga_id k = 0; k < b->chunk[i].n_parts; k++)

@@ -40,12 +40,12 @@ void pair_list_types(worker *w, const tile_batch *b);
 /* The memory for a part's list of types, by the part's number among the batch's typed ones. */
 static inline int32_t *type_list_at(const worker *w, hga_id typed)
 {
-    return w->tile.type_list + (ptrdiff_t)typed * KERNEL_CHUNK * KERNEL_TILE;
+    return w->tiles.tile.type_list + (ptrdiff_t)typed * KERNEL_CHUNK * KERNEL_TILE;
 }
 /* The memory for its picks. */
 static inline uint32_t *type_picks_at(const worker *w, hga_id typed)
 {
-    return w->tile.type_pick + (ptrdiff_t)typed * KERNEL_CHUNK * KERNEL_TILE;
+    return w->tiles.tile.type_pick + (ptrdiff_t)typed * KERNEL_CHUNK * KERNEL_TILE;
 }
 /* The types of all pairs of part i's columns, lane by lane. */
 void pair_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type);

@@ -32,7 +32,8 @@ static int find_row_bands(const worker *w, row_panel *p, row_band *x)
 {
     const row_reader *r = &w->reader;
     for (hga_id g = 0; g < p->n_groups; g++)
-        if (!row_band_trim(&r->segment[0], &p->group[g], &x[g]) || !row_band_is_wide(&x[g]) || !row_band_pays(&x[g]))
+        if (!row_band_trim(&r->segments.at[0], &p->group[g], &x[g]) || !row_band_is_wide(&x[g]) ||
+            !row_band_pays(&x[g]))
             return 0;
     return 1;
 }
@@ -41,11 +42,11 @@ static int find_row_bands(const worker *w, row_panel *p, row_band *x)
 static int open_wide(worker *w, wave_item item, wide_panel *out)
 {
     load_panel(w, item);
-    if (w->reader.n_segments != 1 || w->reader.r.ptr || w->reader.ahead) return 0;
+    if (w->reader.segments.n != 1 || w->reader.r.ptr || w->reader.ahead) return 0;
     list_panel(w, item, &out->rows);
-    find_groups(w->plan->phase[item.phase].stage, out->rows.first, out->rows.n, out->rows.node, &out->p);
+    find_groups(w->plan->phases.list[item.phase].stage, out->rows.first, out->rows.n, out->rows.node, &out->p);
     if (!find_row_bands(w, &out->p, out->row_band)) return 0;
-    const hga_segment *s = &w->reader.segment[0];
+    const hga_segment *s = &w->reader.segments.at[0];
     out->span = (wide_span){.origin = s->src - s->src_inside,
                             .first = s->src,
                             .end = s->src + s->n_src,
@@ -58,7 +59,7 @@ static int open_wide(worker *w, wave_item item, wide_panel *out)
 static int widen_span(const worker *w, wide_span *s, const wide_span *more)
 {
     hga_id first = s->first < more->first ? s->first : more->first, end = s->end > more->end ? s->end : more->end;
-    if (s->origin != more->origin || s->weight != more->weight || end - first > w->wide.capacity) return 0;
+    if (s->origin != more->origin || s->weight != more->weight || end - first > w->wide.columns.capacity) return 0;
     s->first = first, s->end = end;
     return 1;
 }
@@ -66,8 +67,8 @@ static int widen_span(const worker *w, wide_span *s, const wide_span *more)
 /* Copies of log-sum-exps may come after panels behind them, where no other node takes over their rows. */
 static int may_wait(const worker *w, wave_item item)
 {
-    const phase *ph = &w->plan->phase[item.phase];
-    return ph->job == JOB_LSE && !w->plan->storage[ph->stage].lse.slot;
+    const phase *ph = &w->plan->phases.list[item.phase];
+    return ph->job == JOB_LSE && !w->plan->fields.storage[ph->stage].lse.slot;
 }
 
 /* So many items from the first on are such panels of its phase, with columns of one instance (few in a window, whose
@@ -114,14 +115,15 @@ static void load_columns(worker *w, const wide_span *s)
 {
     ptrdiff_t padded_dim = padded(w->plan->shape.dim), padded_dim_v = padded(w->plan->shape.dim_v);
     for (hga_id e = 0; e < s->end - s->first; e++)
-        w->wide.key_at[e] = w->wide.key + e * padded_dim, w->wide.value_at[e] = w->wide.value + e * padded_dim_v;
+        w->wide.columns.key_at[e] = w->wide.columns.key + e * padded_dim,
+        w->wide.columns.value_at[e] = w->wide.columns.value + e * padded_dim_v;
     for (hga_id e = 0; has_pairs(w) && e < s->end - s->first; e++)
-        w->wide.key16_at[e] = (const uint16_t *)(void *)w->wide.key + e * padded_dim;
+        w->wide.columns.key16_at[e] = (const uint16_t *)(void *)w->wide.columns.key + e * padded_dim;
     for (hga_id at = 0; at < s->end - s->first; at += w->chunk.n) {
         list_columns(w, s, at, &w->chunk);
-        score_bases(w, w->chooser.batch->stage, -1, &w->chunk, w->wide.base + at);
-        for (hga_id e = 0; e < w->chunk.n && w->workspace->slopes; e++)
-            w->wide.at[at + e] = (float)w->plan->cache->lists.position[w->chunk.src[e]];
+        score_bases(w, w->tiles.chooser.batch->stage, -1, &w->chunk, w->wide.columns.base + at);
+        for (hga_id e = 0; e < w->chunk.n && w->workspace->scores.slopes; e++)
+            w->wide.columns.at[at + e] = (float)w->plan->cache->lists.position[w->chunk.src[e]];
     }
 }
 
@@ -129,16 +131,16 @@ static void load_columns(worker *w, const wide_span *s)
 static void find_listed(worker *w, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;
-    const hga_stage *stage = stage_of(w, w->chooser.batch->stage);
+    const hga_stage *stage = stage_of(w, w->tiles.chooser.batch->stage);
     const bound_field *key = read_field(w, stage, stage->key), *value = read_field(w, stage, stage->value);
     for (hga_id e = 0; e < w->chunk.n; e++) {
         hga_id u = w->chunk.src[e];
-        if (w->plan->bf16_rows) {
-            w->at.k16_head[e] = bound_bf16(key, u) + kv * shape->dim;
-            w->at.v16_head[e] = bound_bf16(value, u) + kv * shape->dim_v;
+        if (w->plan->fields.bf16_rows) {
+            w->rows.at.k16_head[e] = bound_bf16(key, u) + kv * shape->dim;
+            w->rows.at.v16_head[e] = bound_bf16(value, u) + kv * shape->dim_v;
         } else {
-            w->at.k_head[e] = bound_row(key, u) + kv * bound_head(key, u);
-            w->at.v_head[e] = bound_row(value, u) + kv * bound_head(value, u);
+            w->rows.at.k_head[e] = bound_row(key, u) + kv * bound_head(key, u);
+            w->rows.at.v_head[e] = bound_row(value, u) + kv * bound_head(value, u);
         }
     }
 }
@@ -146,7 +148,7 @@ static void find_listed(worker *w, hga_id kv)
 /* Is the span's first column at an odd place of its block? Then it is the second of a pair. */
 static hga_id odd_first(const wide_span *s) { return (s->first - s->origin) % 2; }
 
-static uint32_t *value_pairs(const worker *w) { return (uint32_t *)(void *)w->wide.value; }
+static uint32_t *value_pairs(const worker *w) { return (uint32_t *)(void *)w->wide.columns.value; }
 
 /* Keys, and values in pairs. */
 static void copy_pairs(worker *w, const wide_span *s, hga_id at)
@@ -156,32 +158,32 @@ static void copy_pairs(worker *w, const wide_span *s, hga_id at)
     hga_id n = w->chunk.n, alone = at ? 0 : odd_first(s);
     ptrdiff_t padded_dim = padded(shape->dim), padded_dim_v = padded(shape->dim_v);
     for (hga_id e = 0; e < n; e++)
-        memcpy((uint16_t *)(void *)w->wide.key + (at + e) * padded_dim, w->at.k16_head[e],
+        memcpy((uint16_t *)(void *)w->wide.columns.key + (at + e) * padded_dim, w->rows.at.k16_head[e],
                (size_t)shape->dim * sizeof(uint16_t));
-    memcpy(row + alone, w->at.v16_head, (size_t)n * sizeof *row);
-    w->plan->kernels->pair_rows(alone + n, row, shape->dim_v, value_pairs(w) + (at + odd_first(s)) / 2 * padded_dim_v,
-                                padded_dim_v);
+    memcpy(row + alone, w->rows.at.v16_head, (size_t)n * sizeof *row);
+    w->plan->machine.kernels->pair_rows(alone + n, row, shape->dim_v,
+                                        value_pairs(w) + (at + odd_first(s)) / 2 * padded_dim_v, padded_dim_v);
 }
 
 /* Copies them to columns at .. of the span, widened where they are of 16 bits that are not multiplied in pairs. */
 static void copy_columns(worker *w, const wide_span *s, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;
-    const kernel_table *k = w->plan->kernels;
+    const kernel_table *k = w->plan->machine.kernels;
     ptrdiff_t padded_dim = padded(shape->dim), padded_dim_v = padded(shape->dim_v);
-    float *key = w->wide.key + at * padded_dim, *value = w->wide.value + at * padded_dim_v;
+    float *key = w->wide.columns.key + at * padded_dim, *value = w->wide.columns.value + at * padded_dim_v;
     hga_id n = w->chunk.n;
-    if (!w->plan->bf16_rows) {
-        k->copy_rows(n, w->at.k_head, shape->dim, key, padded_dim);
-        k->copy_rows(n, w->at.v_head, shape->dim_v, value, padded_dim_v);
+    if (!w->plan->fields.bf16_rows) {
+        k->copy_rows(n, w->rows.at.k_head, shape->dim, key, padded_dim);
+        k->copy_rows(n, w->rows.at.v_head, shape->dim_v, value, padded_dim_v);
         return;
     }
     if (has_pairs(w)) {
         copy_pairs(w, s, at);
         return;
     }
-    k->widen(n, w->at.k16_head, shape->dim, key, padded_dim);
-    k->widen(n, w->at.v16_head, shape->dim_v, value, padded_dim_v);
+    k->widen(n, w->rows.at.k16_head, shape->dim, key, padded_dim);
+    k->widen(n, w->rows.at.v16_head, shape->dim_v, value, padded_dim_v);
 }
 
 /* One head's keys and values, side by side. */
@@ -235,17 +237,17 @@ static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many,
                      .n = g->last - first,
                      .dim = shape->dim,
                      .dim_v = shape->dim_v,
-                     .k = w->wide.key_at + at + first,
-                     .v = w->wide.value_at + at + first,
+                     .k = w->wide.columns.key_at + at + first,
+                     .v = w->wide.columns.value_at + at + first,
                      .v_row = padded(shape->dim_v),
-                     .bias = w->wide.base + at + first,
-                     .scale = w->workspace->scale_2,
+                     .terms.bias = w->wide.columns.base + at + first,
+                     .terms.scale = w->workspace->scores.scale_2,
                      .sigmoid = weights_are_sigmoids(w->plan)};
     if (has_pairs(w)) {
-        t.k16 = w->wide.key16_at + at + first;
+        t.k16 = w->wide.columns.key16_at + at + first;
         point_at_pairs(value_pairs(w), t.v_row, odd_first(s) + at + first, &t);
     }
-    modify_tile(w, head, w->wide.at + at + first, &t);
+    modify_tile(w, head, w->wide.columns.at + at + first, &t);
     for (hga_id x = 0; x < many; x++) {
         t.group[x] = g[x].tile, t.group[x].row_at = g[x].row_at;
         if (!g[x].full) t.group[x].rows = g[x].rows + first;
@@ -303,7 +305,7 @@ static void run_wide_panel(worker *w, const wide_span *s, const wide_panel *p, h
 
 int64_t wide_fits(worker *w, const wave_item *item, int64_t n)
 {
-    wide_span *s = &w->span;
+    wide_span *s = &w->wide.span;
     if (w->plan->windows.declared) return 0;
     n = count_panels(w, item, n, s);
     return n < (s->shared ? 1 : 2) ? 0 : n;
@@ -313,11 +315,11 @@ int64_t wide_fits(worker *w, const wave_item *item, int64_t n)
 void wide_run(worker *w, const wave_item *item, int64_t n)
 {
     const hga_shape *shape = &w->plan->shape;
-    const wide_span *s = &w->span;
+    const wide_span *s = &w->wide.span;
     wide_panel p;
-    w->chooser.batch->stage = w->plan->phase[item->phase].stage;
+    w->tiles.chooser.batch->stage = w->plan->phases.list[item->phase].stage;
     load_columns(w, s);
-    for (hga_id head = w->head_first; head < w->head_end; head++) {
+    for (hga_id head = w->heads.first; head < w->heads.end; head++) {
         if (head % (shape->n_heads / shape->n_kv_heads) == 0) pack_head(w, s, kv_head(shape, head));
         for (int64_t i = 0; i < n; i++)
             if (item[i].phase == item->phase && open_wide(w, item[i], &p)) run_wide_panel(w, s, &p, head);

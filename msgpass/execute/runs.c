@@ -12,11 +12,11 @@ enum { ROW_EDGES = 12 };
 void list_own(tile_chooser *t, const row_group *g)
 {
     hga_pos n = 0;
-    for (hga_pos i = 0; i < t->reader->n_segments; i++) {
-        t->own[n] = (hga_id)i;
-        n += (unsigned)t->narrow[i] >> g->number & 1u;
+    for (hga_pos i = 0; i < t->reader->segments.n; i++) {
+        t->seen.own[n] = (hga_id)i;
+        n += (unsigned)t->seen.narrow[i] >> g->number & 1u;
     }
-    t->n_own = n;
+    t->seen.n_own = n;
 }
 
 /* Has a row of the strip one of the run's columns [at, at + n) already, of which the first is the strip's first? */
@@ -67,7 +67,7 @@ int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r)
 {
     row_band x = {0};
     r->n_row_bands = 0;
-    for (hga_pos i = from; i < t->n_own; i++) {
+    for (hga_pos i = from; i < t->seen.n_own; i++) {
         if (!row_band_trim(own_segment(t, i), g, &x)) continue;
         if (r->n_row_bands && !joins(r, &x)) break;
         if (!r->n_row_bands) {
@@ -89,7 +89,7 @@ int run_pays(const tile_chooser *t, const row_group *g, const run *r)
 void mark_run(tile_chooser *t, const row_group *g, const run *r)
 {
     for (hga_pos i = r->first; i < r->last; i++)
-        t->tiled[t->own[i]] = (uint16_t)(t->tiled[t->own[i]] | 1u << g->number);
+        t->seen.tiled[t->seen.own[i]] = (uint16_t)(t->seen.tiled[t->seen.own[i]] | 1u << g->number);
 }
 
 void load_run_types(tile_chooser *t, const row_group *g, const run *r)

@@ -27,7 +27,7 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
     hga_id dim = w->plan->shape.pos_dim;
     float mass = 1, log_mass = 0, weight = 1, log_weight = 0;
     for (hga_id e = 0; e < c->n; e++) {
-        float base = w->workspace->sigmoid_bias_2;
+        float base = w->workspace->scores.sigmoid_bias_2;
         if (s->by_mass) {
             float m = w->plan->nodes.mass[c->src[e]];
             if (m != mass) mass = m, log_mass = log2f(m); /* masses come in long runs */
@@ -54,7 +54,7 @@ static float distance(const worker *w, hga_id v, hga_id u)
 /* Of the greatest slopes, too, no distance of 0 makes NaN. */
 float slope_in_base_2(const worker *w, hga_id head)
 {
-    return fminf(w->workspace->slopes[head] * KERNEL_LOG2E, FLT_MAX);
+    return fminf(w->workspace->scores.slopes[head] * KERNEL_LOG2E, FLT_MAX);
 }
 
 /* bias[e] of the row: the base of edge e, and what the head adds to it: types, slopes and biases of edges. */
@@ -63,17 +63,18 @@ void score_biases(worker *w, const row_job *job, hga_id head)
     const edge_chunk *c = &w->chunk;
     const hga_io *io = w->io;
     hga_id heads = w->plan->shape.n_heads;
-    memcpy(w->row.bias, w->row.base, (size_t)c->n * sizeof *w->row.bias);
+    memcpy(w->rows.row.bias, w->rows.row.base, (size_t)c->n * sizeof *w->rows.row.bias);
     if (io->rel_bias.data)
         for (hga_id e = 0; e < c->n; e++)
-            w->row.bias[e] += in_base_2(io->rel_bias.data[(ptrdiff_t)c->type[e] * heads + head]);
-    if (w->workspace->slopes)
-        for (hga_id e = 0; e < c->n; e++) w->row.bias[e] -= slope_in_base_2(w, head) * distance(w, job->v, c->src[e]);
+            w->rows.row.bias[e] += in_base_2(io->rel_bias.data[(ptrdiff_t)c->type[e] * heads + head]);
+    if (w->workspace->scores.slopes)
+        for (hga_id e = 0; e < c->n; e++)
+            w->rows.row.bias[e] -= slope_in_base_2(w, head) * distance(w, job->v, c->src[e]);
     if (io->edge_bias.data && job->stage == w->plan->bias_stage) {
         hga_pos first = w->plan->cache->lists.first_edge[job->v];
         hga_id columns = io->edge_bias.columns, column = columns == 1 ? 0 : head;
         for (hga_id e = 0; e < c->n; e++)
-            w->row.bias[e] += in_base_2(io->edge_bias.data[(first + w->row.rank[e]) * columns + column]);
+            w->rows.row.bias[e] += in_base_2(io->edge_bias.data[(first + w->rows.row.rank[e]) * columns + column]);
     }
 }
 
@@ -81,8 +82,8 @@ void score_biases(worker *w, const row_job *job, hga_id head)
 void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride)
 {
     int from_io = 0, from_ws = 0;
-    *same = 1, *stride = x->ws_head;
-    if (!x->io_n) { /* a decoder has all rows in its workspace */
+    *same = 1, *stride = x->ws.head;
+    if (!x->io.n) { /* a decoder has all rows in its workspace */
         for (hga_id e = 0; e < c->n; e++) row[e] = bound_ws_row(x, c->src[e]);
         return;
     }
@@ -91,8 +92,8 @@ void find_sources(const edge_chunk *c, const bound_field *x, const float **row, 
         from_io |= io, from_ws |= !io;
         row[e] = bound_row(x, c->src[e]);
     }
-    *same = x->heads == 1 || !(from_io && from_ws) || x->io_head == x->ws_head;
-    if (from_io) *stride = x->io_head;
+    *same = x->heads == 1 || !(from_io && from_ws) || x->io.head == x->ws.head;
+    if (from_io) *stride = x->io.head;
 }
 
 void pack_sources(const worker *w, const bound_field *x, hga_id first, hga_id n, const float **row, float *to)

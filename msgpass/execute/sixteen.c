@@ -27,10 +27,10 @@ hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor
 {
     const bound_field *x = &workspace->field[field];
     widened *w = &workspace->widened[field];
-    hga_status st = grow(workspace, w, (int64_t)x->io_n * x->heads * x->columns);
+    hga_status st = grow(workspace, w, (int64_t)x->io.n * x->heads * x->columns);
     if (st) return st;
     w->lies = tensor_layout(t, x->heads, x->columns);
-    w->input = t->data, w->type = t->dtype, w->rows = x->io_n;
+    w->input = t->data, w->type = t->dtype, w->rows = x->io.n;
     return HGA_OK;
 }
 
@@ -68,7 +68,7 @@ static void narrow_rows(const field_storage *h, const widened *w, hga_id first, 
 static void each_owned(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id thread, hga_id first,
                        hga_id end, some_rows act)
 {
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     const widened *w = &workspace->widened[f];
     for (hga_id l = 0; l < plan->nodes.n_levels; l++) {
         hga_id from, to;
@@ -89,7 +89,7 @@ void sixteen_widen(const hga_plan *plan, hga_workspace *workspace, hga_id thread
 /* Of the output those that were asked for, of other fields all. */
 void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace, hga_id thread)
 {
-    const requested_rows *requested = &workspace->requested;
+    const requested_rows *requested = &workspace->request.rows;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         int is_out = plan->program.field[f].binding == HGA_IO_OUT;
         if (!workspace->widened[f].input || !program_writes_input(&plan->program, f)) continue;

@@ -7,52 +7,52 @@
 
 hga_status slice_create(const hga_plan *plan, hga_workspace *workspace)
 {
-    workspace->slice_bytes = slices_bytes(plan);
-    hga_status st = hga_new_zero(&workspace->base.allocator, workspace->slice_bytes, 1, &workspace->slice_memory);
-    if (!st && plan->slices) slice_open(plan, &workspace->slice, workspace->slice_memory);
+    workspace->sliced.bytes = slices_bytes(plan);
+    hga_status st = hga_new_zero(&workspace->base.allocator, workspace->sliced.bytes, 1, &workspace->sliced.memory);
+    if (!st && plan->slices) slice_open(plan, &workspace->sliced.slice, workspace->sliced.memory);
     return st;
 }
 
 void slice_destroy(hga_workspace *workspace)
 {
-    hga_delete(&workspace->base.allocator, workspace->slice_memory, workspace->slice_bytes, 1);
+    hga_delete(&workspace->base.allocator, workspace->sliced.memory, workspace->sliced.bytes, 1);
 }
 
 int slice_fits(const hga_plan *plan, const hga_workspace *workspace)
 {
-    return workspace->slice_bytes >= slices_bytes(plan);
+    return workspace->sliced.bytes >= slices_bytes(plan);
 }
 
 void slice_renew(const hga_plan *plan, hga_workspace *workspace)
 {
     if (!plan->slices) return;
-    memset(workspace->slice_memory, 0, (size_t)workspace->slice_bytes);
-    slice_open(plan, &workspace->slice, workspace->slice_memory);
+    memset(workspace->sliced.memory, 0, (size_t)workspace->sliced.bytes);
+    slice_open(plan, &workspace->sliced.slice, workspace->sliced.memory);
 }
 
 void workspace_request(hga_workspace *workspace, const needed_row *list, int64_t n, int alone, int one_token)
 {
-    workspace->needed = list, workspace->n_needed = n, workspace->needed_alone = alone;
-    workspace->needed_by_token = one_token;
+    workspace->request.needed = list, workspace->request.n_needed = n, workspace->request.alone = alone;
+    workspace->request.by_token = one_token;
 }
 
-void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->choice = choice; }
+void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->request.choice = choice; }
 
 /* Which rows this execution runs: those that the rows asked for depend on and that are not there yet. */
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
-    slice *s = &workspace->slice;
-    requested_rows *requested = &workspace->requested;
+    slice *s = &workspace->sliced.slice;
+    requested_rows *requested = &workspace->request.rows;
     hga_status st = ranges_requested(plan, io, requested);
-    workspace->sliced = rows_stay(plan) || !requested->all;
-    if (st || !workspace->sliced || plan_is_shared(plan)) return st;
+    workspace->sliced.on = rows_stay(plan) || !requested->all;
+    if (st || !workspace->sliced.on || plan_is_shared(plan)) return st;
     slice_begin(plan, s);
-    s->one_token = workspace->needed_by_token;
-    for (int64_t i = 0; !workspace->needed_alone && i < requested->n; i++)
+    s->one_token = workspace->request.by_token;
+    for (int64_t i = 0; !workspace->request.alone && i < requested->n; i++)
         slice_request(plan, s, requested->interval[i].first, requested->interval[i].n);
-    if (!workspace->needed_alone && requested->all) slice_request_others(plan, s);
-    for (int64_t i = 0; i < workspace->n_needed; i++)
-        slice_request_row(s, workspace->needed[i].field, workspace->needed[i].node);
+    if (!workspace->request.alone && requested->all) slice_request_others(plan, s);
+    for (int64_t i = 0; i < workspace->request.n_needed; i++)
+        slice_request_row(s, workspace->request.needed[i].field, workspace->request.needed[i].node);
     slice_find(plan, s);
     slice_list(plan, s);
     return HGA_OK;
@@ -69,7 +69,7 @@ static int rows_come_alone(const hga_plan *plan, const slice *s)
     {
         const slice_job *job = &plan->slices->job[j];
         const row_bits *run = &s->run[j];
-        const int of_stage = plan->phase[job->phase].job <= JOB_MERGE;
+        const int of_stage = plan->phases.list[job->phase].job <= JOB_MERGE;
         if (of_stage && (plan->stage[job->stage].strict || plan->stage[job->stage].by_columns)) return 0;
         if (bits_next(run, bits_next(run, 0, run->n) + 1, run->n) < run->n) return 0;
     }
@@ -79,9 +79,9 @@ static int rows_come_alone(const hga_plan *plan, const slice *s)
 int slice_is_for_one(const hga_plan *plan, const hga_workspace *workspace)
 {
     const hga_shape *s = &plan->shape;
-    if (!workspace->sliced) return 0;
-    return workspace->slice.cost * s->n_heads * (s->dim + s->dim_v) < SMALL ||
-           (plan->lone_rows && rows_come_alone(plan, &workspace->slice));
+    if (!workspace->sliced.on) return 0;
+    return workspace->sliced.slice.cost * s->n_heads * (s->dim + s->dim_v) < SMALL ||
+           (plan->fields.lone_rows && rows_come_alone(plan, &workspace->sliced.slice));
 }
 
 /* ---- rows in and out ---- */

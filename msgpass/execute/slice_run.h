@@ -20,7 +20,7 @@ int slice_is_for_one(const hga_plan *plan, const hga_workspace *workspace);
 /* The rows of a job that the execution runs; NULL: all of them. */
 static inline const row_bits *rows_to_run(const hga_workspace *workspace, const phase *ph, hga_id stage)
 {
-    return workspace->sliced ? slice_rows(&workspace->slice, ph, stage) : NULL;
+    return workspace->sliced.on ? slice_rows(&workspace->sliced.slice, ph, stage) : NULL;
 }
 
 #endif

@@ -73,7 +73,7 @@ void solvers_open(const hga_plan *plan, unsigned call_has, int some_rows, hga_wo
 int64_t solver_fits(worker *w, attend_solver_id solver, const wave_item *item, int64_t n)
 {
     const attend_solver *x = &solvers[solver];
-    const phase *ph = &w->plan->phase[item->phase];
+    const phase *ph = &w->plan->phases.list[item->phase];
     if (!x->take || !(x->jobs >> ph->job & 1) || !applies(w, ph->stage, solver)) return 0;
     return x->fits ? x->fits(w, item, n) : 1;
 }

@@ -18,7 +18,7 @@ static float log_sum(float greatest, float sum)
 /* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing. States of sigmoids are sums. */
 static float merge_state(const hga_plan *plan, hga_id columns, float *x, float lx, const float *y, float ly)
 {
-    const kernel_table *k = plan->kernels;
+    const kernel_table *k = plan->machine.kernels;
     if (ly == -INFINITY) return lx;
     if (weights_are_sigmoids(plan)) {
         k->blend(columns, 1, x, 1, y, x);
@@ -32,7 +32,7 @@ static float merge_state(const hga_plan *plan, hga_id columns, float *x, float l
 /* Where the state of the splits so far waits while the next one is read: [heads][dim_v padded], and [heads]. */
 static float *folded(const worker *w, float **lse)
 {
-    float *whole = (float *)w->plain;
+    float *whole = (float *)w->plain.numbers;
     *lse = whole + (ptrdiff_t)w->plan->shape.n_heads * padded(w->plan->shape.dim_v);
     return whole;
 }
@@ -44,14 +44,14 @@ void fold_split(worker *w, int first)
     hga_id padded_dim = padded(shape->dim_v);
     float *whole_lse, *whole = folded(w, &whole_lse);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        float *acc = w->row.acc + h * padded_dim, lse = log_sum(w->row.greatest[h], w->row.sum[h]);
-        w->plan->kernels->scale(shape->dim_v, w->row.sum[h] == 0 ? 0 : 1 / w->row.sum[h], acc, acc);
+        float *acc = w->rows.row.acc + h * padded_dim, lse = log_sum(w->rows.row.greatest[h], w->rows.row.sum[h]);
+        w->plan->machine.kernels->scale(shape->dim_v, w->rows.row.sum[h] == 0 ? 0 : 1 / w->rows.row.sum[h], acc, acc);
         if (first)
             memcpy(whole + h * padded_dim, acc, (size_t)shape->dim_v * sizeof *acc), whole_lse[h] = lse;
         else
             whole_lse[h] = merge_state(w->plan, shape->dim_v, whole + h * padded_dim, whole_lse[h], acc, lse);
         memset(acc, 0, (size_t)padded_dim * sizeof *acc);
-        w->row.greatest[h] = -INFINITY, w->row.sum[h] = 0;
+        w->rows.row.greatest[h] = -INFINITY, w->rows.row.sum[h] = 0;
     }
 }
 
@@ -59,9 +59,9 @@ void unfold_splits(worker *w)
 {
     const hga_shape *shape = &w->plan->shape;
     float *whole_lse, *whole = folded(w, &whole_lse);
-    memcpy(w->row.acc, whole, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *whole);
+    memcpy(w->rows.row.acc, whole, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *whole);
     for (hga_id h = 0; h < shape->n_heads; h++)
-        w->row.greatest[h] = whole_lse[h] * KERNEL_LOG2E, w->row.sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
+        w->rows.row.greatest[h] = whole_lse[h] * KERNEL_LOG2E, w->rows.row.sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
 }
 
 /* ---- pieces ---- */

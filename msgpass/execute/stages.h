@@ -18,8 +18,8 @@ static inline const bound_field *read_field(const worker *w, const hga_stage *s,
    of all heads], and that of its factors. */
 static inline float *split_of(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split)
 {
-    if (plan->on_demand) return slot_address(&workspace->row_slots[HGA_FIELD_SLOTS + stage], SLOT_ROW, split);
-    return workspace->rows + plan->stage[stage].split_at + split * split_floats(plan, stage);
+    if (plan->fields.on_demand) return slot_address(&workspace->slots.of[HGA_FIELD_SLOTS + stage], SLOT_ROW, split);
+    return workspace->memory.rows + plan->stage[stage].split_at + split * split_floats(plan, stage);
 }
 
 static inline float *state_of_split(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split,
@@ -71,7 +71,7 @@ static inline const float *edge_row(const worker *w, hga_id v, hga_call_table wh
     const hga_table *t = &w->io->table[which];
     const hga_shape *s = &w->plan->shape;
     int64_t columns = which == HGA_TABLE_EDGE_KEY ? (int64_t)s->n_kv_heads * s->dim : t->columns;
-    return t->data + (w->plan->cache->lists.first_edge[v] + w->row.rank[e]) * columns;
+    return t->data + (w->plan->cache->lists.first_edge[v] + w->rows.row.rank[e]) * columns;
 }
 
 chunk_heads attend_open(worker *w, const row_job *job);

@@ -12,7 +12,7 @@
 enum { ROWS_AT_ONCE = 128 };
 static hga_id rows_at_once(const worker *w, hga_id heads)
 {
-    return w->lanes / heads < ROWS_AT_ONCE ? w->lanes / heads : ROWS_AT_ONCE;
+    return w->rows.lanes / heads < ROWS_AT_ONCE ? w->rows.lanes / heads : ROWS_AT_ONCE;
 }
 
 /* ---- mixing ---- */
@@ -28,7 +28,7 @@ static hga_id alike(const field_rows *x, hga_id from, hga_id n)
 {
     const bound_field of = *x->of;
     hga_id i = from + 1;
-    if (!of.io_n || (of.io_head == of.ws_head && !of.streams)) return n - from;
+    if (!of.io.n || (of.io.head == of.ws.head && !of.io.streams)) return n - from;
     for (const int io = bound_is_io(&of, node_of(&x->node, from)); i < n;) {
         if (bound_is_io(&of, node_of(&x->node, i)) != io) break;
         i++;
@@ -55,7 +55,7 @@ static void mix(const worker *w, kernel_mix m, field_rows x, field_rows y, field
         m.x = (const float *const *)x_at + at, m.y = (const float *const *)y_at + at, m.out = out_at + at;
         m.x_head = head_of(&x, at), m.y_head = head_of(&y, at), m.out_head = head_of(&out, at);
         m.streams = streams && bound_is_io(out.of, node_of(&out.node, at));
-        w->plan->kernels->mix(&m);
+        w->plan->machine.kernels->mix(&m);
     }
 }
 
@@ -66,14 +66,14 @@ void spread_row(worker *w, const row_job *job)
 {
     const bound_field *x = field(w, stage_of(w, job->stage)->out);
     const field_rows own = {x, nodes_from(1, job->v)};
-    float *lse = bound_lse(x, job->v), *theirs = w->scalars[0], *a = w->row.greatest, *b = w->row.sum;
+    float *lse = bound_lse(x, job->v), *theirs = w->rows.scalars[0], *a = w->rows.row.greatest, *b = w->rows.row.sum;
     edge_cursor c = cursor_start(&w->reader, job->v);
     for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
         for (hga_id e = 0; e < w->chunk.n; e++) {
             hga_id u = w->chunk.src[e];
             float log_weight = w->chunk.weight[e] == 1 ? 0 : logf(w->chunk.weight[e]);
             for (hga_id h = 0; h < x->heads; h++) theirs[h] = bound_lse(x, u)[h] + log_weight;
-            w->plan->kernels->shares(x->heads, lse, theirs, a, b, lse);
+            w->plan->machine.kernels->shares(x->heads, lse, theirs, a, b, lse);
             mix(w, (kernel_mix){.a = a, .b = b}, own, (field_rows){x, nodes_from(1, u)}, own);
         }
 }
@@ -100,12 +100,12 @@ static void find_pairs(const worker *w, hga_id stage, hga_id n, const hga_id *no
 /* Rows become what they are and the states of who is above them. */
 static void spread_families(worker *w, hga_id stage, const pairs *p)
 {
-    float *mine = w->scalars[0], *theirs = w->scalars[1], *a = w->scalars[2], *b = w->scalars[3];
+    float *mine = w->rows.scalars[0], *theirs = w->rows.scalars[1], *a = w->rows.scalars[2], *b = w->rows.scalars[3];
     const bound_field *x = field(w, stage_of(w, stage)->out);
     const field_rows own = {x, nodes_of(p->n, p->node)}, above = {x, nodes_of(p->n, p->above)};
     load_lses(x, own.node, mine);
     load_lses(x, above.node, theirs);
-    w->plan->kernels->shares(p->n * x->heads, mine, theirs, a, b, mine);
+    w->plan->machine.kernels->shares(p->n * x->heads, mine, theirs, a, b, mine);
     store_lses(x, own.node, mine);
     mix(w, (kernel_mix){.a = a, .b = b}, own, above, own);
 }
@@ -134,19 +134,20 @@ void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 static void descend_rows(worker *w, hga_id stage, some_nodes node, some_nodes above)
 {
     const hga_stage *s = stage_of(w, stage);
-    float *share = w->scalars[0], *rest = w->scalars[1], *whole = w->scalars[2], *nothing = w->scalars[3];
+    float *share = w->rows.scalars[0], *rest = w->rows.scalars[1], *whole = w->rows.scalars[2],
+          *nothing = w->rows.scalars[3];
     const bound_field *state = field(w, s->value), *keep = field(w, s->keep), *out = field(w, s->out);
     const field_rows own = {state, node}, from = {out, above};
     const int is_below = node_of(&above, 0) >= 0;
     const hga_id n = node.n * out->heads;
-    kernel_mix m = {.b = share, .streams = out->streams, .ahead = &w->coming};
+    kernel_mix m = {.b = share, .streams = out->io.streams, .ahead = &w->coming};
     load_lses(state, node, share);
     load_scalars(field(w, s->gate), node, rest);
     if (is_below)
         load_scalars(keep, above, whole);
     else
         memset(nothing, 0, (size_t)n * sizeof *nothing), m.a = nothing;
-    w->plan->kernels->divide(n, share, rest, is_below ? whole : NULL, share, rest);
+    w->plan->machine.kernels->divide(n, share, rest, is_below ? whole : NULL, share, rest);
     store_scalars(keep, node, rest);
     mix(w, m, is_below ? from : own, own, (field_rows){out, node});
 }
@@ -166,7 +167,7 @@ static void descend_across(worker *w, hga_id stage, const pairs *p)
     const hga_stage *s = stage_of(w, stage);
     const bound_field *keep = field(w, s->keep), *out = field(w, s->out);
     const field_rows rows = {out, nodes_of(p->n, p->node)}, above = {out, nodes_of(p->n, p->above)};
-    float *inside = w->scalars[0], *own = w->scalars[1];
+    float *inside = w->rows.scalars[0], *own = w->rows.scalars[1];
     load_scalars(keep, above.node, inside);
     mix(w, (kernel_mix){.b = inside}, above, rows, rows);
     if (!w->plan->stage[stage].crosses_all) return;
@@ -189,5 +190,5 @@ void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id
         else
             descend_runs(w, stage, &p);
     }
-    if (!across && out->streams) w->plan->kernels->streamed();
+    if (!across && out->io.streams) w->plan->machine.kernels->streamed();
 }

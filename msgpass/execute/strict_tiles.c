@@ -53,7 +53,7 @@ static void visit_row_bands(const tile_chooser *t, const row_panel *p, const col
     row_band whole, x;
     for (hga_id g = 0; g < p->n_groups; g++)
         for (hga_pos i = 0; i < b->n_active; i++) {
-            const hga_segment *s = &t->reader->segment[t->own[i]];
+            const hga_segment *s = &t->reader->segments.at[t->seen.own[i]];
             if (!is_of_class(s, of) || !row_band_trim(s, &p->group[g], &whole)) continue;
             if (row_band_cut(&whole, b->begin, b->n, &x)) visit(t, &x, g, (hga_id)(x.src - b->begin), context);
         }
@@ -93,7 +93,7 @@ static int edges_before(const tile_chooser *t, const layer *l, const row_band *x
     int32_t type = type_at(x, c, r);
     row_band whole, other;
     for (hga_pos i = 0; i < l->block->n_active; i++) {
-        const hga_segment *s = &t->reader->segment[t->own[i]];
+        const hga_segment *s = &t->reader->segments.at[t->seen.own[i]];
         if (s == x->segment || !is_of_class(s, class_of(x->segment)) || !row_band_trim(s, &l->p->group[g], &whole) ||
             !row_band_cut(&whole, l->block->begin + at, 1, &other) || !(rows_of_column(&other, 0) >> r & 1u))
             continue;
@@ -218,7 +218,7 @@ static const hga_segment *next_class(const tile_chooser *t, const column_block *
 {
     const hga_segment *next = NULL;
     for (hga_pos i = 0; i < b->n_active; i++) {
-        const hga_segment *s = &t->reader->segment[t->own[i]];
+        const hga_segment *s = &t->reader->segments.at[t->seen.own[i]];
         if (last && !class_before(class_of(last), class_of(s))) continue;
         if (!next || class_before(class_of(s), class_of(next))) next = s;
     }
@@ -266,12 +266,12 @@ static void lay_blocks_of(tile_chooser *t, row_panel *p, const segment_key *key,
     for (int64_t at = 0; active || next < n;) {
         column_block b = block_at(t, key->type, active ? at : key[next].src);
         for (; next < n && key[next].src < b.begin + b.n; next++)
-            t->own[active++] = (hga_id)(key[next].segment - t->reader->segment);
+            t->seen.own[active++] = (hga_id)(key[next].segment - t->reader->segments.at);
         b.n_active = active, at = b.begin + b.n;
         lay_block(t, p, &b);
         hga_pos kept = 0;
         for (hga_pos i = 0; i < active; i++)
-            if (end_of_segment(&t->reader->segment[t->own[i]]) > at) t->own[kept++] = t->own[i];
+            if (end_of_segment(&t->reader->segments.at[t->seen.own[i]]) > at) t->seen.own[kept++] = t->seen.own[i];
         active = kept;
     }
 }
@@ -279,10 +279,10 @@ static void lay_blocks_of(tile_chooser *t, row_panel *p, const segment_key *key,
 /* All segments block by block, in the order of where places are counted from and then of sources. */
 static void lay_blocks(tile_chooser *t, row_panel *p)
 {
-    segment_key *key = t->reader->key;
-    const hga_pos n = t->reader->n_segments;
+    segment_key *key = t->reader->segments.key;
+    const hga_pos n = t->reader->segments.n;
     for (hga_pos i = 0; i < n; i++) {
-        const hga_segment *s = &t->reader->segment[i];
+        const hga_segment *s = &t->reader->segments.at[i];
         key[i] = (segment_key){s->src, t->reader->from_instances ? s->src - s->src_inside : 0, s};
     }
     sort_by_source(key, n);
@@ -295,7 +295,7 @@ static void lay_blocks(tile_chooser *t, row_panel *p)
 void choose_strictly(tile_chooser *t, row_panel *p)
 {
     forget_twins(t->batch);
-    for (hga_pos i = 0; i < t->reader->n_segments; i++) t->tiled[i] = UINT16_MAX;
+    for (hga_pos i = 0; i < t->reader->segments.n; i++) t->seen.tiled[i] = UINT16_MAX;
     for (hga_id g = 0; g < p->n_groups; g++) p->group[g].rest = has_explicit(t, &p->group[g]);
     lay_blocks(t, p);
     for (hga_id g = 0; g < p->n_groups; g++) p->group[g].complete = p->group[g].tiled && !p->group[g].rest;

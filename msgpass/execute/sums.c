@@ -21,29 +21,29 @@ static void sum_chunk(worker *w, const bound_field *x, const bound_field *out, i
                       ptrdiff_t to_head)
 {
     const edge_chunk *c = &w->chunk;
-    const kernel_table *k = w->plan->kernels;
+    const kernel_table *k = w->plan->machine.kernels;
     int same;
     ptrdiff_t stride;
-    find_sources(c, x, w->at.k, &same, &stride);
+    find_sources(c, x, w->rows.at.k, &same, &stride);
     int one_row = same && stride == x->columns && to_head == x->columns && x->heads == out->heads;
     hga_id parts = one_row ? 1 : out->heads, columns = x->columns * (out->heads / parts);
     for (hga_id h = 0; h < parts; h++) {
         hga_id from = one_row ? 0 : x->heads == out->heads ? h : kv_head(&w->plan->shape, h);
-        if (!same) move_to_head(c, x, w->at.k, from, w->at.k_head);
-        const float *const *row = same ? w->at.k : w->at.k_head;
+        if (!same) move_to_head(c, x, w->rows.at.k, from, w->rows.at.k_head);
+        const float *const *row = same ? w->rows.at.k : w->rows.at.k_head;
         ptrdiff_t offset = same ? from * stride : 0;
         if (more)
-            k->sum(c->n, row, offset, w->row.bias, columns, w->row.acc + h * out->columns);
+            k->sum(c->n, row, offset, w->rows.row.bias, columns, w->rows.row.acc + h * out->columns);
         else
-            k->weigh(c->n, row, offset, w->row.bias, factor, columns, to + h * to_head);
+            k->weigh(c->n, row, offset, w->rows.row.bias, factor, columns, to + h * to_head);
     }
 }
 
 static void pour(worker *w, hga_id columns, int first, int last)
 {
     for (hga_id j = 0; j < columns; j++) {
-        w->plain[j] = (first ? 0 : w->plain[j]) + (double)w->row.acc[j];
-        w->row.acc[j] = last ? (float)w->plain[j] : 0;
+        w->plain.numbers[j] = (first ? 0 : w->plain.numbers[j]) + (double)w->rows.row.acc[j];
+        w->rows.row.acc[j] = last ? (float)w->plain.numbers[j] : 0;
     }
 }
 
@@ -52,8 +52,8 @@ static double load_factors(worker *w, const hga_stage *s, stage_kind kind)
 {
     double total = 0;
     for (hga_id e = 0; e < w->chunk.n; e++) {
-        w->row.bias[e] = edge_factor(w, s, kind, e);
-        total += (double)w->row.bias[e];
+        w->rows.row.bias[e] = edge_factor(w, s, kind, e);
+        total += (double)w->rows.row.bias[e];
     }
     return total;
 }
@@ -73,7 +73,7 @@ static double sum_edges(worker *w, const row_job *job, edge_cursor *c)
     hga_pos left = job->count, done = 0;
     double total = 0;
     int poured = 0;
-    memset(w->row.acc, 0, (size_t)columns * sizeof *w->row.acc);
+    memset(w->rows.row.acc, 0, (size_t)columns * sizeof *w->rows.row.acc);
     for (; w->chunk.n; cursor_next(c, left -= w->chunk.n, &w->chunk)) {
         total += load_factors(w, s, kind);
         sum_chunk(w, x, out, 1, 1, NULL, out->columns);
@@ -90,8 +90,8 @@ static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
     const bound_field *out = field(w, stage_of(w, job->stage)->out);
     float factor = mean_factor(w->plan->stage[job->stage].kind, sum_edges(w, job, c));
     for (hga_id h = 0; h < out->heads; h++)
-        w->plan->kernels->scale(out->columns, factor, w->row.acc + h * out->columns,
-                                bound_row(out, job->v) + h * bound_head(out, job->v));
+        w->plan->machine.kernels->scale(out->columns, factor, w->rows.row.acc + h * out->columns,
+                                        bound_row(out, job->v) + h * bound_head(out, job->v));
 }
 
 /* ---- pieces ---- */
@@ -102,12 +102,12 @@ static void sum_split(worker *w, const row_job *job, edge_cursor *c)
     hga_id columns = out->columns * out->heads;
     double *sums = sums_of_split(w->plan, w->workspace, job->stage, job->split);
     sums[columns] = sum_edges(w, job, c);
-    for (hga_id j = 0; j < columns; j++) sums[j] = (double)w->row.acc[j];
+    for (hga_id j = 0; j < columns; j++) sums[j] = (double)w->rows.row.acc[j];
 }
 
 static void join_sums(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, hga_id next)
 {
-    const field_storage *out = &plan->storage[plan->program.stage[stage].out];
+    const field_storage *out = &plan->fields.storage[plan->program.stage[stage].out];
     double *x = sums_of_split(plan, workspace, stage, split);
     const double *y = sums_of_split(plan, workspace, stage, next);
     for (hga_id j = 0; j <= out->columns * out->heads; j++) x[j] += y[j];
@@ -127,7 +127,7 @@ static void finish_sum(worker *w, hga_id stage, hga_id v, hga_id split)
 static char *move_sums(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, char *parcel,
                        int in)
 {
-    const field_storage *out = &plan->storage[plan->program.stage[stage].out];
+    const field_storage *out = &plan->fields.storage[plan->program.stage[stage].out];
     double *sums = sums_of_split(plan, workspace, stage, split);
     size_t bytes = ((size_t)out->columns * (size_t)out->heads + 1) * sizeof *sums;
     in ? memcpy(sums, parcel, bytes) : memcpy(parcel, sums, bytes);
@@ -166,7 +166,7 @@ void sum_row(worker *w, const row_job *job)
 
 static int heads_lie_side_by_side(const bound_field *x)
 {
-    return x->ws_head == x->columns && (!x->io_n || x->io_head == x->columns);
+    return x->ws.head == x->columns && (!x->io.n || x->io.head == x->columns);
 }
 
 /* Each row is one long one; all edges are alike but for masses. */
@@ -190,8 +190,8 @@ static void weigh_families(worker *w, const bound_field *x, const bound_field *o
         factor[i] = mean_factor(KIND_MEAN, total);
     }
     find_rows(x, f->children, row), find_rows(out, f->parents, mean);
-    w->plan->kernels->weigh_families(f->parents.n, f->ptr, (const float *const *)row, weight, factor,
-                                     x->columns * x->heads, mean);
+    w->plan->machine.kernels->weigh_families(f->parents.n, f->ptr, (const float *const *)row, weight, factor,
+                                             x->columns * x->heads, mean);
 }
 
 static void sum_rows_of(worker *w, hga_id stage, hga_id n, const hga_id *node)

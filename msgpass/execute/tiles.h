@@ -121,26 +121,30 @@ typedef struct shared_chunks {
     shared_part part[MOST_SHARED];
 } shared_chunks;
 
+/* Segments of the panel, [segments' capacity] each. */
+typedef struct chooser_segments {
+    uint16_t *tiled;  /* bit g when group g of the panel has the segment in tiles */
+    uint16_t *narrow; /* when it has rows of it, and few columns */
+    hga_id *own;      /* [.. + 1], the first n_own: the segments of the group at hand, ascending */
+    hga_pos n_own;
+} chooser_segments;
+
 typedef struct tile_chooser {
     const row_reader *reader; /* of the panel's segments */
     int types, positions;     /* do scores depend on types, on positions? */
-    int families_have_types;  /* families' scores depend on their columns' types, which rows may not tell apart then */
+    int families_have_types;  /* families' scores depend on their columns' types, which rows may not distinguish then */
     int strict;               /* hga_options.strict_rows */
-    int leaves_out;           /* are there rows that are not computed, whose columns nobody may have written? */
+    int leaves_out;           /* are there rows that are not computed, whose columns may not have been written? */
     tile_runner run;
     family_runner run_families; /* NULL: there are no families */
     family_chunk families;      /* that are being laid, or were */
     int64_t query_numbers;      /* of all heads */
     void *context;
-    int enough; /* who is given the tiles wants no more of this panel's: the caller has interrupted him */
+    int enough; /* `run` needs no more of this panel's tiles: the caller has interrupted it */
     tile_batch *batch;
     int open;                      /* a chunk is being laid */
     int32_t *pair_type, *run_type; /* the batch's; [RUN_COLUMNS][tile] */
-    /* [segment_capacity] each: bit g when group g of the panel has the segment in tiles; when it has rows of it, and
-       few columns */
-    uint16_t *tiled, *narrow;
-    hga_id *own; /* [segment_capacity + 1], the first n_own: the segments of the group at hand, ascending */
-    hga_pos n_own;
+    chooser_segments seen;
     shared_chunks *shared; /* to be laid */
 } tile_chooser;
 

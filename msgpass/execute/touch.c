@@ -145,7 +145,7 @@ static void touch_heads(page_touch *t, int node, hga_id first, hga_id end)
 static void touch_owned(page_touch *t, hga_id thread)
 {
     const hga_plan *plan = t->plan;
-    int node = (int)topology_domain_at(plan->machine, plan->domain[thread]).number;
+    int node = (int)topology_domain_at(plan->machine.topology, plan->team.domain[thread]).number;
     for (hga_id l = 0; l < plan->nodes.n_levels; l++) {
         hga_id first, end;
         if (owned_of_level(plan, thread, l, t->of->io_first, t->of->io_n, &first, &end))
@@ -158,11 +158,11 @@ static void touch_owned(page_touch *t, hga_id thread)
 static void touch_together(page_touch *t)
 {
     const hga_plan *plan = t->plan;
-#pragma omp parallel num_threads(plan->threads)
+#pragma omp parallel num_threads(plan->team.n)
     {
         binding old;
         binding_take(plan, &old);
-        for (hga_id i = (hga_id)omp_get_thread_num(); i < plan->threads; i += (hga_id)omp_get_num_threads())
+        for (hga_id i = (hga_id)omp_get_thread_num(); i < plan->team.n; i += (hga_id)omp_get_num_threads())
             touch_owned(t, i);
         topology_unbind(&old);
     }
@@ -173,7 +173,7 @@ static void touch_together(page_touch *t)
 /* What touching a field's tensor needs: where its rows and heads lie, in bytes, and whether pages move at all. */
 static page_touch touching_of(const hga_plan *plan, hga_id f, const hga_tensor *tensor)
 {
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     ptrdiff_t size = tensor->dtype == HGA_F32 ? 4 : 2;
     row_layout lies = tensor_layout(tensor, h->heads, h->columns);
     return (page_touch){.plan = plan,
@@ -184,7 +184,7 @@ static page_touch touching_of(const hga_plan *plan, hga_id f, const hga_tensor *
                         .head = lies.head * size,
                         .size = size,
                         .split = (size_t)(h->columns * size),
-                        .moves = plan->binding != BIND_NOTHING && topology_domains(plan->machine) > 1};
+                        .moves = plan->team.binding != BIND_NOTHING && topology_domains(plan->machine.topology) > 1};
 }
 
 hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor *tensor)
@@ -196,16 +196,16 @@ hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor
     if ((unsigned)tensor->dtype > HGA_BF16)
         return hga_fail(HGA_EUNSUPPORTED, "the tensor has dtype %d, not float32, float16 or bfloat16",
                         (int)tensor->dtype);
-    HGA_TRY(tensor_check_fold(tensor, plan->storage[f].heads, plan->storage[f].columns, "the tensor of field",
-                              plan->program.field[f].name));
+    HGA_TRY(tensor_check_fold(tensor, plan->fields.storage[f].heads, plan->fields.storage[f].columns,
+                              "the tensor of field", plan->program.field[f].name));
     page_touch t = touching_of(plan, f, tensor);
     if (tensor->rows < t.of->io_n)
         return hga_fail(HGA_EINVAL, "the tensor of field %s has %lld rows, the program needs %d",
                         plan->program.field[f].name, (long long)tensor->rows, t.of->io_n);
     if (plan->waves.alone || execution_is_alone(plan)) {
-        for (hga_id i = 0; i < plan->threads; i++) touch_owned(&t, i);
+        for (hga_id i = 0; i < plan->team.n; i++) touch_owned(&t, i);
     } else {
-        HGA_TRY(threads_prepare(plan->threads));
+        HGA_TRY(threads_prepare(plan->team.n));
         touch_together(&t);
     }
     if (t.left)

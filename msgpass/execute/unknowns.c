@@ -50,8 +50,8 @@ const char *feature_words(unsigned features)
 
 static const area *stored_rows(const hga_plan *plan, hga_id f)
 {
-    const field_storage *h = &plan->storage[f];
-    return h->host ? &plan->storage[h->host].rows : &h->rows;
+    const field_storage *h = &plan->fields.storage[f];
+    return h->host ? &plan->fields.storage[h->host].rows : &h->rows;
 }
 
 /* Do nodes take rows of both from one pool? */
@@ -63,13 +63,13 @@ static int share_pool(const area *x, const area *y)
 /* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
 static int writes_over(const hga_plan *plan, const hga_stage *s)
 {
-    const area *written[] = {stored_rows(plan, s->out), &plan->storage[s->out].lse};
+    const area *written[] = {stored_rows(plan, s->out), &plan->fields.storage[s->out].lse};
     const hga_id operand[] = {s->query, s->key, s->value};
     if (s->key == s->out || s->value == s->out) return 1;
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 3; k++)
             if (share_pool(written[i], stored_rows(plan, operand[k])) ||
-                share_pool(written[i], &plan->storage[operand[k]].rounded))
+                share_pool(written[i], &plan->fields.storage[operand[k]].rounded))
                 return 1;
     return 0;
 }
@@ -77,8 +77,8 @@ static int writes_over(const hga_plan *plan, const hga_stage *s)
 static int splits_heads(const hga_plan *plan, hga_id stage)
 {
     int splits = 0;
-    for (int64_t i = 0; plan->threads > 1 && i < plan->n_phases && !splits; i++)
-        splits = runs_stage(&plan->phase[i], stage) && head_ranges(&plan->phase[i]) > 1;
+    for (int64_t i = 0; plan->team.n > 1 && i < plan->phases.n && !splits; i++)
+        splits = runs_stage(&plan->phases.list[i], stage) && head_ranges(&plan->phases.list[i]) > 1;
     return splits;
 }
 
@@ -89,8 +89,8 @@ static unsigned find_call(const hga_plan *plan, unsigned call_has, int some_rows
               drops = plan->options.dropout > 0;
     unsigned x = call_has & (FORWARD_FEATURE_SETS - 1);
     if (keys && call_has & CALL_HAS_CAP) x |= CAPS_KEYS;
-    if (keys && (plan->bf16_rows || sums)) x |= ADDS_KEYS;
-    if (call_has & CALL_HAS_EDGE_KEYS && plan->bf16_rows) x |= ADDS_KEYS;
+    if (keys && (plan->fields.bf16_rows || sums)) x |= ADDS_KEYS;
+    if (call_has & CALL_HAS_EDGE_KEYS && plan->fields.bf16_rows) x |= ADDS_KEYS;
     if (drops) x |= DROPS_WEIGHTS;
     if (drops && !(call_has & CALL_HAS_TYPES)) x |= DROPS_ALIKE;
     if (some_rows || plan_is_shared(plan) || rows_stay(plan)) x |= SOME_ROWS;
@@ -105,13 +105,13 @@ static unsigned find_plan(const hga_plan *plan)
 {
     const int sums = scores_are_sums(plan);
     unsigned x = 0;
-    if (plan->lone_rows) x |= IS_LONE;
-    if (plan->bf16_rows) x |= READS_SIXTEEN;
-    if (plan->shape.n_heads < ENOUGH_HEADS && !plan->bf16_rows && !sums) x |= FEW_HEADS;
+    if (plan->fields.lone_rows) x |= IS_LONE;
+    if (plan->fields.bf16_rows) x |= READS_SIXTEEN;
+    if (plan->shape.n_heads < ENOUGH_HEADS && !plan->fields.bf16_rows && !sums) x |= FEW_HEADS;
     if (plan->shape.n_heads > KERNEL_HEADS) x |= MANY_HEADS;
     if (sums) x |= ADDS_SCORES;
     if (rows_are_whole(plan)) x |= HOLDS_ROWS;
-    if (!plan->wide_columns) x |= HAS_NO_WIDE;
+    if (!plan->most.wide_columns) x |= HAS_NO_WIDE;
     return x;
 }
 

@@ -34,7 +34,7 @@ static int64_t count_types(const hga_plan *plan)
 /* Has the field rows of the caller's and rows of the workspace, of several heads? */
 static int is_mixed(const hga_plan *plan, hga_id f)
 {
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     return h->heads > 1 && h->io_n > 0 && h->rows.n > 0 && !h->rounded.n;
 }
 
@@ -45,49 +45,50 @@ static int chunks_mix(const hga_plan *plan)
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (kind_attends(plan->stage[s].kind))
             mix |= is_mixed(plan, plan->program.stage[s].key) || is_mixed(plan, plan->program.stage[s].value);
-    return mix && !plan->bf16_rows;
+    return mix && !plan->fields.bf16_rows;
 }
 
 /* Numbers, among them padding that is read before anything is written there. */
 static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
 {
     const hga_shape *s = &plan->shape;
-    int bf16_rows = plan->bf16_rows, drops = plan->options.dropout > 0, is_additive = scores_are_sums(plan);
+    int bf16_rows = plan->fields.bf16_rows, drops = plan->options.dropout > 0, is_additive = scores_are_sums(plan);
     int64_t heads = s->n_heads, capacity = padded(s->dim), padded_dim_v = padded(s->dim_v),
             width = most(capacity, padded_dim_v);
     int64_t n_slots = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
-    w->row.query = carve(c, heads * capacity, sizeof(float));
-    w->row.additive = carve(c, is_additive ? heads * capacity : 0, sizeof(float));
-    w->row.query16 = carve(c, bf16_rows ? heads * capacity : 0, sizeof(uint16_t));
-    w->row.acc = carve(c, heads * width, sizeof(float));
-    w->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
-    w->row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
-    w->row.drop_mask = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
-    w->row.greatest = carve(c, padded(s->n_heads), sizeof(float));
-    w->row.sum = carve(c, padded(s->n_heads), sizeof(float));
-    w->lanes = (hga_id)most(LANES, padded(s->n_heads));
-    for (int i = 0; i < 4; i++) w->scalars[i] = carve(c, w->lanes, sizeof(float));
-    w->tile.query = carve(c, n_slots * capacity * PANEL_ROWS, sizeof(float));
-    w->tile.acc = carve(c, n_slots * padded_dim_v * PANEL_ROWS, sizeof(float));
-    w->tile.greatest = carve(c, n_slots * PANEL_ROWS, sizeof(float));
-    w->tile.sum = carve(c, n_slots * PANEL_ROWS, sizeof(float));
-    w->tile.pair_bias = carve(c, 2 * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
-    w->tile.drop_mask = carve(c, drops ? BATCH_CHUNKS * PANEL_GROUPS * 8 * KERNEL_CHUNK : 0, sizeof *w->tile.drop_mask);
-    w->tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
-    w->packed_key = carve(c, KERNEL_CHUNK * capacity, sizeof(float));
-    w->packed_value = carve(c, KERNEL_CHUNK * padded_dim_v, sizeof(float));
-    w->mixed_key = carve(c, w->mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim : 0, sizeof(float));
-    w->mixed_value = carve(c, w->mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim_v : 0, sizeof(float));
-    w->wide.key = carve(c, w->wide.capacity * (int64_t)capacity, sizeof(float));
-    w->wide.value = carve(c, w->wide.capacity * (int64_t)padded_dim_v, sizeof(float));
-    w->wide.base = carve(c, w->wide.capacity, sizeof(float));
-    w->wide.at = carve(c, w->wide.capacity, sizeof(float));
-    w->tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
+    w->rows.row.query = carve(c, heads * capacity, sizeof(float));
+    w->rows.row.additive = carve(c, is_additive ? heads * capacity : 0, sizeof(float));
+    w->rows.row.query16 = carve(c, bf16_rows ? heads * capacity : 0, sizeof(uint16_t));
+    w->rows.row.acc = carve(c, heads * width, sizeof(float));
+    w->rows.row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    w->rows.row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    w->rows.row.drop_mask = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
+    w->rows.row.greatest = carve(c, padded(s->n_heads), sizeof(float));
+    w->rows.row.sum = carve(c, padded(s->n_heads), sizeof(float));
+    w->rows.lanes = (hga_id)most(LANES, padded(s->n_heads));
+    for (int i = 0; i < 4; i++) w->rows.scalars[i] = carve(c, w->rows.lanes, sizeof(float));
+    w->tiles.tile.query = carve(c, n_slots * capacity * PANEL_ROWS, sizeof(float));
+    w->tiles.tile.acc = carve(c, n_slots * padded_dim_v * PANEL_ROWS, sizeof(float));
+    w->tiles.tile.greatest = carve(c, n_slots * PANEL_ROWS, sizeof(float));
+    w->tiles.tile.sum = carve(c, n_slots * PANEL_ROWS, sizeof(float));
+    w->tiles.tile.pair_bias = carve(c, 2 * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
+    w->tiles.tile.drop_mask =
+        carve(c, drops ? BATCH_CHUNKS * PANEL_GROUPS * 8 * KERNEL_CHUNK : 0, sizeof *w->tiles.tile.drop_mask);
+    w->tiles.tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
+    w->tiles.packed_key = carve(c, KERNEL_CHUNK * capacity, sizeof(float));
+    w->tiles.packed_value = carve(c, KERNEL_CHUNK * padded_dim_v, sizeof(float));
+    w->rows.mixed_key = carve(c, w->rows.mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim : 0, sizeof(float));
+    w->rows.mixed_value = carve(c, w->rows.mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim_v : 0, sizeof(float));
+    w->wide.columns.key = carve(c, w->wide.columns.capacity * (int64_t)capacity, sizeof(float));
+    w->wide.columns.value = carve(c, w->wide.columns.capacity * (int64_t)padded_dim_v, sizeof(float));
+    w->wide.columns.base = carve(c, w->wide.columns.capacity, sizeof(float));
+    w->wide.columns.at = carve(c, w->wide.columns.capacity, sizeof(float));
+    w->tiles.tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
     w->columns.visits.touched = carve(c, w->columns.visits.words, sizeof *w->columns.visits.touched);
     w->columns.state =
         carve(c, w->columns.visits.capacity ? COLUMN_ROWS * (heads / s->n_kv_heads) * (padded_dim_v + KERNEL_PAD) : 0,
               sizeof *w->columns.state);
-    w->plain = carve(c, most(2 * w->plain_bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
+    w->plain.numbers = carve(c, most(2 * w->plain.bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
 }
 
 /* Panels that go by their columns. */
@@ -108,25 +109,25 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
 {
     enum { PAIRS = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE };
     row_reader *r = &w->reader;
-    w->tile.type_list = carve(c, w->types ? PAIRS : 0, sizeof *w->tile.type_list);
-    w->tile.type_pick = carve(c, w->types ? PAIRS : 0, sizeof *w->tile.type_pick);
-    w->tile.type_many = carve(c, w->types ? PAIRS / KERNEL_TILE : 0, sizeof *w->tile.type_many);
-    w->tile.type_index = carve(c, w->types, sizeof(int32_t));
-    w->tile.operand = carve(c, BATCH_CHUNKS, sizeof *w->tile.operand);
-    w->chooser.pair_type = carve(c, w->types ? PAIRS : 0, sizeof(int32_t));
-    w->chooser.run_type = carve(c, w->types ? RUN_COLUMNS * KERNEL_TILE : 0, sizeof(int32_t));
-    w->chooser.batch = carve(c, 1, sizeof *w->chooser.batch);
-    w->chooser.shared = carve(c, 1, sizeof *w->chooser.shared);
-    w->chooser.tiled = carve(c, r->segment_capacity, sizeof *w->chooser.tiled);
-    w->chooser.narrow = carve(c, r->segment_capacity, sizeof *w->chooser.narrow);
-    w->chooser.own = carve(c, r->segment_capacity + 1, sizeof *w->chooser.own);
-    w->wide.key_at = carve(c, w->wide.capacity, sizeof *w->wide.key_at);
-    w->wide.value_at = carve(c, w->wide.capacity, sizeof *w->wide.value_at);
-    w->wide.key16_at = carve(c, bf16_rows ? w->wide.capacity : 0, sizeof *w->wide.key16_at);
+    w->tiles.tile.type_list = carve(c, w->memory.types ? PAIRS : 0, sizeof *w->tiles.tile.type_list);
+    w->tiles.tile.type_pick = carve(c, w->memory.types ? PAIRS : 0, sizeof *w->tiles.tile.type_pick);
+    w->tiles.tile.type_many = carve(c, w->memory.types ? PAIRS / KERNEL_TILE : 0, sizeof *w->tiles.tile.type_many);
+    w->tiles.tile.type_index = carve(c, w->memory.types, sizeof(int32_t));
+    w->tiles.tile.operand = carve(c, BATCH_CHUNKS, sizeof *w->tiles.tile.operand);
+    w->tiles.chooser.pair_type = carve(c, w->memory.types ? PAIRS : 0, sizeof(int32_t));
+    w->tiles.chooser.run_type = carve(c, w->memory.types ? RUN_COLUMNS * KERNEL_TILE : 0, sizeof(int32_t));
+    w->tiles.chooser.batch = carve(c, 1, sizeof *w->tiles.chooser.batch);
+    w->tiles.chooser.shared = carve(c, 1, sizeof *w->tiles.chooser.shared);
+    w->tiles.chooser.seen.tiled = carve(c, r->segments.capacity, sizeof *w->tiles.chooser.seen.tiled);
+    w->tiles.chooser.seen.narrow = carve(c, r->segments.capacity, sizeof *w->tiles.chooser.seen.narrow);
+    w->tiles.chooser.seen.own = carve(c, r->segments.capacity + 1, sizeof *w->tiles.chooser.seen.own);
+    w->wide.columns.key_at = carve(c, w->wide.columns.capacity, sizeof *w->wide.columns.key_at);
+    w->wide.columns.value_at = carve(c, w->wide.columns.capacity, sizeof *w->wide.columns.value_at);
+    w->wide.columns.key16_at = carve(c, bf16_rows ? w->wide.columns.capacity : 0, sizeof *w->wide.columns.key16_at);
     lay_out_columns(&w->columns, c);
-    r->segment = carve(c, r->segment_capacity, sizeof *r->segment);
-    r->found = carve(c, r->segment_capacity, sizeof *r->found);
-    r->key = carve(c, r->segment_capacity, sizeof *r->key);
+    r->segments.at = carve(c, r->segments.capacity, sizeof *r->segments.at);
+    r->segments.found = carve(c, r->segments.capacity, sizeof *r->segments.found);
+    r->segments.key = carve(c, r->segments.capacity, sizeof *r->segments.key);
     r->list = carve(c, r->list_capacity, sizeof *r->list);
 }
 
@@ -147,18 +148,18 @@ static void lay_out_whole(whole_row *row, int64_t edges, hga_id heads, carver *c
 static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
 {
     hga_id columns = widest_columns(&plan->shape);
-    w->plain_edges.capacity = plan->plain_edges_most;
-    if (plan->plain_edges_most < 0) return;
-    w->plain_edges.own = carve(c, plan->plain_edges_most, sizeof *w->plain_edges.own);
-    void *buffer = carve(c, plain_scratch_bytes(plan->plain_edges_most, columns), 1);
-    if (buffer) w->plain_scratch = plain_scratch_at(buffer, plan->plain_edges_most, columns);
-    if (rows_are_whole(plan)) lay_out_whole(&w->whole, plan->plain_edges_most, plan->shape.n_heads, c);
+    w->plain.edges.capacity = plan->most.plain_edges;
+    if (plan->most.plain_edges < 0) return;
+    w->plain.edges.own = carve(c, plan->most.plain_edges, sizeof *w->plain.edges.own);
+    void *buffer = carve(c, plain_scratch_bytes(plan->most.plain_edges, columns), 1);
+    if (buffer) w->plain.scratch = plain_scratch_at(buffer, plan->most.plain_edges, columns);
+    if (rows_are_whole(plan)) lay_out_whole(&w->rows.whole, plan->most.plain_edges, plan->shape.n_heads, c);
 }
 
 /* Visits of rows to windows of columns: of some panels, or of one row at least. */
 static int64_t visits_capacity(const hga_plan *plan)
 {
-    const int64_t panels = PANELS_TOGETHER * plan->visit_capacity, one = plan->windows.n;
+    const int64_t panels = PANELS_TOGETHER * plan->most.visits, one = plan->windows.n;
     return !panels ? 0 : panels < MOST_VISITS ? most(panels, one) : most(MOST_VISITS, one);
 }
 
@@ -166,15 +167,15 @@ static int64_t visits_capacity(const hga_plan *plan)
 static int64_t lay_out_arrays(worker *w, const hga_plan *plan, char *memory)
 {
     carver c = {.base = memory};
-    w->plain_bytes = aggregate_bytes(plan);
-    w->types = count_types(plan), w->mixes = chunks_mix(plan);
-    w->reader.segment_capacity = plan->segment_capacity, w->reader.list_capacity = plan->list_capacity;
-    w->wide.capacity = plan->wide_columns;
+    w->plain.bytes = aggregate_bytes(plan);
+    w->memory.types = count_types(plan), w->rows.mixes = chunks_mix(plan);
+    w->reader.segments.capacity = plan->most.segments, w->reader.list_capacity = plan->most.listed;
+    w->wide.columns.capacity = plan->most.wide_columns;
     w->columns.visits.capacity = visits_capacity(plan);
     w->columns.visits.words = w->columns.visits.capacity ? plan->windows.n / 64 + 1 : 0;
     lay_out_numbers(w, plan, &c);
-    w->numbers = c.used;
-    lay_out_lists(w, plan->bf16_rows, &c);
+    w->memory.numbers = c.used;
+    lay_out_lists(w, plan->fields.bf16_rows, &c);
     lay_out_plain(w, plan, &c);
     return c.used;
 }
@@ -188,51 +189,51 @@ static int64_t worker_bytes(const hga_plan *plan)
     return lay_out_arrays(&w, plan, NULL) + LINE;
 }
 
-int64_t workers_bytes(const hga_plan *plan) { return plan->threads * ((int64_t)sizeof(worker) + worker_bytes(plan)); }
+int64_t workers_bytes(const hga_plan *plan) { return plan->team.n * ((int64_t)sizeof(worker) + worker_bytes(plan)); }
 
 /* Pages belong to the thread that writes them first: none is touched here. */
 static hga_status create_worker(const hga_plan *plan, const hga_allocator *a, worker *w)
 {
     w->plan = plan, w->reading = -1;
-    w->bytes = worker_bytes(plan);
-    hga_status st = hga_new(a, w->bytes, 1, &w->memory);
+    w->memory.bytes = worker_bytes(plan);
+    hga_status st = hga_new(a, w->memory.bytes, 1, &w->memory.at);
     if (st) return st;
-    lay_out_arrays(w, plan, w->memory + (LINE - (uintptr_t)w->memory % LINE) % LINE);
+    lay_out_arrays(w, plan, w->memory.at + (LINE - (uintptr_t)w->memory.at % LINE) % LINE);
     return HGA_OK;
 }
 
 void worker_begin(worker *w)
 {
-    if (w->begun) return;
-    memset((char *)w->row.query, 0, (size_t)w->numbers);
-    for (int64_t i = 0; i < w->types; i++) w->tile.type_index[i] = -1;
-    w->begun = 1;
+    if (w->memory.begun) return;
+    memset((char *)w->rows.row.query, 0, (size_t)w->memory.numbers);
+    for (int64_t i = 0; i < w->memory.types; i++) w->tiles.tile.type_index[i] = -1;
+    w->memory.begun = 1;
 }
 
 int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
 {
-    const worker *w = &workspace->workers[0]; /* they are alike */
-    return w->wide.capacity >= plan->wide_columns && w->reader.segment_capacity >= plan->segment_capacity &&
-           w->reader.list_capacity >= plan->list_capacity && w->types >= count_types(plan) &&
+    const worker *w = &workspace->team.worker[0]; /* they are alike */
+    return w->wide.columns.capacity >= plan->most.wide_columns && w->reader.segments.capacity >= plan->most.segments &&
+           w->reader.list_capacity >= plan->most.listed && w->memory.types >= count_types(plan) &&
            w->columns.visits.capacity >= visits_capacity(plan) &&
            (!visits_capacity(plan) || w->columns.visits.words >= plan->windows.n / 64 + 1) &&
-           w->mixes >= chunks_mix(plan) && w->plain_edges.capacity >= plan->plain_edges_most;
+           w->rows.mixes >= chunks_mix(plan) && w->plain.edges.capacity >= plan->most.plain_edges;
 }
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;
-    hga_status st = hga_new_zero(a, n, sizeof *workspace->workers, &workspace->workers);
+    hga_status st = hga_new_zero(a, n, sizeof *workspace->team.worker, &workspace->team.worker);
     if (st) return st;
-    workspace->n_workers = n;
-    for (hga_id t = 0; !st && t < n; t++) st = create_worker(plan, a, &workspace->workers[t]);
+    workspace->team.n = n;
+    for (hga_id t = 0; !st && t < n; t++) st = create_worker(plan, a, &workspace->team.worker[t]);
     return st;
 }
 
 static void drop_edge_scratch(worker *w, const hga_allocator *a)
 {
-    hga_delete(a, w->edges.key, w->edges.capacity, sizeof *w->edges.key);
-    w->edges = (edge_scratch){0};
+    hga_delete(a, w->rows.edges.key, w->rows.edges.capacity, sizeof *w->rows.edges.key);
+    w->rows.edges = (edge_scratch){0};
 }
 
 /* Room for keys to which edges add, and for a chunk's weights, unless the worker has it already. */
@@ -241,10 +242,10 @@ static hga_status take_edge_scratch(const hga_plan *plan, worker *w, const hga_a
     const hga_shape *s = &plan->shape;
     int64_t keys = KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim + KERNEL_PAD,
             weights = KERNEL_CHUNK * (int64_t)s->n_heads + KERNEL_PAD;
-    if (w->edges.capacity == keys + weights) return HGA_OK;
+    if (w->rows.edges.capacity == keys + weights) return HGA_OK;
     drop_edge_scratch(w, a);
-    hga_status st = hga_new_zero(a, keys + weights, sizeof *w->edges.key, &w->edges.key);
-    if (!st) w->edges.weight = w->edges.key + keys, w->edges.capacity = keys + weights;
+    hga_status st = hga_new_zero(a, keys + weights, sizeof *w->rows.edges.key, &w->rows.edges.key);
+    if (!st) w->rows.edges.weight = w->rows.edges.key + keys, w->rows.edges.capacity = keys + weights;
     return st;
 }
 
@@ -269,8 +270,8 @@ hga_status workers_make_call_scratch(const hga_plan *plan, const hga_io *io, hga
 {
     const hga_allocator *a = &workspace->base.allocator;
     hga_status st = io->edge_value.data ? take_split_sums(plan, io, workspace) : HGA_OK;
-    for (hga_id t = 0; !st && t < workspace->n_workers; t++) {
-        worker *w = &workspace->workers[t];
+    for (hga_id t = 0; !st && t < workspace->team.n; t++) {
+        worker *w = &workspace->team.worker[t];
         if (plan->stage[plan->bias_stage].relation.n_blocks)
             st = reader_rank_capacity(&w->reader, plan->cache->lists.degree, a);
         if (!st && (io->edge_key.data || io->edge_value.data)) st = take_edge_scratch(plan, w, a);
@@ -283,22 +284,22 @@ void workers_destroy(hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;
     drop_split_sums(workspace);
-    for (hga_id t = 0; t < workspace->n_workers; t++) {
-        reader_unrank(&workspace->workers[t].reader, a);
-        drop_edge_scratch(&workspace->workers[t], a);
-        hga_delete(a, workspace->workers[t].memory, workspace->workers[t].bytes, 1);
+    for (hga_id t = 0; t < workspace->team.n; t++) {
+        reader_unrank(&workspace->team.worker[t].reader, a);
+        drop_edge_scratch(&workspace->team.worker[t], a);
+        hga_delete(a, workspace->team.worker[t].memory.at, workspace->team.worker[t].memory.bytes, 1);
     }
-    hga_delete(a, workspace->workers, workspace->n_workers, sizeof *workspace->workers);
+    hga_delete(a, workspace->team.worker, workspace->team.n, sizeof *workspace->team.worker);
 }
 
 /* Lets `look` use a worker outside any call, to find what only the graph decides. */
 hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context)
 {
     static const hga_io none = {0};
-    hga_workspace workspace = {.base.allocator = plan->user_allocator};
+    hga_workspace workspace = {.base.allocator = plan->memory.user};
     hga_status st = HGA_OK;
     HGA_TRY(workers_create(plan, 1, &workspace));
-    worker *w = &workspace.workers[0];
+    worker *w = &workspace.team.worker[0];
     w->workspace = &workspace, w->io = &none;
     worker_begin(w);
     HGA_TRY(look(w, context));

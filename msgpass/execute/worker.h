@@ -116,6 +116,57 @@ typedef struct edge_scratch {
     int at_once;      /* the row at hand sums features as it attends */
 } edge_scratch;
 
+/* The item's heads: tiles compute key/value heads [kv_first, kv_end) alone, and the heads [first, end) that read
+   them. */
+typedef struct worker_heads {
+    hga_id kv_first, kv_end, first, end;
+} worker_heads;
+
+/* Of panels that run tile by tile (choose_tiles.c, run_tiles.c). */
+typedef struct worker_tiles {
+    tile_chooser chooser;
+    tile_scratch tile;
+    /* a chunk's, of one head, contiguous: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
+    float *packed_key, *packed_value;
+} worker_tiles;
+
+/* Of panels that run head by head (run_wide.c). */
+typedef struct worker_wide {
+    wide_scratch columns;
+    wide_span span; /* of the item that the solver was found to apply to */
+} worker_wide;
+
+/* Of stages that run row by row. */
+typedef struct worker_rows {
+    row_scratch row;
+    row_addresses at;
+    whole_row whole;
+    edge_scratch edges;
+    /* [KERNEL_CHUNK] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads
+       may be at other strides */
+    float *mixed_key, *mixed_value;
+    int mixes;
+    float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
+    hga_id lanes;
+} worker_rows;
+
+/* Of plain stages: the row's edges, and scratch to compute it. */
+typedef struct worker_plain {
+    edge_rows edges;
+    plain_scratch scratch;
+    /* functions of the caller's own: a row's aggregate and a split's, `bytes` each; attend: the state of the splits so
+       far; sums: what was poured; energies: a family's sums */
+    double *numbers;
+    int64_t bytes;
+} worker_plain;
+
+typedef struct worker_memory {
+    char *at;               /* [bytes]: all arrays of the worker; numbers come first */
+    int64_t bytes, numbers; /* */
+    int64_t types;          /* so many types have capacity */
+    int begun;              /* its thread has cleared its numbers */
+} worker_memory;
+
 typedef struct worker {
     const hga_plan *plan;
     hga_workspace *workspace;
@@ -123,47 +174,24 @@ typedef struct worker {
     row_reader reader;
     hga_id reading;         /* the stage the reader is open on, -1 */
     tree_part part_of_tree; /* the panel's */
-    /* the item's: tiles compute key/value heads [kv_first, kv_end) alone, and the heads that read them */
-    hga_id kv_first, kv_end, head_first, head_end;
+    worker_heads heads;
     edge_chunk chunk;
-    row_scratch row;
-    row_addresses at;
-    tile_chooser chooser;
-    tile_scratch tile;
-    wide_scratch wide;
-    /* what ways have found of the items that they fit, for those who take them */
-    wide_span span;
-    equal_families equal;
+    worker_tiles tiles;
+    worker_wide wide;
+    worker_rows rows;
+    equal_families equal; /* of the item that run_equal.c or run_by_columns.c was found to apply to */
     column_rows columns;
-    /* a chunk's, of one head, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
-    float *packed_key, *packed_value;
-    /* [KERNEL_CHUNK] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads
-       may be at other strides */
-    float *mixed_key, *mixed_value;
-    int mixes;
-    edge_scratch edges;
-    float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
-    hga_id lanes;
     kernel_ahead coming; /* tokens that a later panel reads, of as many fields as go up the tree together */
-    /* of plain stages: the row's edges, and room to compute it */
-    edge_rows plain_edges;
-    plain_scratch plain_scratch;
-    whole_row whole;
-    /* functions of the caller's own: a row's aggregate and a piece's, plain_bytes each; attend: the state of the
-       splits so far; sums: what was poured; energies: a family's sums */
-    double *plain;
-    int64_t plain_bytes;
-    int begun;                     /* its thread has cleared its numbers */
-    char *memory;                  /* [bytes]: all of the arrays above; numbers come first */
-    int64_t bytes, numbers, types; /* types: so many did it make room for */
+    worker_plain plain;
+    worker_memory memory;
 } worker;
 
 /* Let the worker compute key/value heads [kv_first, kv_end), and the query heads that read them. */
 static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
 {
     hga_id share = w->plan->shape.n_heads / w->plan->shape.n_kv_heads;
-    w->kv_first = kv_first, w->kv_end = kv_end;
-    w->head_first = kv_first * share, w->head_end = kv_end * share;
+    w->heads.kv_first = kv_first, w->heads.kv_end = kv_end;
+    w->heads.first = kv_first * share, w->heads.end = kv_end * share;
 }
 
 /* Scratch memory for n threads, one block each. */

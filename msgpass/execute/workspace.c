@@ -17,8 +17,9 @@ static int64_t shared_bytes(const hga_plan *plan)
 
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 {
-    return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + slices_bytes(plan) +
-           shared_bytes(plan) + (plan->on_demand ? plan->on_demand->bytes(plan) : 0) + (int64_t)sizeof(hga_workspace);
+    return plan->most.workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + slices_bytes(plan) +
+           shared_bytes(plan) + (plan->fields.on_demand ? plan->fields.on_demand->bytes(plan) : 0) +
+           (int64_t)sizeof(hga_workspace);
 }
 
 /* Takes the memory of rows, slice and workers, and what processes that share the plan have besides. */
@@ -26,22 +27,22 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
 {
     *out = NULL;
     hga_workspace *workspace = NULL;
-    hga_allocator a = plan->user_allocator;
-    if (!a.allocate && topology_domains(plan->machine) > 1) a = pages_fresh();
+    hga_allocator a = plan->memory.user;
+    if (!a.allocate && topology_domains(plan->machine.topology) > 1) a = pages_fresh();
     hga_status st = hga_new_zero(&a, 1, sizeof *workspace, &workspace);
     if (st) return st;
     workspace->base.allocator = a, workspace->base.home.first = -1;
-    workspace->base.identity = plan->identity, workspace->base.serial = plan->serial;
-    meeting_open(&workspace->meeting);
-    workspace->workspace_floats = plan->workspace_floats;
+    workspace->base.identity = plan->version.identity, workspace->base.serial = plan->version.serial;
+    meeting_open(&workspace->team.meeting);
+    workspace->memory.floats = plan->most.workspace_floats;
     /* not cleared: pages belong to the thread that writes them first, where they have not been somebody's before */
-    HGA_TRY(hga_new(&a, plan->workspace_floats, sizeof *workspace->memory, &workspace->memory));
-    workspace->rows = first_line(workspace->memory);
+    HGA_TRY(hga_new(&a, plan->most.workspace_floats, sizeof *workspace->memory.at, &workspace->memory.at));
+    workspace->memory.rows = first_line(workspace->memory.at);
     HGA_TRY(slice_create(plan, workspace));
-    workspace->shared_bytes = shared_bytes(plan);
-    HGA_TRY(hga_new(&a, workspace->shared_bytes, 1, &workspace->shared));
-    if (plan->on_demand) HGA_TRY(plan->on_demand->create(plan, workspace));
-    HGA_TRY(workers_create(plan, plan->threads, workspace));
+    workspace->shared.bytes = shared_bytes(plan);
+    HGA_TRY(hga_new(&a, workspace->shared.bytes, 1, &workspace->shared.at));
+    if (plan->fields.on_demand) HGA_TRY(plan->fields.on_demand->create(plan, workspace));
+    HGA_TRY(workers_create(plan, plan->team.n, workspace));
     HGA_TRY(layouts_open(plan, workspace));
 done:
     if (st) hga_workspace_destroy(workspace), workspace = NULL;
@@ -56,25 +57,25 @@ hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
 
 static void row_slots_free(const hga_workspace *workspace)
 {
-    for (const row_slots *x = workspace->row_slots; x < workspace->row_slots + N_ROW_SLOTS; x++) {
+    for (const row_slots *x = workspace->slots.of; x < workspace->slots.of + N_ROW_SLOTS; x++) {
         hga_delete(&workspace->base.allocator, x->memory, x->bytes, 1);
         hga_delete(&workspace->base.allocator, x->borrowed, x->borrowed_capacity, sizeof *x->borrowed);
     }
-    hga_delete(&workspace->base.allocator, workspace->owners, workspace->owner_bytes, 1);
+    hga_delete(&workspace->base.allocator, workspace->slots.owners, workspace->slots.owner_bytes, 1);
 }
 
 void hga_workspace_destroy(hga_workspace *workspace)
 {
     if (!workspace) return;
     hga_allocator a = workspace->base.allocator;
-    meeting_close(&workspace->meeting);
+    meeting_close(&workspace->team.meeting);
     workers_destroy(workspace);
     sixteen_clear(workspace);
     workspace_forget(workspace);
     hga_delete(&a, workspace->base.spare, workspace->base.spare_bytes, 1);
-    hga_delete(&a, workspace->memory, workspace->workspace_floats, sizeof *workspace->memory);
+    hga_delete(&a, workspace->memory.at, workspace->memory.floats, sizeof *workspace->memory.at);
     slice_destroy(workspace);
-    hga_delete(&a, workspace->shared, workspace->shared_bytes, 1);
+    hga_delete(&a, workspace->shared.at, workspace->shared.bytes, 1);
     row_slots_free(workspace);
     hga_delete(&a, workspace, 1, sizeof *workspace);
 }
@@ -82,14 +83,14 @@ void hga_workspace_destroy(hga_workspace *workspace)
 /* A workspace follows its plan's updates until these need more memory than it has. */
 hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace)
 {
-    if (workspace->base.identity != plan->identity)
+    if (workspace->base.identity != plan->version.identity)
         return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
-    if (workspace->base.serial == plan->serial) return HGA_OK;
-    if (workspace->workspace_floats < plan->workspace_floats || !slice_fits(plan, workspace) ||
-        workspace->shared_bytes < shared_bytes(plan) || !workers_fit(plan, workspace))
+    if (workspace->base.serial == plan->version.serial) return HGA_OK;
+    if (workspace->memory.floats < plan->most.workspace_floats || !slice_fits(plan, workspace) ||
+        workspace->shared.bytes < shared_bytes(plan) || !workers_fit(plan, workspace))
         return hga_fail(HGA_EINVAL, "the plan has outgrown the workspace: it now takes %lld bytes",
                         (long long)hga_plan_workspace_bytes(plan));
-    workspace->base.serial = plan->serial, workspace->layouts = NULL;
+    workspace->base.serial = plan->version.serial, workspace->layouts = NULL;
     slice_renew(plan, workspace);
     return HGA_OK;
 }

@@ -14,47 +14,82 @@
 #include "worker.h"
 #include "workspace_base.h"
 
+/* The rows begin at the memory's first whole cache line. */
+typedef struct workspace_memory {
+    float *at, *rows;
+    int64_t floats;
+} workspace_memory;
+
+typedef struct workspace_team {
+    worker *worker; /* [n] */
+    hga_id n;
+    meeting meeting; /* of the threads, between waves */
+} workspace_team;
+
+/* What scores of this call have; in base 2 as kernels have them: times log2 e. */
+typedef struct workspace_scores {
+    float scale, scale_2;
+    float cap_2;                /* of contents; 0: none */
+    float sigmoid_bias_2;       /* what sigmoids add to scores; else 0 */
+    const float *sink, *slopes; /* [heads], the call's; NULL: none */
+} workspace_scores;
+
+/* Plans with options.rows: the rows of stages that this execution runs, where it is not all of them (on). */
+typedef struct workspace_slice {
+    slice slice;
+    void *memory;
+    int64_t bytes;
+    int on;
+} workspace_slice;
+
+/* Of a plan that several processes share. */
+typedef struct workspace_shared {
+    void *at;
+    int64_t bytes;
+} workspace_shared;
+
+/* Rows on demand (rows_on_demand.h). */
+typedef struct workspace_slots {
+    row_slots of[N_ROW_SLOTS];            /* of fields, then of stages */
+    hga_id cycled[N_ROW_SLOTS], n_cycled; /* those that have capacity */
+    void *owners;                         /* [owner_bytes]: all that tells owners their slots */
+    int64_t owner_bytes;
+} workspace_slots;
+
+/* Rows that an execution computes, see needed_rows.h. */
+typedef struct rows_to_compute {
+    const row_choice *choice; /* NULL: edges are the graph's */
+    const needed_row *needed; /* [n_needed] */
+    int64_t n_needed;
+    int alone;           /* those alone, and of the output nothing */
+    int by_token;        /* see slice.one_token */
+    requested_rows rows; /* of the output; by intervals of their numbers */
+} rows_to_compute;
+
+/* Sums of edges' features over a row's splits. */
+typedef struct workspace_split_sums {
+    float *at; /* [splits of the attending stage][heads][columns] */
+    int64_t capacity;
+    hga_id columns; /* 0: the call has no features of edges */
+} workspace_split_sums;
+
 struct hga_workspace {
     workspace_base base;
-    float *memory, *rows; /* the rows begin at the memory's first whole cache line */
-    int64_t workspace_floats;
-    worker *workers;
-    hga_id n_workers;
-    meeting meeting;               /* of the threads, between waves */
+    workspace_memory memory;
+    workspace_team team;
     bound_field field[N_STORAGES]; /* by storage */
     widened widened[HGA_FIELD_SLOTS];
-    float scale, scale_2;       /* of scores; times log2 e, for kernels */
-    float cap_2;                /* of contents, times log2 e, for kernels; 0: none */
-    float sigmoid_bias_2;       /* what sigmoids add to scores, times log2 e; else 0 */
-    const float *sink, *slopes; /* [heads], the call's; NULL: none */
-    call_arrays arrays;         /* the call's */
-    /* plans with options.rows: the rows of stages that this execution runs, where it is not all of
-       them (sliced); its memory */
-    slice slice;
-    void *slice_memory;
-    int64_t slice_bytes;
-    int sliced;
-    const hga_io *staged; /* what stages are given: the call's, or what stands in its place */
-    void *shared;         /* of a plan that several processes share */
-    int64_t shared_bytes;
-    row_slots row_slots[N_ROW_SLOTS];     /* of fields, then of stages */
-    hga_id cycled[N_ROW_SLOTS], n_cycled; /* those that have room */
-    void *owners;                         /* all that tells owners their places */
-    int64_t owner_bytes;
-    const row_choice *choice; /* see needed_rows.h; NULL: edges are the graph's */
-    const needed_row *needed; /* [n_wanted]: see needed_rows.h */
-    int64_t n_needed;
-    int needed_alone;              /* those alone, and of the output nothing */
-    int needed_by_token;           /* see slice.one_token */
-    requested_rows requested;      /* rows of the output; by intervals of their numbers */
+    workspace_scores scores;
+    call_arrays arrays; /* the call's */
+    workspace_slice sliced;
+    const hga_io *staged; /* what stages read: the call's, or what stands in its place */
+    workspace_shared shared;
+    workspace_slots slots;
+    rows_to_compute request;
     const struct layouts *layouts; /* the plan's, until it is updated; NULL */
     unsigned call_has;             /* the call's features, see call.h */
-    struct {
-        float *at; /* [pieces of the attending stage][heads][columns] */
-        int64_t capacity;
-        hga_id columns; /* 0: the call brings no features of edges */
-    } split_sums;
-    uint16_t solvers[HGA_MAX_STAGES]; /* of attending stages, the ways that they may go, as bits */
+    workspace_split_sums split_sums;
+    uint16_t solvers[HGA_MAX_STAGES]; /* of attending stages, the solvers that may apply, as bits */
 };
 
 /* Let the workspace follow the plan's updates. HGA_EINVAL: it is another plan's, or the plan has outgrown it. */

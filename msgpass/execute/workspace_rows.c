@@ -29,7 +29,7 @@ static hga_status check_stored_row(const hga_plan *plan, const hga_workspace *wo
                                    hga_rows_action action)
 {
     const char *name = plan->program.field[f].name;
-    const row_bits *there = &workspace->slice.there[f];
+    const row_bits *there = &workspace->sliced.slice.there[f];
     if (!program_row(&plan->nodes, plan->program.field[f].rows, v))
         return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", name, v);
     if (slice_is_input(plan, f, v) || !there->n)
@@ -42,21 +42,21 @@ static hga_status check_stored_row(const hga_plan *plan, const hga_workspace *wo
 /* Where node v's row of a field is, and its log-sum-exps. */
 static float *workspace_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
 {
-    const area *x = &plan->storage[f].rows;
-    if (plan->on_demand) return slot_address(&workspace->row_slots[f], SLOT_ROW, v);
-    return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
+    const area *x = &plan->fields.storage[f].rows;
+    if (plan->fields.on_demand) return slot_address(&workspace->slots.of[f], SLOT_ROW, v);
+    return workspace->memory.rows + x->at + (int64_t)(v - x->first) * x->floats;
 }
 static float *lse_at(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
 {
-    const area *x = &plan->storage[f].lse;
-    if (plan->on_demand) return slot_address(&workspace->row_slots[f], SLOT_LSE, v);
-    return workspace->rows + x->at + (int64_t)(v - x->first) * x->floats;
+    const area *x = &plan->fields.storage[f].lse;
+    if (plan->fields.on_demand) return slot_address(&workspace->slots.of[f], SLOT_LSE, v);
+    return workspace->memory.rows + x->at + (int64_t)(v - x->first) * x->floats;
 }
 
 /* Node v's row is copied; with its log-sum-exps a head at a time. */
 static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, int in, float *data)
 {
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     int is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
     float *row = workspace_row(plan, workspace, f, v), *lse = is_state ? lse_at(plan, workspace, f, v) : NULL;
     const hga_id parts = is_state ? h->heads : 1, columns = h->columns * (is_state ? 1 : h->heads);
@@ -75,26 +75,26 @@ static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga
 void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int32_t *const *latest, hga_id end)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        if (!workspace->slice.there[f].n) continue;
-        FOR_RUNS(&workspace->slice.needed[f], i, last, 0, plan->nodes.n)
+        if (!workspace->sliced.slice.there[f].n) continue;
+        FOR_RUNS(&workspace->sliced.slice.needed[f], i, last, 0, plan->nodes.n)
         {
             for (int64_t v = i; v < last; v++)
-                if (latest[f][v] >= end) slice_drop_rows(&workspace->slice, f, (hga_id)v, 1);
+                if (latest[f][v] >= end) slice_drop_rows(&workspace->sliced.slice, f, (hga_id)v, 1);
         }
     }
 }
 
 static void drop_all(const hga_plan *plan, hga_workspace *workspace)
 {
-    if (plan->on_demand) plan->on_demand->leave_all(workspace);
-    for (hga_id f = 1; !plan->on_demand && f <= plan->program.n_fields; f++)
-        slice_drop_rows(&workspace->slice, f, 0, plan->nodes.n);
+    if (plan->fields.on_demand) plan->fields.on_demand->leave_all(workspace);
+    for (hga_id f = 1; !plan->fields.on_demand && f <= plan->program.n_fields; f++)
+        slice_drop_rows(&workspace->sliced.slice, f, 0, plan->nodes.n);
 }
 
 static hga_status put_row(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id v, float **data)
 {
     float *row;
-    hga_status st = plan->on_demand ? plan->on_demand->take(workspace, f, v, &row) : HGA_OK;
+    hga_status st = plan->fields.on_demand ? plan->fields.on_demand->take(workspace, f, v, &row) : HGA_OK;
     if (!st) *data = move_row(plan, workspace, f, v, 1, *data);
     return st;
 }
@@ -107,12 +107,13 @@ hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hg
     HGA_TRY(workspace_fit(plan, workspace));
     if (field == 0) drop_all(plan, workspace);
     for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_stored_row(plan, workspace, field, v, action));
-    if (field && action != HGA_ROWS_GET) slice_drop_rows(&workspace->slice, field, first, n);
+    if (field && action != HGA_ROWS_GET) slice_drop_rows(&workspace->sliced.slice, field, first, n);
     for (hga_id v = first; action == HGA_ROWS_PUT && v < first + n; v++)
         HGA_TRY(put_row(plan, workspace, field, v, &data));
     for (hga_id v = first; action == HGA_ROWS_GET && v < first + n; v++)
         data = move_row(plan, workspace, field, v, 0, data);
-    if (action == HGA_ROWS_PUT) bits_put_run(&workspace->slice.there[field], first, (int64_t)first + n, &no_bits);
+    if (action == HGA_ROWS_PUT)
+        bits_put_run(&workspace->sliced.slice.there[field], first, (int64_t)first + n, &no_bits);
 done:
     return st;
 }
@@ -124,7 +125,7 @@ static int is_cached(const field_storage *h, hga_id v) { return v >= h->io_first
 static const float *cached_row(const field_storage *h, const hga_workspace *workspace, const bound_field *x, hga_id v)
 {
     if (!is_cached(h, v)) return bound_row(x, v);
-    return workspace->rows + h->copy_at + (ptrdiff_t)(v - h->io_first) * x->heads * x->columns;
+    return workspace->memory.rows + h->copy_at + (ptrdiff_t)(v - h->io_first) * x->heads * x->columns;
 }
 static ptrdiff_t cached_head(const field_storage *h, const bound_field *x, hga_id v)
 {
@@ -139,14 +140,14 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *worksp
     if (first < 0 || n < 0 || first > plan->nodes.n - n)
         return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
     const hga_field *field = &plan->program.field[f];
-    const field_storage *stored = &plan->storage[f];
+    const field_storage *stored = &plan->fields.storage[f];
     if (!plan->options.keep_fields)
         return hga_fail(HGA_EUNSUPPORTED, "field %s was not kept; option keep_fields = 1 keeps every field",
                         field->name);
     const bound_field *x = &workspace->field[f];
-    if (workspace->base.identity != plan->identity)
+    if (workspace->base.identity != plan->version.identity)
         return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
-    if (!x->heads || workspace->base.serial != plan->serial)
+    if (!x->heads || workspace->base.serial != plan->version.serial)
         return hga_fail(HGA_EINVAL, "nothing has been executed in the workspace");
     int is_state = field->width == HGA_WIDTH_STATE;
     for (hga_id v = first; v < first + n; v++) {
@@ -155,7 +156,8 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *worksp
         for (hga_id h = 0; h < x->heads; h++) {
             memcpy(out, cached_row(stored, workspace, x, v) + h * cached_head(stored, x, v),
                    (size_t)x->columns * sizeof *out);
-            if (storage_is_rounded(plan, f)) plan->kernels->round_bf16(x->columns, out, out); /* its rows may not be */
+            if (storage_is_rounded(plan, f))
+                plan->machine.kernels->round_bf16(x->columns, out, out); /* its rows may not be */
             out += x->columns;
             if (is_state) *out++ = bound_lse(x, v)[h];
         }

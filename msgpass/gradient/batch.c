@@ -88,7 +88,7 @@ static hga_id find_whole(batch *b, hga_id threads)
 /* The first samples are computed side by side, a thread each; the rest one after the other, each by all threads. */
 static hga_status run_batch(batch *b)
 {
-    hga_id threads = threads_allowed(b->plan->threads), whole = find_whole(b, threads);
+    hga_id threads = threads_allowed(b->plan->team.n), whole = find_whole(b, threads);
     hga_id team = whole < threads ? (whole > 1 ? whole : 1) : threads;
     hga_status st = blame(b);
     if (!st && team > 1) st = threads_prepare(team);
@@ -113,7 +113,7 @@ static hga_status run_on_ranks(batch *b)
     if (b->n == 0) return b->plan->share.wing->gradient->none(b->plan);
     for (hga_id i = 0; i < b->n && b->failed == b->n; i++) {
         b->call[i].samples = b->n - i;
-        go_sample(b, i, threads_allowed(b->plan->threads));
+        go_sample(b, i, threads_allowed(b->plan->team.n));
     }
     return blame(b);
 }
@@ -131,12 +131,12 @@ static hga_status go_back(const hga_plan *plan, hga_workspace *const *workspaces
                                       : "gradients");
     if (n == 0 && !plan->share.wing) return HGA_OK;
     batch b = {.plan = plan, .workspaces = workspaces, .n = n, .failed = n};
-    hga_status st = hga_new(&plan->user_allocator, n, sizeof *b.call, &b.call);
+    hga_status st = hga_new(&plan->memory.user, n, sizeof *b.call, &b.call);
     if (st) return st;
     st = begin_all(&b, ios, grads);
     let_workspaces_go(&b);
     if (!st) st = plan->share.wing ? run_on_ranks(&b) : run_batch(&b);
-    hga_delete(&plan->user_allocator, b.call, n, sizeof *b.call);
+    hga_delete(&plan->memory.user, b.call, n, sizeof *b.call);
     return st;
 }
 

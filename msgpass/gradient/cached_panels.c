@@ -25,10 +25,10 @@ static hga_status begin_keeping(const hga_plan *plan, workspace_cache *cache)
 {
     hga_status st = HGA_OK;
     cached_panels *x = NULL;
-    HGA_TRY(hga_new_zero(&plan->user_allocator, 1, sizeof *x, &x));
-    x->allocator = plan->user_allocator, x->n = plan->threads;
-    HGA_TRY(hga_new_zero(&plan->user_allocator, x->n, sizeof(struct panel *), &x->panel));
-    *cache = (workspace_cache){plan->serial, x, drop_cached};
+    HGA_TRY(hga_new_zero(&plan->memory.user, 1, sizeof *x, &x));
+    x->allocator = plan->memory.user, x->n = plan->team.n;
+    HGA_TRY(hga_new_zero(&plan->memory.user, x->n, sizeof(struct panel *), &x->panel));
+    *cache = (workspace_cache){plan->version.serial, x, drop_cached};
 done:
     if (st && x) drop_cached(x);
     return st;
@@ -39,7 +39,7 @@ hga_status keep_panels(const hga_plan *plan, hga_workspace *workspace, hga_id n)
 {
     hga_status st = HGA_OK;
     workspace_cache *cache = workspace_cache_of(workspace);
-    if (cache->what && cache->serial != plan->serial) workspace_forget(workspace);
+    if (cache->what && cache->serial != plan->version.serial) workspace_forget(workspace);
     if (!cache->what) HGA_TRY(begin_keeping(plan, cache));
     cached_panels *x = cache->what;
     for (hga_id i = 0; i < n; i++)

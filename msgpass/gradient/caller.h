@@ -20,7 +20,7 @@ typedef struct caller_rows {
 static inline caller_rows rows_at(const fast_pass *p, hga_id f, const hga_tensor *t)
 {
     hga_id heads = field_heads(p->plan, f), first, n = field_io(p->plan, f, &first), columns = p->field[f].columns,
-           head = is_kv(p, f) ? p->kv : p->head;
+           head = is_kv(p, f) ? p->heads.kv : p->heads.head;
     row_layout x = tensor_layout(t, heads, columns);
     ptrdiff_t bytes = (ptrdiff_t)dtype_bytes(t->dtype);
     return (caller_rows){tensor_at(t, heads, columns, 0, head),
@@ -42,7 +42,8 @@ static inline char *row_numbered(const caller_rows *r, hga_id i)
 /* Does the field's gradient go on top of what the caller's rows hold: as he wants it, or as other heads are there? */
 static inline int adds_to_rows(const fast_pass *p, hga_id f)
 {
-    int others = p->adds && is_kv(p, f) && p->first % (p->plan->shape.n_heads / p->plan->shape.n_kv_heads) != 0;
+    int others =
+        p->heads.adds && is_kv(p, f) && p->heads.first % (p->plan->shape.n_heads / p->plan->shape.n_kv_heads) != 0;
     return p->call->grad->accumulate || others;
 }
 
@@ -70,7 +71,7 @@ static inline int is_stream(const hga_plan *plan, const caller_rows *r)
     enum { LINE = 64 };
     int64_t stride = r->fold ? r->columns * (int64_t)sizeof(float) : r->stride;
     return r->type == HGA_F32 && r->columns % KERNEL_PAD == 0 && (uintptr_t)r->first % LINE == 0 &&
-           r->stride % LINE == 0 && r->step % LINE == 0 && stride * r->n >= plan->tuning.is.stream_gradients;
+           r->stride % LINE == 0 && r->step % LINE == 0 && stride * r->n >= plan->machine.tuning.is.stream_gradients;
 }
 
 /* A row's numbers, padded with zeros; a row that is not there is zeros. */

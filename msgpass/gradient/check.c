@@ -143,8 +143,8 @@ static hga_status check_tape(gradient_call *c)
     if (!c->io->tape) return hga_fail(HGA_EINVAL, "no tape: hga_plan_execute leaves one in hga_io.tape");
     const tape_header *header = c->io->tape;
     if (header->magic != TAPE_MAGIC) return hga_fail(HGA_EINVAL, "the tape was not written by an execution");
-    if (header->identity != c->plan->identity) return hga_fail(HGA_EINVAL, "the tape is of another plan");
-    if (header->serial != c->plan->serial)
+    if (header->identity != c->plan->version.identity) return hga_fail(HGA_EINVAL, "the tape is of another plan");
+    if (header->serial != c->plan->version.serial)
         return hga_fail(HGA_EINVAL, "the tape is of the plan's graph before it was updated");
     c->tape_lse = tape_lse(c->io->tape), c->lse_row = c->plan->shape.n_heads;
     return check_rows_of_tape(c, header);

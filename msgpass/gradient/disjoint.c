@@ -122,7 +122,7 @@ static call_array *list_arrays(const io_array *a, int n, int written, hga_id sam
 hga_status calls_disjoint(const gradient_call *call, hga_id n, hga_id *sample)
 {
     hga_status st = HGA_OK;
-    const hga_allocator *user_allocator = &call->plan->user_allocator;
+    const hga_allocator *user_allocator = &call->plan->memory.user;
     call_array *memory = NULL, *buffer, *list = NULL;
     gradient_arrays all;
     int64_t most = (int64_t)n * (MOST_READ + MOST_GRADIENTS);

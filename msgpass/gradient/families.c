@@ -108,7 +108,7 @@ static void drop_families(const hga_plan *plan, void *what)
 {
     made_families *made = what;
     order_clear(&made->order);
-    hga_delete(&plan->allocator, made, 1, sizeof *made);
+    hga_delete(&plan->memory.allocator, made, 1, sizeof *made);
 }
 
 /* Once for a plan: its stages, and its families in the order in which a call takes them. */
@@ -116,7 +116,7 @@ static hga_status make_families(const hga_plan *plan, void **out, const char **w
 {
     hga_status st = HGA_OK;
     made_families *made = NULL;
-    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *made, &made));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, 1, sizeof *made, &made));
     find_six_stages(plan, &made->at, buffer);
     HGA_TRY(order_create(plan, plan->program.stage[made->at.attend].relation, &made->order, why));
     if (!*why) *out = made;

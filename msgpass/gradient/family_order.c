@@ -50,9 +50,9 @@ static hga_status read_edges(family_order *o, hga_id relation, const char **why)
 {
     hga_status st = HGA_OK;
     hga_id *index = NULL, n = o->nodes.n, places = o->nodes.child_ptr[o->n_above];
-    HGA_TRY(hga_new_zero(&o->plan->allocator, n, sizeof *o->columns, &o->columns));
+    HGA_TRY(hga_new_zero(&o->plan->memory.allocator, n, sizeof *o->columns, &o->columns));
     if (o->nodes.child_list) {
-        HGA_TRY(hga_new(&o->plan->allocator, n, sizeof *index, &index));
+        HGA_TRY(hga_new(&o->plan->memory.allocator, n, sizeof *index, &index));
         for (hga_id i = 0; i < places; i++) index[o->nodes.child_list[i]] = i;
     }
     edge_reader x = {.o = o, .r = hga_graph_relation(o->plan->graph, relation), .index = index};
@@ -62,7 +62,7 @@ static hga_status read_edges(family_order *o, hga_id relation, const char **why)
             read_edge(&x, v, x.r.src[e], x.r.weight ? x.r.weight[e] : 1);
     *why = x.why;
 done:
-    hga_delete(&o->plan->allocator, index, n, sizeof *index);
+    hga_delete(&o->plan->memory.allocator, index, n, sizeof *index);
     return st;
 }
 
@@ -70,7 +70,7 @@ done:
 static hga_status count_edges(family_order *o)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new_zero(&o->plan->allocator, o->n_above + 1, sizeof *o->edge_ptr, &o->edge_ptr));
+    HGA_TRY(hga_new_zero(&o->plan->memory.allocator, o->n_above + 1, sizeof *o->edge_ptr, &o->edge_ptr));
     for (hga_id i = 0; i < o->n_above; i++) {
         hga_pos n = 0;
         for (hga_id p = o->nodes.child_ptr[i]; p < o->nodes.child_ptr[i + 1]; p++)
@@ -130,8 +130,8 @@ static hga_status join_share(family_order *o, hga_id v, int64_t members, int64_t
     int joins = o->n_shares > 0 && *last >= 0 && *last == above && *in_last + members <= most;
     if (!joins) {
         if (o->n_shares == o->share_capacity) {
-            hga_status st = hga_grow(&o->plan->allocator, &o->share, &o->share_capacity, o->n_shares, o->n_shares + 1,
-                                     sizeof *o->share);
+            hga_status st = hga_grow(&o->plan->memory.allocator, &o->share, &o->share_capacity, o->n_shares,
+                                     o->n_shares + 1, sizeof *o->share);
             if (st) return st;
         }
         o->share[o->n_shares++] = (family_share){0}, *in_last = 0;
@@ -159,7 +159,7 @@ static hga_status cut_shares(family_order *o, const int64_t *below, hga_id *of)
         of[v - o->base] = o->n_shares - 1;
     }
     if (o->n_shares == o->share_capacity)
-        HGA_TRY(hga_grow(&o->plan->allocator, &o->share, &o->share_capacity, o->n_shares, o->n_shares + 1,
+        HGA_TRY(hga_grow(&o->plan->memory.allocator, &o->share, &o->share_capacity, o->n_shares, o->n_shares + 1,
                          sizeof *o->share));
     o->share[o->n_shares++] = (family_share){0};
     for (hga_id i = 0; i < o->n_above; i++) o->share[of[i] < 0 ? o->n_shares - 1 : of[i]].end++;
@@ -212,7 +212,7 @@ static void find_slots(family_order *o, hga_id *free_slots)
 static hga_status find_order(family_order *o)
 {
     hga_status st = HGA_OK;
-    const hga_allocator *a = &o->plan->allocator;
+    const hga_allocator *a = &o->plan->memory.allocator;
     hga_id *scratch = NULL, *of = NULL;
     int64_t *below = NULL;
     HGA_TRY(hga_new(a, o->n_above, sizeof *o->up, &o->up));
@@ -254,7 +254,7 @@ done:
 void order_clear(family_order *o)
 {
     if (!o->plan) return;
-    const hga_allocator *a = &o->plan->allocator;
+    const hga_allocator *a = &o->plan->memory.allocator;
     hga_delete(a, o->columns, o->nodes.n, sizeof *o->columns);
     hga_delete(a, o->edge_ptr, o->n_above + 1, sizeof *o->edge_ptr);
     hga_delete(a, o->up, o->n_above, sizeof *o->up);

@@ -69,7 +69,7 @@ static const float *find_pairs(const families *f, hga_id v, const family_thread 
     if (!f->node_pos) return NULL;
     for (hga_id r = 0; r < n; r++)
         for (hga_id e = 0; e <= r; e++) {
-            double product = f->plan->kernels->dot(dim, member_position(f, v, r), member_position(f, v, e));
+            double product = f->plan->machine.kernels->dot(dim, member_position(f, v, r), member_position(f, v, e));
             l->pair[r * n + e] = l->pair[e * n + r] = (float)(product * (double)KERNEL_LOG2E);
         }
     return l->pair;
@@ -113,7 +113,7 @@ static int is_packed(const family_rows *x, const rows_at *rows, hga_id n)
 /* Node v's row of a field: the weighted sum of its members', of all heads at once where they lie side by side. */
 static void coarsen(const families *f, const family_rows *x, hga_id v, const rows_at *rows)
 {
-    const kernel_table *kernels = f->plan->kernels;
+    const kernel_table *kernels = f->plan->machine.kernels;
     hga_id n = members_of(&f->order, v);
     float weight[KERNEL_SIBLINGS], *out = x->above + (v - f->order.base) * x->row;
     const float *at[KERNEL_SIBLINGS];
@@ -138,8 +138,8 @@ static void rise(families *f, hga_id v, const float *lse, const float *mean, con
     float *psi = l->psi, *mine = l->mine, *rest = l->rest, lost[KERNEL_HEADS];
     double sum[KERNEL_HEADS] = {0}, inside[KERNEL_HEADS] = {0}, mass = 0;
     for (hga_id i = 0; i < n; i++) read_scalars(f, f->psi, member_at(o, first + i), -INFINITY, psi + i * heads);
-    f->plan->kernels->divide(n * heads, lse, psi, NULL, mine, rest);
-    f->plan->kernels->log_add(n * heads, psi, lse, psi);
+    f->plan->machine.kernels->divide(n * heads, lse, psi, NULL, mine, rest);
+    f->plan->machine.kernels->log_add(n * heads, psi, lse, psi);
     for (hga_id i = 0; i < n; i++) {
         hga_id u = member_at(o, first + i);
         double m = (double)o->nodes.mass[u];
@@ -176,18 +176,18 @@ static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at ro
                              .dim = s->dim,
                              .dim_v = s->dim_v,
                              .share = s->n_heads / s->n_kv_heads,
-                             .scale = f->call->scale * KERNEL_LOG2E,
-                             .bias = f->bias + first,
+                             .terms.scale = f->call->scale * KERNEL_LOG2E,
+                             .terms.bias = f->bias + first,
                              .columns = o->columns + first,
                              .q = read_only(f, Q, v, &rows[Q]),
                              .k = read_only(f, K, v, &rows[K]),
                              .v = read_only(f, V, v, &rows[V]),
                              .g = read_only(f, G, v, &rows[G]),
-                             .lse = f->lse + first * f->heads,
-                             .mean = f->mean + first * f->heads,
-                             .product = f->product ? f->product + products : NULL,
-                             .product_v = f->product ? f->product_v + products : NULL,
-                             .draw = f->draw.dropout > 0 ? &f->draw : NULL};
+                             .forward.lse = f->lse + first * f->heads,
+                             .forward.mean = f->mean + first * f->heads,
+                             .forward.product = f->product ? f->product + products : NULL,
+                             .forward.product_v = f->product ? f->product_v + products : NULL,
+                             .drop.draw = f->draw.dropout > 0 ? &f->draw : NULL};
 }
 
 /* Of v's members: means of their scores, what rises to v, and their coarse rows for the level above. */
@@ -197,9 +197,9 @@ void family_up(families *f, hga_id v, const family_thread *l)
     hga_id node[KERNEL_SIBLINGS];
     for (int i = 0; i < N_COARSE; i++) find_members(f, &f->x[i], v, &rows[i]);
     kernel_siblings siblings = siblings_of(f, v, rows);
-    siblings.pair = find_pairs(f, v, l), siblings.node = list_members(f, v, node);
-    f->plan->kernels->siblings_means(&siblings);
-    rise(f, v, siblings.lse, siblings.mean, l);
+    siblings.pair = find_pairs(f, v, l), siblings.drop.node = list_members(f, v, node);
+    f->plan->machine.kernels->siblings_means(&siblings);
+    rise(f, v, siblings.forward.lse, siblings.forward.mean, l);
     for (int i = 0; i < N_COARSE; i++) coarsen(f, &f->x[i], v, &rows[i]);
 }
 
@@ -220,7 +220,7 @@ static void sink(families *f, hga_id v, const float *lse, const float *mean, con
         read_scalars(f, f->psi, member_at(o, first + i), -INFINITY, psi + i * heads);
         mass += (double)o->nodes.mass[member_at(o, first + i)];
     }
-    f->plan->kernels->divide(n * heads, lse, psi, NULL, mine, rest);
+    f->plan->machine.kernels->divide(n * heads, lse, psi, NULL, mine, rest);
     for (hga_id i = 0; i < n; i++) {
         hga_id u = member_at(o, first + i), above = u - o->base;
         float part = mass > 0 ? (float)((double)o->nodes.mass[u] / mass) : 0;
@@ -257,7 +257,7 @@ static int is_stream_of(const families *f, const family_rows *d)
     enum { LINE = 64 };
     int lines = (uintptr_t)d->io % LINE == 0 && d->io_row % KERNEL_PAD == 0 && d->io_head % KERNEL_PAD == 0;
     return lines && !f->call->grad->accumulate &&
-           (int64_t)f->order.base * d->io_row * 4 >= f->plan->tuning.is.stream_gradients;
+           (int64_t)f->order.base * d->io_row * 4 >= f->plan->machine.tuning.is.stream_gradients;
 }
 
 /* Where the members' gradients of a field are written or added, and what share each has of the parent's. */
@@ -292,12 +292,12 @@ void family_down(families *f, hga_id v, const family_thread *l)
     for (int i = 0; i < N_COARSE; i++) find_members(f, &f->x[i], v, &rows[i]);
     kernel_siblings siblings = siblings_of(f, v, rows);
     siblings.pair = find_pairs(f, v, l);
-    sink(f, v, siblings.lse, siblings.mean, l);
-    siblings.upstream = l->upstream, siblings.delta = l->delta, siblings.node = list_members(f, v, node);
-    siblings.dq = find_adjoints(f, l, Q, v, &grads[Q]), siblings.dk = find_adjoints(f, l, K, v, &grads[K]);
-    siblings.dv = find_adjoints(f, l, V, v, &grads[V]);
-    siblings.d_score = l->d_score, siblings.d_scale = l->d_scale;
-    f->plan->kernels->siblings_gradients(&siblings);
+    sink(f, v, siblings.forward.lse, siblings.forward.mean, l);
+    siblings.grad.upstream = l->upstream, siblings.grad.delta = l->delta, siblings.drop.node = list_members(f, v, node);
+    siblings.grad.dq = find_adjoints(f, l, Q, v, &grads[Q]), siblings.grad.dk = find_adjoints(f, l, K, v, &grads[K]);
+    siblings.grad.dv = find_adjoints(f, l, V, v, &grads[V]);
+    siblings.grad.d_score = l->d_score, siblings.grad.d_scale = l->d_scale;
+    f->plan->machine.kernels->siblings_gradients(&siblings);
     for (hga_id h = 0; l->d_score && h < f->heads; h += siblings.share)
         add_to_tables(f, v, l->d_score + h, siblings.share, &f->sums[h / siblings.share]);
 }

@@ -86,13 +86,13 @@ static fast_pass empty_pass(const hga_plan *plan, const call_needs *needs)
 void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *arena)
 {
     *p = empty_pass(plan, needs);
-    p->memory = carve(arena, 0, 1);
+    p->memory.at = carve(arena, 0, 1);
     int64_t from = arena->used;
     for (hga_id f = 1; f <= p->program->n_fields; f++) lay_out_field(p, f, arena);
-    if (needs->n_rel_key) p->rel_key = carve_floats(arena, (int64_t)needs->n_rel_key * padded(plan->shape.dim));
-    p->bytes = arena->used - from;
+    if (needs->n_rel_key) p->scores.rel_key = carve_floats(arena, (int64_t)needs->n_rel_key * padded(plan->shape.dim));
+    p->memory.bytes = arena->used - from;
     p->chunks = columns_lay_out(p, arena);
-    if (attends_by_mass(p->program)) p->log_mass = carve_floats(arena, p->nodes.n);
+    if (attends_by_mass(p->program)) p->scores.log_mass = carve_floats(arena, p->nodes.n);
     p->rows.capacity = widest_row(made, needs), p->rows.own = carve(arena, p->rows.capacity, sizeof *p->rows.own);
 }
 
@@ -100,7 +100,7 @@ static void pad_rel_key(fast_pass *p)
 {
     const hga_io *io = p->call->io;
     hga_id dim = p->plan->shape.dim, padded_dim = padded(dim);
-    float *to = p->rel_key;
+    float *to = p->scores.rel_key;
     for (hga_id t = 0; to && t < io->rel_key.rows; t++)
         memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key.data + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
 }
@@ -115,19 +115,20 @@ int fast_has_padding(const fast_pass *p)
 
 void fast_clear(const fast_pass *p, hga_id part, hga_id parts)
 {
-    int64_t first = p->bytes / parts * part, end = part + 1 == parts ? p->bytes : p->bytes / parts * (part + 1);
-    memset((char *)p->memory + first, 0, (size_t)(end - first));
+    int64_t first = p->memory.bytes / parts * part,
+            end = part + 1 == parts ? p->memory.bytes : p->memory.bytes / parts * (part + 1);
+    memset((char *)p->memory.at + first, 0, (size_t)(end - first));
 }
 
 void fast_begin(const gradient_call *c, fast_thread *first, hga_id n_threads, fast_pass *p)
 {
     p->call = c, p->rows.lists = c->lists;
-    p->thread = first, p->n_threads = n_threads, p->panel = first->panel, p->numbers = first->numbers;
-    p->whole = first->whole;
+    p->team.thread = first, p->team.n = n_threads, p->panel = first->panel, p->own.numbers = first->numbers;
+    p->own.whole = first->whole;
     pad_rel_key(p);
-    p->softcap = call_number(HGA_TABLE_SOFTCAP, p->program, c->io), p->slopes = c->io->slopes.data;
+    p->scores.softcap = call_number(HGA_TABLE_SOFTCAP, p->program, c->io), p->scores.slopes = c->io->slopes.data;
     plan_orders(p), plan_clearing(p);
-    for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
+    for (hga_id v = 0; p->scores.log_mass && v < p->nodes.n; v++) p->scores.log_mass[v] = logf(p->nodes.mass[v]);
 }
 
 /* ---- a head ---- */
@@ -140,7 +141,7 @@ static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, u
         const fast_field *x = &p->field[f];
         int due = stage->order == HGA_FLAT && stage->reads >> f & 1u && !(*rounded >> f & 1u);
         if (!due || is_kv(p, f) != kv || !x->value || !storage_is_rounded(p->plan, f)) continue;
-        p->plan->kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
+        p->plan->machine.kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
         *rounded |= 1u << f;
     }
 }
@@ -200,12 +201,12 @@ static void take_head_group(fast_pass *p, hga_id head_group)
 {
     const hga_shape *s = &p->plan->shape;
     hga_id head_groups = p->needs->head_groups;
-    p->n = s->n_heads / head_groups, p->first = head_group * p->n;
-    p->kv = p->first / (s->n_heads / s->n_kv_heads), p->adds = head_groups > s->n_kv_heads;
-    p->heads = runs_by_panels(p->plan) ? p->n : 1;
-    p->sums = p->call->sums[head_group], p->needs_tables = 0;
+    p->heads.n = s->n_heads / head_groups, p->heads.first = head_group * p->heads.n;
+    p->heads.kv = p->heads.first / (s->n_heads / s->n_kv_heads), p->heads.adds = head_groups > s->n_kv_heads;
+    p->heads.at_once = runs_by_panels(p->plan) ? p->heads.n : 1;
+    p->sums = p->call->sums[head_group], p->scores.needs_tables = 0;
     for (hga_call_table i = 0; i < HGA_N_TABLES; i++)
-        p->needs_tables |= i != HGA_TABLE_SCALE && i != HGA_TABLE_TYPE_SCALE && p->sums.of[i];
+        p->scores.needs_tables |= i != HGA_TABLE_SCALE && i != HGA_TABLE_TYPE_SCALE && p->sums.of[i];
 }
 
 /* A turn: its heads one after the other, each computed forward once more and then backward; or subtree by subtree. */
@@ -217,7 +218,8 @@ hga_status fast_gradient(fast_pass *p, hga_id head_group)
     if (p->call->subtrees->n) return subtrees_gradient(p);
     columns_begin(p);
     HGA_TRY(forward(p, 1));
-    for (p->head = p->first + p->heads - 1; p->head < p->first + p->n; p->head++) {
+    for (p->heads.head = p->heads.first + p->heads.at_once - 1; p->heads.head < p->heads.first + p->heads.n;
+         p->heads.head++) {
         clear_all(p, 0);
         HGA_TRY(forward(p, 0));
         if (!p->field[program_bound(p->program, HGA_IO_OUT)].by_row) fast_seed(p);

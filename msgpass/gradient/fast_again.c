@@ -14,7 +14,7 @@ static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64
                          double *sum)
 {
     const hga_stage *stage = &p->program->stage[s];
-    const kernel_table *kernels = p->plan->kernels;
+    const kernel_table *kernels = p->plan->machine.kernels;
     const row_edge *e = &p->rows.edge[at];
     const float *value[KERNEL_CHUNK];
     float score[KERNEL_CHUNK], drop_mask[KERNEL_CHUNK], most = *greatest, *o = value_row(p, stage->out, v);
@@ -29,7 +29,7 @@ static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64
     kernels->exp(n, score);
     *sum *= (double)keep, *greatest = most;
     for (hga_id i = 0; i < n; i++) *sum += (double)score[i];
-    if (p->plan->options.dropout > 0) drop_row(p, v, e, sizeof *e, n, p->head, 1, drop_mask);
+    if (p->plan->options.dropout > 0) drop_row(p, v, e, sizeof *e, n, p->heads.head, 1, drop_mask);
     for (hga_id i = 0; i < n && p->plan->options.dropout > 0; i++) score[i] *= drop_mask[i];
     if (first) {
         kernels->weigh(n, value, 0, score, 1, columns, o);
@@ -48,14 +48,14 @@ static hga_status attend_row(fast_pass *p, hga_id s, hga_id v, float *q)
     double sum = greatest != -INFINITY ? 1 : 0;
     hga_status st = edges_read(&p->rows, v);
     if (st) return st;
-    p->plan->kernels->scale(p->field[stage->query].padded, p->call->scale, value_row(p, stage->query, v), q);
+    p->plan->machine.kernels->scale(p->field[stage->query].padded, p->call->scale, value_row(p, stage->query, v), q);
     for (int64_t at = 0; at < p->rows.n; at += KERNEL_CHUNK) {
         int64_t n = p->rows.n - at < KERNEL_CHUNK ? p->rows.n - at : KERNEL_CHUNK;
         attend_chunk(p, s, v, q, at, (hga_id)n, &greatest, &sum);
     }
     out->own_lse[v] = sum != 0 ? (float)((double)greatest + log(sum)) : -INFINITY;
     if (sum != 0)
-        p->plan->kernels->scale(out->padded, (float)(1 / sum), o, o);
+        p->plan->machine.kernels->scale(out->padded, (float)(1 / sum), o, o);
     else
         memset(o, 0, (size_t)out->padded * sizeof *o);
     return HGA_OK;

@@ -59,7 +59,7 @@ static int64_t bytes_left(const hga_plan *plan)
 {
     const hga_shape *s = &plan->shape;
     int64_t tensors = 4 * (int64_t)plan->nodes.n * s->n_heads * (s->dim + s->dim_v) * (int64_t)sizeof(float);
-    return tensors / 8 / plan->threads;
+    return tensors / 8 / plan->team.n;
 }
 
 /* One allocation holds the floats of all groups and of the pairs of a tile; lists of tiles and edges grow later. */
@@ -68,29 +68,35 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     hga_status st = HGA_OK;
     panel *x = NULL;
     hga_id dim = padded(plan->shape.dim), dim_v = padded(plan->shape.dim_v), pos_dim = padded(plan->shape.pos_dim);
-    HGA_TRY(hga_new_zero(&plan->user_allocator, 1, sizeof *x, &x));
-    x->floats = panel_floats(plan);
-    HGA_TRY(hga_new_zero(&plan->user_allocator, x->floats, sizeof *x->memory, &x->memory));
-    float *at = first_line(x->memory);
+    HGA_TRY(hga_new_zero(&plan->memory.user, 1, sizeof *x, &x));
+    x->memory.floats = panel_floats(plan);
+    HGA_TRY(hga_new_zero(&plan->memory.user, x->memory.floats, sizeof *x->memory.at, &x->memory.at));
+    float *at = first_line(x->memory.at);
     for (int i = 0; i < GROUPS; i++, at += group_floats(dim, dim_v)) {
         group *g = &x->group[i];
         g->q = at, g->q_rows = g->q + dim * KERNEL_TILE, g->dq = g->q_rows + dim * KERNEL_TILE;
         g->g = g->dq + dim * KERNEL_TILE, g->g_rows = g->g + dim_v * KERNEL_TILE;
     }
-    x->typed = at, x->d_typed = x->typed + dim * WINDOW, at = x->d_typed + dim * WINDOW;
-    x->position = at, x->d_position = at + pos_dim * WINDOW, x->own = x->d_position + pos_dim * WINDOW;
-    x->own_transposed = x->own + pos_dim * KERNEL_TILE, x->d_own = x->own_transposed + pos_dim * KERNEL_TILE;
-    x->pair_bias = x->d_own + pos_dim * KERNEL_TILE, x->slopes = x->pair_bias + PAIRS;
-    x->pair_type = (int32_t *)(x->slopes + PAIRS), x->row = (float *)(x->pair_type + PAIRS);
-    x->seen.n_types = most_types(plan);
-    HGA_TRY(hga_new(&plan->user_allocator, x->seen.n_types, sizeof *x->seen.index, &x->seen.index));
-    for (int64_t i = 0; i < x->seen.n_types; i++) x->seen.index[i] = -1;
-    x->capacity = bytes_left(plan), x->draws_most = most_draws(plan),
-    x->n_found = plan->program.n_stages * groups_of(plan);
-    HGA_TRY(hga_new_zero(&plan->user_allocator, x->n_found, sizeof *x->found, &x->found));
+    x->operands.typed = at, x->operands.d_typed = x->operands.typed + dim * WINDOW,
+    at = x->operands.d_typed + dim * WINDOW;
+    x->operands.position = at, x->operands.d_position = at + pos_dim * WINDOW,
+    x->operands.own = x->operands.d_position + pos_dim * WINDOW;
+    x->operands.own_transposed = x->operands.own + pos_dim * KERNEL_TILE,
+    x->operands.d_own = x->operands.own_transposed + pos_dim * KERNEL_TILE;
+    x->operands.pair_bias = x->operands.d_own + pos_dim * KERNEL_TILE,
+    x->operands.slopes = x->operands.pair_bias + PAIRS;
+    x->operands.pair_type = (int32_t *)(x->operands.slopes + PAIRS),
+    x->operands.row = (float *)(x->operands.pair_type + PAIRS);
+    x->finding.seen.n_types = most_types(plan);
+    HGA_TRY(
+        hga_new(&plan->memory.user, x->finding.seen.n_types, sizeof *x->finding.seen.index, &x->finding.seen.index));
+    for (int64_t i = 0; i < x->finding.seen.n_types; i++) x->finding.seen.index[i] = -1;
+    x->memo.capacity = bytes_left(plan), x->dropout.draws_most = most_draws(plan),
+    x->memo.n_found = plan->program.n_stages * groups_of(plan);
+    HGA_TRY(hga_new_zero(&plan->memory.user, x->memo.n_found, sizeof *x->memo.found, &x->memo.found));
     HGA_TRY(column_batch_create(plan, &x->columns));
 done:
-    if (st) panel_destroy(&plan->user_allocator, x), x = NULL;
+    if (st) panel_destroy(&plan->memory.user, x), x = NULL;
     *out = x;
     return st;
 }
@@ -98,18 +104,18 @@ done:
 void panel_destroy(const hga_allocator *a, panel *x)
 {
     if (!x) return;
-    hga_delete(a, x->segment, x->segment_capacity, sizeof *x->segment);
-    hga_delete(a, x->window, x->window_capacity, sizeof *x->window);
-    hga_delete(a, x->tile, x->tile_capacity, sizeof *x->tile);
-    hga_delete(a, x->number, x->number_capacity, sizeof *x->number);
-    hga_delete(a, x->bits, x->bits_capacity, sizeof *x->bits);
-    hga_delete(a, x->index, x->index_capacity, sizeof *x->index);
-    hga_delete(a, x->seen.index, x->seen.n_types, sizeof *x->seen.index);
-    hga_delete(a, x->left, x->left_capacity, sizeof *x->left);
-    hga_delete(a, x->edge, x->edge_capacity, sizeof *x->edge);
-    hga_delete(a, x->found, x->n_found, sizeof *x->found);
-    hga_delete(a, x->drawn, x->drawn_capacity, sizeof *x->drawn);
-    hga_delete(a, x->memory, x->floats, sizeof *x->memory);
+    hga_delete(a, x->finding.segment, x->finding.segment_capacity, sizeof *x->finding.segment);
+    hga_delete(a, x->finding.window, x->finding.window_capacity, sizeof *x->finding.window);
+    hga_delete(a, x->lists.tile, x->lists.tile_capacity, sizeof *x->lists.tile);
+    hga_delete(a, x->lists.number, x->lists.number_capacity, sizeof *x->lists.number);
+    hga_delete(a, x->lists.bits, x->lists.bits_capacity, sizeof *x->lists.bits);
+    hga_delete(a, x->lists.index, x->lists.index_capacity, sizeof *x->lists.index);
+    hga_delete(a, x->finding.seen.index, x->finding.seen.n_types, sizeof *x->finding.seen.index);
+    hga_delete(a, x->finding.left, x->finding.left_capacity, sizeof *x->finding.left);
+    hga_delete(a, x->lists.edge, x->lists.edge_capacity, sizeof *x->lists.edge);
+    hga_delete(a, x->memo.found, x->memo.n_found, sizeof *x->memo.found);
+    hga_delete(a, x->dropout.drawn, x->dropout.drawn_capacity, sizeof *x->dropout.drawn);
+    hga_delete(a, x->memory.at, x->memory.floats, sizeof *x->memory.at);
     column_batch_destroy(a, x->columns);
     hga_delete(a, x, 1, sizeof *x);
 }
@@ -128,11 +134,11 @@ static score_parts parts_of(const gradient_call *c, hga_id s)
 void panel_open(const gradient_call *c, panel *x)
 {
     const hga_io *io = c->io;
-    score_parts *known = &x->found_with,
+    score_parts *known = &x->memo.found_with,
                 parts = {io->rel_key.data || io->rel_bias.data, io->node_pos.data != NULL, io->edge_bias.data != NULL};
     if (parts.types == known->types && parts.positions == known->positions && parts.ranks == known->ranks) return;
-    memset(x->found, 0, (size_t)x->n_found * sizeof *x->found);
-    x->remembered = (lengths){0}, x->capacity = bytes_left(c->plan), *known = parts;
+    memset(x->memo.found, 0, (size_t)x->memo.n_found * sizeof *x->memo.found);
+    x->memo.remembered = (lengths){0}, x->memo.capacity = bytes_left(c->plan), *known = parts;
 }
 
 /* Where edges count in order, can those of blocks and explicit ones be told apart from it? */
@@ -146,14 +152,16 @@ static int counts_alone(const fast_pass *p)
    ranges share are found anew for one of them, and nothing of that stays. */
 static void remember_panel(panel *x, found *groups, hga_id n)
 {
-    int64_t bytes = x->n.tiles * (int64_t)sizeof *x->tile + x->n.numbers * (int64_t)sizeof *x->number +
-                    x->n.bits * (int64_t)sizeof *x->bits + x->n.n_indices + x->n.edges * (int64_t)sizeof *x->edge;
-    if (!x->capacity || !x->noted) return;
-    if (bytes <= x->capacity)
-        x->remembered = x->n;
+    int64_t bytes = x->lists.n.tiles * (int64_t)sizeof *x->lists.tile +
+                    x->lists.n.numbers * (int64_t)sizeof *x->lists.number +
+                    x->lists.n.bits * (int64_t)sizeof *x->lists.bits + x->lists.n.n_indices +
+                    x->lists.n.edges * (int64_t)sizeof *x->lists.edge;
+    if (!x->memo.capacity || !x->memo.noted) return;
+    if (bytes <= x->memo.capacity)
+        x->memo.remembered = x->lists.n;
     else
         for (hga_id i = 0; i < n; i++) groups[i].known = 0;
-    if (bytes > x->capacity) x->capacity = 0;
+    if (bytes > x->memo.capacity) x->memo.capacity = 0;
 }
 
 /* Two groups as they were found, if both are known and have the same rows. */
@@ -171,8 +179,8 @@ static int recall(const found *f, group *pair)
 /* Keeps what was found of two groups of rows for the next heads, while there is room. */
 static void note_found(panel *x, const group *pair, found *f)
 {
-    if (!f || f->known || !x->capacity) return;
-    x->noted = 1;
+    if (!f || f->known || !x->memo.capacity) return;
+    x->memo.noted = 1;
     for (int i = 0; i < 2; i++) {
         f[i] = (found){.known = 1,
                        .there = pair[i].there,
@@ -187,8 +195,8 @@ static void note_found(panel *x, const group *pair, found *f)
    with all that is remembered, finds room. */
 static void measure_panel(panel *x)
 {
-    lengths *most = &x->most;
-    const lengths *from = &x->remembered, *to = &x->n;
+    lengths *most = &x->memo.most;
+    const lengths *from = &x->memo.remembered, *to = &x->lists.n;
     if (to->tiles - from->tiles > most->tiles) most->tiles = to->tiles - from->tiles;
     if (to->numbers - from->numbers > most->numbers) most->numbers = to->numbers - from->numbers;
     if (to->bits - from->bits > most->bits) most->bits = to->bits - from->bits;
@@ -201,12 +209,14 @@ static hga_status reserve_lists(const fast_pass *p)
 {
     hga_status st = HGA_OK;
     panel *x = p->panel;
-    const lengths *n = &x->remembered, *more = &x->most;
-    HGA_TRY(make_capacity(p, &x->tile, &x->tile_capacity, n->tiles, more->tiles, sizeof *x->tile));
-    HGA_TRY(make_capacity(p, &x->number, &x->number_capacity, n->numbers, more->numbers, sizeof *x->number));
-    HGA_TRY(make_capacity(p, &x->bits, &x->bits_capacity, n->bits, more->bits, sizeof *x->bits));
-    HGA_TRY(make_capacity(p, &x->index, &x->index_capacity, n->n_indices, more->n_indices, sizeof *x->index));
-    HGA_TRY(make_capacity(p, &x->edge, &x->edge_capacity, n->edges, more->edges, sizeof *x->edge));
+    const lengths *n = &x->memo.remembered, *more = &x->memo.most;
+    HGA_TRY(make_capacity(p, &x->lists.tile, &x->lists.tile_capacity, n->tiles, more->tiles, sizeof *x->lists.tile));
+    HGA_TRY(make_capacity(p, &x->lists.number, &x->lists.number_capacity, n->numbers, more->numbers,
+                          sizeof *x->lists.number));
+    HGA_TRY(make_capacity(p, &x->lists.bits, &x->lists.bits_capacity, n->bits, more->bits, sizeof *x->lists.bits));
+    HGA_TRY(make_capacity(p, &x->lists.index, &x->lists.index_capacity, n->n_indices, more->n_indices,
+                          sizeof *x->lists.index));
+    HGA_TRY(make_capacity(p, &x->lists.edge, &x->lists.edge_capacity, n->edges, more->edges, sizeof *x->lists.edge));
 done:
     return st;
 }
@@ -217,13 +227,14 @@ static hga_status sort_edges(fast_pass *p, hga_id s, group *g, hga_id first, hga
     panel *x = p->panel;
     int ordered = counts_alone(p);
     hga_status st = HGA_OK;
-    g->tiles = x->n.tiles, g->n_tiles = 0, g->windows = x->n_windows, g->n_windows = 0;
-    x->unranked = 0;
+    g->tiles = x->lists.n.tiles, g->n_tiles = 0, g->windows = x->finding.n_windows, g->n_windows = 0;
+    x->finding.unranked = 0;
     if (g->there && ordered && p->rows.r.n_blocks) HGA_TRY(find_windows(p, s, g, first, n));
-    if (ordered && !(x->parts.ranks && x->unranked)) {
+    if (ordered && !(x->parts.ranks && x->finding.unranked)) {
         HGA_TRY(leave_explicit(p, g));
     } else {
-        x->n.tiles = g->tiles, g->n_tiles = 0, x->n_windows = g->windows, g->n_windows = 0, x->n_left = 0;
+        x->lists.n.tiles = g->tiles, g->n_tiles = 0, x->finding.n_windows = g->windows, g->n_windows = 0,
+        x->finding.n_left = 0;
         HGA_TRY(leave_rows(p, g));
     }
     HGA_TRY(sort_left(p, g));
@@ -235,7 +246,7 @@ done:
 static hga_status sort_pair(fast_pass *p, hga_id s, group *pair, hga_id first)
 {
     hga_status st = HGA_OK;
-    p->panel->n_windows = 0;
+    p->panel->finding.n_windows = 0;
     for (hga_id i = 0; i < 2; i++, first += KERNEL_TILE)
         HGA_TRY(sort_edges(p, s, &pair[i], first, rows_from(p, first)));
     if (!has_parts(p->panel)) HGA_TRY(lay_windows(p, pair));
@@ -267,8 +278,8 @@ enum { POUR_TYPES = 128 };
 static void pour_rel_key(fast_pass *p)
 {
     hga_id dim = p->plan->shape.dim, width = padded(dim);
-    for (hga_id t = 0; p->d_rel_key && t < p->call->io->rel_key.rows; t++) {
-        float *from = p->d_rel_key + (ptrdiff_t)t * width;
+    for (hga_id t = 0; p->own.d_rel_key && t < p->call->io->rel_key.rows; t++) {
+        float *from = p->own.d_rel_key + (ptrdiff_t)t * width;
         double *to = p->sums.of[HGA_TABLE_REL_KEY] + (ptrdiff_t)t * dim;
         for (hga_id c = 0; c < dim; c++) to[c] += (double)from[c], from[c] = 0;
     }
@@ -280,9 +291,9 @@ static hga_status attend_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
     hga_status st = HGA_OK;
     panel *x = p->panel;
     if (rows_are_whole(p->plan)) return attend_whole(p, s, first, end);
-    found *f = x->found ? x->found + s * groups_of(p->plan) + first / KERNEL_TILE : NULL;
+    found *f = x->memo.found ? x->memo.found + s * groups_of(p->plan) + first / KERNEL_TILE : NULL;
     hga_id left = (end - first + 2 * KERNEL_TILE - 1) / (2 * KERNEL_TILE) * 2, n = left < GROUPS ? left : GROUPS;
-    x->n = x->remembered, x->noted = 0;
+    x->lists.n = x->memo.remembered, x->memo.noted = 0;
     if (!p->finds) draws_open(p);
     for (hga_id i = n; i < GROUPS; i++) x->group[i].n_tiles = 0;
     for (hga_id i = 0; i < n; i += 2) HGA_TRY(run_pair(p, s, &x->group[i], first + i * KERNEL_TILE, f ? f + i : NULL));
@@ -304,8 +315,8 @@ static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
         if (!p->finds) columns_leave(p, s, first / ROW_RANGE_PANEL, first / ROW_RANGE_PANEL + 1);
         return HGA_OK;
     }
-    for (hga_id last = p->head, head = last - p->heads + 1; !st && head <= last; head++)
-        p->head = head, st = attend_panel(p, s, first, end);
+    for (hga_id last = p->heads.head, head = last - p->heads.at_once + 1; !st && head <= last; head++)
+        p->heads.head = head, st = attend_panel(p, s, first, end);
     return st;
 }
 
@@ -320,14 +331,14 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
     if (!rows_are_whole(p->plan) && runs_by_columns(p, s)) return attend_by_columns(p, s);
     for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += ROW_RANGE_PANEL) {
         HGA_TRY(attend_heads(p, s, first, end));
-        if (++x->panels * POUR_TYPES >= p->call->io->rel_key.rows) attend_ends(p);
+        if (++x->memo.panels * POUR_TYPES >= p->call->io->rel_key.rows) attend_ends(p);
     }
     HGA_TRY(reserve_lists(p));
 done:
     return st;
 }
 
-void attend_ends(fast_pass *p) { pour_rel_key(p), p->panel->panels = 0; }
+void attend_ends(fast_pass *p) { pour_rel_key(p), p->panel->memo.panels = 0; }
 
 /* The rows at positions [begin, end), panel by panel. */
 static hga_status attend_row_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)

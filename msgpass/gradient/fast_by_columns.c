@@ -55,7 +55,7 @@ hga_status column_batch_create(const hga_plan *plan, column_batch **out)
 {
     hga_status st = HGA_OK;
     column_batch *x = NULL;
-    const hga_allocator *a = &plan->user_allocator;
+    const hga_allocator *a = &plan->memory.user;
     const hga_id dim = padded(plan->shape.dim);
     if (!any_by_columns(plan)) return HGA_OK;
     HGA_TRY(hga_new_zero(a, 1, sizeof *x, &x));
@@ -154,8 +154,8 @@ static hga_status meet_sixteen(fast_pass *p, hga_id s, hga_id position, hga_id i
         if (position + r >= x->begin && position + r < x->end) chosen = meet_chosen(p, &known, position, r, index);
     if (p->rows.r.n_choices) return chosen;
     hga_status st = read_segments(p, s, position, rows_from(p, position));
-    for (int64_t i = 0; !st && i < p->panel->n_segments; i++)
-        st = meet_segment(p, &p->panel->segment[i], &known, position, index);
+    for (int64_t i = 0; !st && i < p->panel->finding.n_segments; i++)
+        st = meet_segment(p, &p->panel->finding.segment[i], &known, position, index);
     return st;
 }
 
@@ -215,7 +215,7 @@ static void give_rows(const fast_pass *p, const hga_stage *stage, const group *f
     const hga_id dim = p->field[stage->query].padded;
     for (hga_id r = 0; r < rows->n; r++) {
         float *to = p->panel->columns->group[rows->index[r] / KERNEL_TILE].dq + rows->index[r] % KERNEL_TILE * dim;
-        p->plan->kernels->blend(dim, 1, to, 1, from->dq + (ptrdiff_t)r * dim, to);
+        p->plan->machine.kernels->blend(dim, 1, to, 1, from->dq + (ptrdiff_t)r * dim, to);
     }
 }
 
@@ -229,7 +229,7 @@ static int lay_window_columns(panel *x, hga_id here, const tile_rows *rows, tile
     if (!(some[0] | some[1])) return 0;
     hga_id first = WINDOW, last = 0;
     for (hga_id i = 0; i < t->n_groups; i++) {
-        lane_mask *bits = x->bits + x->n.bits + i * WINDOW;
+        lane_mask *bits = x->lists.bits + x->lists.n.bits + i * WINDOW;
         part[i] = (window_part){WINDOW, 0, 0};
         if (some[i]) part[i] = visits_trim(rows[i].columns, rows[i].n, bits);
         if (!some[i]) memset(bits, 0, WINDOW * sizeof *bits);
@@ -237,7 +237,7 @@ static int lay_window_columns(panel *x, hga_id here, const tile_rows *rows, tile
     }
     for (hga_id i = 0; i < t->n_groups; i++) {
         const int full = part[i].full && part[i].first == first && part[i].last == last;
-        t->rows[i] = full ? -1 : x->n.bits + i * WINDOW + first;
+        t->rows[i] = full ? -1 : x->lists.n.bits + i * WINDOW + first;
     }
     t->first = here * WINDOW + first, t->n = last - first;
     return 1;
@@ -299,11 +299,12 @@ static hga_status run_batch(fast_pass *p, hga_id s, hga_id first, hga_id end)
     hga_status st = HGA_OK;
     panel *x = p->panel;
     const hga_id n = (end - first + KERNEL_TILE - 1) / KERNEL_TILE;
-    x->n = x->remembered;
-    HGA_TRY(make_capacity(p, &x->bits, &x->bits_capacity, x->n.bits, 2 * WINDOW, sizeof *x->bits));
+    x->lists.n = x->memo.remembered;
+    HGA_TRY(
+        make_capacity(p, &x->lists.bits, &x->lists.bits_capacity, x->lists.n.bits, 2 * WINDOW, sizeof *x->lists.bits));
     for (hga_id i = 0; i < n; i++) HGA_TRY(meet_sixteen(p, s, first + i * KERNEL_TILE, i * KERNEL_TILE));
-    for (hga_id last = p->head, head = last - p->heads + 1; !p->finds && head <= last; head++) {
-        p->head = head;
+    for (hga_id last = p->heads.head, head = last - p->heads.at_once + 1; !p->finds && head <= last; head++) {
+        p->heads.head = head;
         HGA_TRY(run_head(p, s, first, n));
     }
 done:

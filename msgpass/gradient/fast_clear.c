@@ -11,7 +11,7 @@
 static int threads_meet(const fast_pass *p, hga_id f)
 {
     int meet = 0;
-    for (hga_id s = 0; p->n_threads > 1 && s < p->program->n_stages; s++) {
+    for (hga_id s = 0; p->team.n > 1 && s < p->program->n_stages; s++) {
         const row_ranges *cut = &p->call->row_ranges[s];
         meet |= cut->n > 1 && p->program->stage[s].reads >> f & 1u && cut->rank != p->field[f].index;
     }

@@ -55,7 +55,7 @@ static row_edge edge_of(const fast_pass *p, const window *w, const hga_segment *
 static hga_status leave_pairs(fast_pass *p, const window *w, const hga_segment *s, hga_id first, const lane_mask *rows)
 {
     hga_status st = HGA_OK;
-    p->panel->unranked = 1;
+    p->panel->finding.unranked = 1;
     for (hga_id c = 0; c < w->n; c++)
         for (hga_id row = 0; !st && rows[c] && row < KERNEL_TILE; row++)
             if (rows[c] >> row & 1u) st = leave(p, row, edge_of(p, w, s, first + row, c), 0);
@@ -102,7 +102,7 @@ static hga_status add_segment(fast_pass *p, const group *g, window *w, const hga
     for (hga_id c = 0; c < w->n; c++)
         strided[c] = rows[c] & (w->rows[c] | other), some |= strided[c], rows[c] &= ~strided[c];
     if (some) st = leave_pairs(p, w, s, first, strided);
-    if (x->parts.types) see_types(&x->seen, w, s, first, rows);
+    if (x->parts.types) see_types(&x->finding.seen, w, s, first, rows);
     for (hga_id c = 0; c < w->n; c++) w->rows[c] |= rows[c];
     return st;
 }
@@ -113,14 +113,14 @@ static void see_pairs(fast_pass *p, const group *g, const window *w, hga_id firs
     panel *x = p->panel;
     lane_mask seen[WINDOW] = {0}, rows[WINDOW];
     for (int64_t i = begin; i < end; i++) {
-        const hga_segment *s = &x->segment[i];
+        const hga_segment *s = &x->finding.segment[i];
         if (s->src >= w->first + w->n || s->src + s->n_src <= w->first) continue;
         segment_rows(g, w, s, first, rows);
         for (hga_id c = 0; c < w->n; c++)
             for (uint32_t left = rows[c] & ~(uint32_t)seen[c]; left; left &= left - 1) {
                 hga_id row = __builtin_ctz(left);
                 if (x->parts.positions && w->own[row] != s->pos_of) continue;
-                x->seen.pair[c][row] = type_of(s, first + row, w->first + c - s->src),
+                x->finding.seen.pair[c][row] = type_of(s, first + row, w->first + c - s->src),
                 seen[c] |= (lane_mask)(1u << row);
             }
     }
@@ -137,7 +137,9 @@ static hga_status leave_window(fast_pass *p, const window *w)
     for (hga_id c = 0; c < w->n; c++)
         for (uint32_t left = w->rows[c]; !st && left; left &= left - 1) {
             hga_id row = __builtin_ctz(left), u = order ? order[w->first + c] : w->first + c;
-            int32_t type = !x->parts.types ? 0 : x->seen.mixed ? x->seen.pair[c][row] : x->seen.column[c];
+            int32_t type = !x->parts.types         ? 0
+                           : x->finding.seen.mixed ? x->finding.seen.pair[c][row]
+                                                   : x->finding.seen.column[c];
             st = leave(p, row, (row_edge){u, type, 1, w->own[row], 0}, rank[row]++);
         }
     return st;
@@ -147,10 +149,11 @@ static hga_status leave_window(fast_pass *p, const window *w)
 static hga_status keep_columns(fast_pass *p, const window *w, tile *t)
 {
     panel *x = p->panel;
-    hga_status st = make_capacity(p, &x->number, &x->number_capacity, x->n.numbers, w->n, sizeof *x->number);
+    hga_status st = make_capacity(p, &x->lists.number, &x->lists.number_capacity, x->lists.n.numbers, w->n,
+                                  sizeof *x->lists.number);
     if (st) return st;
-    t->types = x->n.numbers, t->n_types = w->n, x->n.numbers += w->n;
-    for (hga_id c = 0; c < w->n; c++) x->number[t->types + c] = w->rows[c] ? x->seen.column[c] : 0;
+    t->types = x->lists.n.numbers, t->n_types = w->n, x->lists.n.numbers += w->n;
+    for (hga_id c = 0; c < w->n; c++) x->lists.number[t->types + c] = w->rows[c] ? x->finding.seen.column[c] : 0;
     return HGA_OK;
 }
 
@@ -158,27 +161,28 @@ static hga_status keep_columns(fast_pass *p, const window *w, tile *t)
 static hga_status keep_indices(fast_pass *p, const window *w, tile *t, int *kept)
 {
     panel *x = p->panel;
-    int16_t *index = x->seen.index;
-    hga_status st = make_capacity(p, &x->number, &x->number_capacity, x->n.numbers, KERNEL_INDICES, sizeof *x->number);
+    int16_t *index = x->finding.seen.index;
+    hga_status st = make_capacity(p, &x->lists.number, &x->lists.number_capacity, x->lists.n.numbers, KERNEL_INDICES,
+                                  sizeof *x->lists.number);
     if (!st)
-        st = make_capacity(p, &x->index, &x->index_capacity, x->n.n_indices, (int64_t)w->n * KERNEL_TILE,
-                           sizeof *x->index);
+        st = make_capacity(p, &x->lists.index, &x->lists.index_capacity, x->lists.n.n_indices,
+                           (int64_t)w->n * KERNEL_TILE, sizeof *x->lists.index);
     if (st) return st;
-    t->types = x->n.numbers, t->n_indices = x->n.n_indices, t->n_types = 0, *kept = 0;
-    uint8_t *to = x->index + t->n_indices;
-    int32_t *types = x->number + t->types;
+    t->types = x->lists.n.numbers, t->n_indices = x->lists.n.n_indices, t->n_types = 0, *kept = 0;
+    uint8_t *to = x->lists.index + t->n_indices;
+    int32_t *types = x->lists.number + t->types;
     memset(to, 0, (size_t)(w->n * KERNEL_TILE) * sizeof *to);
     for (hga_id c = 0; c < w->n; c++)
         for (uint32_t left = w->rows[c]; left; left &= left - 1) {
             hga_id row = __builtin_ctz(left);
-            int32_t type = x->seen.pair[c][row];
+            int32_t type = x->finding.seen.pair[c][row];
             if (index[type] < 0) {
                 if (t->n_types == KERNEL_INDICES) goto full;
                 index[type] = (int16_t)t->n_types, types[t->n_types++] = type;
             }
             to[c * KERNEL_TILE + row] = (uint8_t)index[type];
         }
-    x->n.numbers += t->n_types, x->n.n_indices += (int64_t)w->n * KERNEL_TILE, *kept = 1;
+    x->lists.n.numbers += t->n_types, x->lists.n.n_indices += (int64_t)w->n * KERNEL_TILE, *kept = 1;
 full:
     for (hga_id i = 0; i < t->n_types; i++) index[types[i]] = -1;
     return HGA_OK;
@@ -191,8 +195,8 @@ static hga_status keep_alone(fast_pass *p, group *g, const window *w)
     int kept = 1;
     panel *x = p->panel;
     hga_status st = HGA_OK;
-    if (x->parts.types && x->seen.mixed) st = keep_indices(p, w, &t, &kept);
-    if (x->parts.types && !x->seen.mixed) st = keep_columns(p, w, &t);
+    if (x->parts.types && x->finding.seen.mixed) st = keep_indices(p, w, &t, &kept);
+    if (x->parts.types && !x->finding.seen.mixed) st = keep_columns(p, w, &t);
     if (!st && !kept) return leave_window(p, w);
     return st ? st : lay_window(p, g, w, &t);
 }
@@ -209,8 +213,9 @@ static hga_status keep_or_leave(fast_pass *p, group *g, window *w)
     if (!w->full && pairs == 0) return HGA_OK;
     if (!w->full && pairs * WINDOW_SHARE < w->n * KERNEL_TILE) return leave_window(p, w);
     if (has_parts(x)) return keep_alone(p, g, w);
-    hga_status st = make_capacity(p, &x->window, &x->window_capacity, x->n_windows, 1, sizeof *x->window);
-    if (!st) x->window[x->n_windows++] = *w, g->n_windows++;
+    hga_status st = make_capacity(p, &x->finding.window, &x->finding.window_capacity, x->finding.n_windows, 1,
+                                  sizeof *x->finding.window);
+    if (!st) x->finding.window[x->finding.n_windows++] = *w, g->n_windows++;
     return st;
 }
 
@@ -218,7 +223,7 @@ static hga_status keep_or_leave(fast_pass *p, group *g, window *w)
 static void rank_edges(panel *x, const window *w)
 {
     for (hga_id c = 0; c < w->n; c++)
-        for (hga_id row = 0; row < KERNEL_TILE; row++) x->rank[row] += (w->rows[c] & 1u << row) != 0;
+        for (hga_id row = 0; row < KERNEL_TILE; row++) x->finding.rank[row] += (w->rows[c] & 1u << row) != 0;
 }
 
 /* The part of a run of overlapping segments [begin, end) that ends before `stop`, window by window. */
@@ -226,14 +231,14 @@ static hga_status run_segments(fast_pass *p, group *g, hga_id first, int64_t beg
 {
     hga_status st = HGA_OK;
     panel *x = p->panel;
-    for (hga_id at = x->segment[begin].src; !st && at < stop; at += WINDOW) {
+    for (hga_id at = x->finding.segment[begin].src; !st && at < stop; at += WINDOW) {
         window w = {.first = at, .n = stop - at < WINDOW ? stop - at : WINDOW};
-        memcpy(w.rank, x->rank, sizeof w.rank);
-        x->seen.mixed = 0;
+        memcpy(w.rank, x->finding.rank, sizeof w.rank);
+        x->finding.seen.mixed = 0;
         for (int64_t i = begin; !st && i < end; i++)
-            if (x->segment[i].src < at + w.n && x->segment[i].src + x->segment[i].n_src > at)
-                st = add_segment(p, g, &w, &x->segment[i], first);
-        if (x->seen.mixed) see_pairs(p, g, &w, first, begin, end);
+            if (x->finding.segment[i].src < at + w.n && x->finding.segment[i].src + x->finding.segment[i].n_src > at)
+                st = add_segment(p, g, &w, &x->finding.segment[i], first);
+        if (x->finding.seen.mixed) see_pairs(p, g, &w, first, begin, end);
         if (!st) st = keep_or_leave(p, g, &w);
         if (x->parts.ranks) rank_edges(x, &w);
     }
@@ -251,7 +256,7 @@ static hga_status leave_segment(fast_pass *p, const group *g, const hga_segment 
 {
     hga_status st = HGA_OK;
     const hga_id *order = p->rows.r.src_order;
-    p->panel->unranked = 1;
+    p->panel->finding.unranked = 1;
     for (hga_id position = s->row; !st && position < s->row + s->n_rows; position++) {
         hga_id c0, c1, hole;
         if (!(g->there >> (position - first) & 1u)) continue;
@@ -270,11 +275,12 @@ hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n)
 {
     panel *x = p->panel;
     hga_id relation = p->program->stage[s].relation;
-    x->n_segments = hga_graph_segments(p->plan->graph, relation, first, n, x->segment, x->segment_capacity);
-    if (x->n_segments <= x->segment_capacity) return HGA_OK;
-    hga_status st =
-        hga_grow(&p->plan->user_allocator, &x->segment, &x->segment_capacity, 0, x->n_segments, sizeof *x->segment);
-    if (!st) hga_graph_segments(p->plan->graph, relation, first, n, x->segment, x->segment_capacity);
+    x->finding.n_segments =
+        hga_graph_segments(p->plan->graph, relation, first, n, x->finding.segment, x->finding.segment_capacity);
+    if (x->finding.n_segments <= x->finding.segment_capacity) return HGA_OK;
+    hga_status st = hga_grow(&p->plan->memory.user, &x->finding.segment, &x->finding.segment_capacity, 0,
+                             x->finding.n_segments, sizeof *x->finding.segment);
+    if (!st) hga_graph_segments(p->plan->graph, relation, first, n, x->finding.segment, x->finding.segment_capacity);
     return st;
 }
 
@@ -291,17 +297,18 @@ hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n
     panel *x = p->panel;
     hga_status st = read_segments(p, s, first, n);
     if (st) return st;
-    memset(x->rank, 0, sizeof x->rank);
-    for (int64_t i = 0; !st && i < x->n_segments; i++)
-        if (!runs_in_tiles(x, &x->segment[i])) st = leave_segment(p, g, &x->segment[i], first);
+    memset(x->finding.rank, 0, sizeof x->finding.rank);
+    for (int64_t i = 0; !st && i < x->finding.n_segments; i++)
+        if (!runs_in_tiles(x, &x->finding.segment[i])) st = leave_segment(p, g, &x->finding.segment[i], first);
     int64_t kept = 0;
-    for (int64_t i = 0; i < x->n_segments; i++)
-        if (has_adjoint_row(g, &x->segment[i], first) && runs_in_tiles(x, &x->segment[i]))
-            x->segment[kept++] = x->segment[i];
+    for (int64_t i = 0; i < x->finding.n_segments; i++)
+        if (has_adjoint_row(g, &x->finding.segment[i], first) && runs_in_tiles(x, &x->finding.segment[i]))
+            x->finding.segment[kept++] = x->finding.segment[i];
     for (int64_t begin = 0, end; !st && begin < kept; begin = end) {
-        hga_id stop = x->segment[begin].src + x->segment[begin].n_src;
-        for (end = begin + 1; end < kept && x->segment[end].src <= stop; end++)
-            if (x->segment[end].src + x->segment[end].n_src > stop) stop = x->segment[end].src + x->segment[end].n_src;
+        hga_id stop = x->finding.segment[begin].src + x->finding.segment[begin].n_src;
+        for (end = begin + 1; end < kept && x->finding.segment[end].src <= stop; end++)
+            if (x->finding.segment[end].src + x->finding.segment[end].n_src > stop)
+                stop = x->finding.segment[end].src + x->finding.segment[end].n_src;
         st = run_segments(p, g, first, begin, end, stop);
     }
     return st;

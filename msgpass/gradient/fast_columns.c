@@ -52,7 +52,7 @@ static void touch_chunks(void *context, hga_id first, hga_id last)
 hga_status last_uses_create(const hga_plan *plan, const row_ranges *cut, last_uses *out)
 {
     hga_status st = HGA_OK;
-    const hga_allocator *a = &plan->allocator;
+    const hga_allocator *a = &plan->memory.allocator;
     hga_id chunks = count_chunks(plan), panels = panels_of(plan), stage = columns_stage(plan), *last = NULL;
     if (stage < 0) return HGA_OK;
     HGA_TRY(hga_new(a, chunks, sizeof *last, &last));
@@ -76,8 +76,8 @@ done:
 
 void last_uses_clear(const hga_plan *plan, last_uses *x)
 {
-    hga_delete(&plan->allocator, x->chunk, count_chunks(plan), sizeof *x->chunk);
-    hga_delete(&plan->allocator, x->ptr, panels_of(plan) + 1, sizeof *x->ptr);
+    hga_delete(&plan->memory.allocator, x->chunk, count_chunks(plan), sizeof *x->chunk);
+    hga_delete(&plan->memory.allocator, x->ptr, panels_of(plan) + 1, sizeof *x->ptr);
     *x = (last_uses){0};
 }
 
@@ -130,7 +130,7 @@ static void read_chunk(const fast_pass *p, hga_id f, hga_id chunk, float *to)
         read_padded(&r, row_of(&r, column_at(p, i)), padded, to + (ptrdiff_t)(i - first) * padded);
     }
     if (storage_is_rounded(p->plan, f) && p->program->stage[p->chunks->stage].order == HGA_FLAT)
-        p->plan->kernels->round_bf16(n * padded, to, to);
+        p->plan->machine.kernels->round_bf16(n * padded, to, to);
 }
 
 /* The chunk's rows of a field's gradient, which the pass may keep or not (-1), begin at nothing. */
@@ -155,7 +155,7 @@ void columns_begin(const fast_pass *p)
     hga_id chunks = count_chunks(p->plan);
     if (!x) return;
     for (hga_id c = 0; c < chunks; c++) x->at[c] = NULL, x->unused[c] = chunks - 1 - c, x->gone[c] = 0;
-    x->n_unused = chunks, x->stay = p->n_threads > 1;
+    x->n_unused = chunks, x->stay = p->team.n > 1;
     for (hga_id c = 0; x->stay && c < chunks; c++) fetch_chunk(p, c);
 }
 
@@ -173,7 +173,7 @@ static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float 
     if (from && !accumulate && is_stream(p->plan, &r)) {
         float *to[CHUNK];
         for (hga_id i = 0; i < CHUNK; i++) to[i] = (float *)(void *)row_of(&r, column_at(p, first + i));
-        p->plan->kernels->stream(CHUNK, r.columns, from, padded, to);
+        p->plan->machine.kernels->stream(CHUNK, r.columns, from, padded, to);
         return;
     }
     for (hga_id i = first; i < first + count_in_chunk(p, chunk); i++) {
@@ -182,8 +182,8 @@ static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float 
         fetch_row(&r, column_at(p, i + AHEAD));
         if (!to) continue;
         if (accumulate)
-            p->plan->kernels->blend(r.columns, 1, look_at_row(&r, to, p->numbers), 1, row, p->numbers),
-                row = p->numbers;
+            p->plan->machine.kernels->blend(r.columns, 1, look_at_row(&r, to, p->own.numbers), 1, row, p->own.numbers),
+                row = p->own.numbers;
         for (hga_id c = 0; !row && c < r.columns; c += CHUNK)
             numbers_write(r.type, none, r.columns - c < CHUNK ? r.columns - c : CHUNK,
                           to + c * (r.type == HGA_F32 ? 4 : 2));
@@ -208,10 +208,10 @@ void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end)
     const column_chunks *x = p->chunks;
     const last_uses *d = p->call->last_uses;
     hga_id heads = p->plan->shape.n_heads / p->plan->shape.n_kv_heads, panels = panels_of(p->plan);
-    if (!x || x->stage != stage || x->stay || p->head != (p->kv + 1) * heads - 1) return;
+    if (!x || x->stage != stage || x->stay || p->heads.head != (p->heads.kv + 1) * heads - 1) return;
     for (hga_id i = d->ptr[first < panels ? first : panels]; i < d->ptr[end < panels ? end : panels]; i++) {
         hga_id c = d->chunk[i];
-        if (x->at[c] && !(p->slot && p->slot[c] >= 0)) give_chunk(p, c);
+        if (x->at[c] && !(p->own.slot && p->own.slot[c] >= 0)) give_chunk(p, c);
     }
 }
 

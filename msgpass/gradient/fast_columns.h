@@ -30,11 +30,11 @@ static inline void near_column(const fast_pass *p, hga_id at, const float **k, c
     const column_chunks *x = p->chunks;
     const hga_stage *s = &p->program->stage[x->stage];
     ptrdiff_t dim = p->field[s->key].padded, dim_v = p->field[s->value].padded, chunk = at / CHUNK, row = at % CHUNK;
-    int32_t slot = p->slot ? p->slot[chunk] : -1;
+    int32_t slot = p->own.slot ? p->own.slot[chunk] : -1;
     float *rows = x->at[chunk] ? x->at[chunk] : fetch_chunk(p, (hga_id)chunk);
     *k = rows + row * dim, *v = rows + x->value + row * dim_v;
-    *dk = slot < 0 ? rows + x->d_key + row * dim : p->own_dk + (slot * CHUNK + row) * dim;
-    *dv = slot < 0 ? rows + x->d_value + row * dim_v : p->own_dv + (slot * CHUNK + row) * dim_v;
+    *dk = slot < 0 ? rows + x->d_key + row * dim : p->own.dk + (slot * CHUNK + row) * dim;
+    *dv = slot < 0 ? rows + x->d_value + row * dim_v : p->own.dv + (slot * CHUNK + row) * dim_v;
 }
 
 /* Key and value of a source of an attended stage. */

@@ -10,14 +10,14 @@ int64_t most_draws(const hga_plan *plan)
 {
     const hga_shape *s = &plan->shape;
     int64_t tensors = 4 * (int64_t)plan->nodes.n * s->n_heads * (s->dim + s->dim_v) * (int64_t)sizeof(float);
-    return plan->options.dropout > 0 ? tensors / 4 / plan->threads / (int64_t)sizeof(uint16_t) : 0;
+    return plan->options.dropout > 0 ? tensors / 4 / plan->team.n / (int64_t)sizeof(uint16_t) : 0;
 }
 
 /* The heads of the eight of the head at hand that go with this pass's panels. */
 static unsigned heads_of_eight(const fast_pass *p)
 {
-    const head_group_walk *w = &p->head_groups;
-    hga_id heads = p->plan->shape.n_heads, a_head_group = p->n, first = p->head / 8 * 8;
+    const head_group_walk *w = &p->heads.groups;
+    hga_id heads = p->plan->shape.n_heads, a_head_group = p->heads.n, first = p->heads.head / 8 * 8;
     unsigned all = 0;
     for (hga_id h = first; h < first + 8 && h < heads; h++) {
         hga_id head_group = h / a_head_group;
@@ -31,9 +31,9 @@ static unsigned heads_of_eight(const fast_pass *p)
 void draws_open(const fast_pass *p)
 {
     const hga_io *io = p->call->io;
-    drawing *at = &p->panel->drawing;
+    drawing *at = &p->panel->dropout.drawing;
     if (p->plan->options.dropout == 0) return;
-    drawing now = {at->number + 1, io->seed, io->layer, io->first_head, p->head / 8, heads_of_eight(p), 0};
+    drawing now = {at->number + 1, io->seed, io->layer, io->first_head, p->heads.head / 8, heads_of_eight(p), 0};
     if (at->number && at->seed == now.seed && at->layer == now.layer && at->first_head == now.first_head &&
         at->eight == now.eight && at->heads == now.heads)
         return;
@@ -44,9 +44,10 @@ void draws_open(const fast_pass *p)
 static hga_status index_draws(const fast_pass *p, int64_t n, draws *d)
 {
     panel *x = p->panel;
-    drawing *now = &x->drawing;
-    if ((now->heads & (now->heads - 1)) == 0 || now->n + n > x->draws_most) return HGA_OK;
-    hga_status st = make_capacity(p, &x->drawn, &x->drawn_capacity, now->n, n, sizeof *x->drawn);
+    drawing *now = &x->dropout.drawing;
+    if ((now->heads & (now->heads - 1)) == 0 || now->n + n > x->dropout.draws_most) return HGA_OK;
+    hga_status st =
+        make_capacity(p, &x->dropout.drawn, &x->dropout.drawn_capacity, now->n, n, sizeof *x->dropout.drawn);
     if (!st) *d = (draws){now->number, now->n}, now->n += n;
     return st;
 }
@@ -56,14 +57,16 @@ hga_status reserve_draws(fast_pass *p)
 {
     panel *x = p->panel;
     int most = 0;
-    for (p->head = 0; p->head < p->plan->shape.n_heads; p->head += 8) {
+    for (p->heads.head = 0; p->heads.head < p->plan->shape.n_heads; p->heads.head += 8) {
         int heads = __builtin_popcount(heads_of_eight(p));
         most = heads > most ? heads : most;
     }
-    int64_t n = x->remembered.edges / 2 + x->n_found;
-    for (int64_t i = 0; i < x->remembered.tiles; i++) n += (int64_t)x->tile[i].n * x->tile[i].n_groups * most;
-    n = n < x->draws_most ? n : x->draws_most;
-    return most > 1 ? make_capacity(p, &x->drawn, &x->drawn_capacity, 0, n, sizeof *x->drawn) : HGA_OK;
+    int64_t n = x->memo.remembered.edges / 2 + x->memo.n_found;
+    for (int64_t i = 0; i < x->memo.remembered.tiles; i++)
+        n += (int64_t)x->lists.tile[i].n * x->lists.tile[i].n_groups * most;
+    n = n < x->dropout.draws_most ? n : x->dropout.draws_most;
+    return most > 1 ? make_capacity(p, &x->dropout.drawn, &x->dropout.drawn_capacity, 0, n, sizeof *x->dropout.drawn)
+                    : HGA_OK;
 }
 
 /* ---- tiles ---- */
@@ -71,11 +74,11 @@ hga_status reserve_draws(fast_pass *p)
 /* The types of a tile's pairs: NULL, of its columns, or where they vary in one of all pairs. */
 static const int32_t *list_types(panel *x, const tile *t)
 {
-    if (t->n_indices < 0) return t->types < 0 ? NULL : x->number + t->types;
-    const uint8_t *index = x->index + t->n_indices;
-    const hga_id *type = x->number + t->types;
-    for (hga_id i = 0; i < t->n * KERNEL_TILE; i++) x->pair_type[i] = type[index[i]];
-    return x->pair_type;
+    if (t->n_indices < 0) return t->types < 0 ? NULL : x->lists.number + t->types;
+    const uint8_t *index = x->lists.index + t->n_indices;
+    const hga_id *type = x->lists.number + t->types;
+    for (hga_id i = 0; i < t->n * KERNEL_TILE; i++) x->operands.pair_type[i] = type[index[i]];
+    return x->operands.pair_type;
 }
 
 /* The bits of a tile's weights that dropout keeps, in each of `heads`, group by group. */
@@ -84,34 +87,34 @@ static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint1
     panel *x = p->panel;
     const int32_t *type = list_types(x, t);
     for (hga_id i = 0; i < t->n_groups; i++)
-        p->plan->kernels->drop_bits(&(kernel_drop){.draw = draw_of_call(p->plan, p->call->io),
-                                                   .n = t->n,
-                                                   .destination = x->group[t->group + i].node,
-                                                   .source = x->near.node,
-                                                   .type = type,
-                                                   .types_vary = t->n_indices >= 0,
-                                                   .heads = heads,
-                                                   .stride = t->n},
-                                    p->head / 8, drop_mask + i * a_group);
+        p->plan->machine.kernels->drop_bits(&(kernel_drop){.draw = draw_of_call(p->plan, p->call->io),
+                                                           .n = t->n,
+                                                           .destination = x->group[t->group + i].node,
+                                                           .source = x->near.node,
+                                                           .type = type,
+                                                           .types_vary = t->n_indices >= 0,
+                                                           .heads = heads,
+                                                           .stride = t->n},
+                                            p->heads.head / 8, drop_mask + i * a_group);
 }
 
 /* The head's bits of a tile: known ones, or drawn now for all heads where they can be kept, else for this one alone. */
 hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *drop_mask[2])
 {
     panel *x = p->panel;
-    unsigned heads = x->drawing.heads, own = 1u << p->head % 8;
+    unsigned heads = x->dropout.drawing.heads, own = 1u << p->heads.head % 8;
     ptrdiff_t a_group = (ptrdiff_t)t->n * __builtin_popcount(heads), rank = __builtin_popcount(heads & (own - 1));
-    int known = t->drop_mask.drawing == x->drawing.number,
-        remembered = t >= x->tile && t < x->tile + x->remembered.tiles;
+    int known = t->drop_mask.drawing == x->dropout.drawing.number,
+        remembered = t >= x->lists.tile && t < x->lists.tile + x->memo.remembered.tiles;
     hga_status st = known || !remembered ? HGA_OK : index_draws(p, a_group * t->n_groups, &t->drop_mask);
     if (st) return st;
-    if (t->drop_mask.drawing == x->drawing.number) {
-        uint16_t *at = x->drawn + t->drop_mask.at;
+    if (t->drop_mask.drawing == x->dropout.drawing.number) {
+        uint16_t *at = x->dropout.drawn + t->drop_mask.at;
         if (!known) draw_groups(p, t, heads, at, a_group);
         for (hga_id i = 0; i < t->n_groups; i++) drop_mask[i] = at + i * a_group + rank * t->n;
     } else {
-        draw_groups(p, t, own, x->single[0], WINDOW);
-        drop_mask[0] = x->single[0], drop_mask[1] = x->single[1];
+        draw_groups(p, t, own, x->dropout.single[0], WINDOW);
+        drop_mask[0] = x->dropout.single[0], drop_mask[1] = x->dropout.single[1];
     }
     return HGA_OK;
 }
@@ -121,12 +124,12 @@ hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *drop_mask[2])
 /* For each edge of the group that is in no tile a byte: which of eight heads keep its weight. */
 static void draw_left(const fast_pass *p, const group *g, uint8_t *bits)
 {
-    const left_edge *edge = p->panel->edge + g->edges;
+    const left_edge *edge = p->panel->lists.edge + g->edges;
     for (hga_id r = 0; r < KERNEL_TILE; r++)
         for (hga_id at = g->row_end[r]; at < g->row_end[r + 1]; at += KERNEL_CHUNK) {
             hga_id n = g->row_end[r + 1] - at < KERNEL_CHUNK ? g->row_end[r + 1] - at : KERNEL_CHUNK;
             float drop_mask[KERNEL_CHUNK * 8];
-            drop_row(p, g->node[r], &edge[at].e, sizeof *edge, n, p->head / 8 * 8, 8, drop_mask);
+            drop_row(p, g->node[r], &edge[at].e, sizeof *edge, n, p->heads.head / 8 * 8, 8, drop_mask);
             for (hga_id i = 0; i < n; i++) {
                 unsigned all = 0;
                 for (hga_id h = 0; h < 8; h++) all |= (unsigned)(drop_mask[i * 8 + h] != 0) << h;
@@ -143,10 +146,10 @@ hga_status left_draws(const fast_pass *p, const group *g, found *f, const uint8_
     *bits = NULL;
     if (p->plan->options.dropout == 0 || !n || !f || !f->known || f->there != g->there || f->edges != g->edges)
         return HGA_OK;
-    int known = f->drop_mask.drawing == x->drawing.number;
+    int known = f->drop_mask.drawing == x->dropout.drawing.number;
     hga_status st = known ? HGA_OK : index_draws(p, (n + 1) / 2, &f->drop_mask);
-    if (st || f->drop_mask.drawing != x->drawing.number) return st;
-    uint8_t *at = (uint8_t *)(x->drawn + f->drop_mask.at);
+    if (st || f->drop_mask.drawing != x->dropout.drawing.number) return st;
+    uint8_t *at = (uint8_t *)(x->dropout.drawn + f->drop_mask.at);
     if (!known) draw_left(p, g, at);
     *bits = at;
     return HGA_OK;

@@ -14,9 +14,10 @@ hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position)
 {
     panel *x = p->panel;
     hga_status st = HGA_OK;
-    if (x->n_left == x->left_capacity)
-        st = hga_grow(&p->plan->user_allocator, &x->left, &x->left_capacity, x->n_left, x->n_left + 1, sizeof *x->left);
-    if (!st) x->left[x->n_left++] = (left_edge){row, e, position};
+    if (x->finding.n_left == x->finding.left_capacity)
+        st = hga_grow(&p->plan->memory.user, &x->finding.left, &x->finding.left_capacity, x->finding.n_left,
+                      x->finding.n_left + 1, sizeof *x->finding.left);
+    if (!st) x->finding.left[x->finding.n_left++] = (left_edge){row, e, position};
     return st;
 }
 
@@ -32,22 +33,24 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
 {
     const hga_io *io = p->call->io;
     const hga_stage *stage = &p->program->stage[s];
-    int plain = !io->rel_bias.data && !io->edge_bias.data && !io->node_pos.data && !p->slopes;
+    int plain = !io->rel_bias.data && !io->edge_bias.data && !io->node_pos.data && !p->scores.slopes;
     if (!stage->by_mass && x->e.weight == 1 && plain) return 0;
     double sum = x->e.weight == 1 ? 0 : log((double)x->e.weight);
-    if (stage->by_mass) sum += (double)p->log_mass[x->e.src];
-    if (io->rel_bias.data) sum += (double)io->rel_bias.data[(ptrdiff_t)x->e.type * p->plan->shape.n_heads + p->head];
+    if (stage->by_mass) sum += (double)p->scores.log_mass[x->e.src];
+    if (io->rel_bias.data)
+        sum += (double)io->rel_bias.data[(ptrdiff_t)x->e.type * p->plan->shape.n_heads + p->heads.head];
     if (io->edge_bias.data && s == p->plan->bias_stage) {
         hga_id heads = io->edge_bias.columns;
-        sum += (double)io->edge_bias
-                   .data[(p->plan->cache->lists.first_edge[v] + x->position) * heads + (heads == 1 ? 0 : p->head)];
+        sum +=
+            (double)io->edge_bias
+                .data[(p->plan->cache->lists.first_edge[v] + x->position) * heads + (heads == 1 ? 0 : p->heads.head)];
     }
     hga_id own = x->e.pos_of ? x->e.pos_of - 1 : v, other = x->e.src_pos_of ? x->e.src_pos_of - 1 : x->e.src,
            dim = p->plan->shape.pos_dim;
     for (hga_id c = 0; io->node_pos.data && c < dim; c++)
         sum +=
             (double)io->node_pos.data[(ptrdiff_t)own * dim + c] * (double)io->node_pos.data[(ptrdiff_t)other * dim + c];
-    if (p->slopes) sum -= (double)p->slopes[p->head] * distance(p, v, x->e.src);
+    if (p->scores.slopes) sum -= (double)p->scores.slopes[p->heads.head] * distance(p, v, x->e.src);
     return (float)sum;
 }
 
@@ -56,7 +59,7 @@ static int adds_to_products(const fast_pass *p, hga_id s)
 {
     const hga_io *io = p->call->io;
     return p->program->stage[s].by_mass || p->plan->stage[s].relation.weighted || io->rel_bias.data ||
-           io->edge_bias.data || io->node_pos.data || p->slopes;
+           io->edge_bias.data || io->node_pos.data || p->scores.slopes;
 }
 
 /* A row's scores before softmax, with all that types, biases and positions add. */
@@ -66,18 +69,18 @@ void score_edges(const fast_pass *p, hga_id s, hga_id v, const float *q, const r
     const float *k[KERNEL_CHUNK], *r[KERNEL_CHUNK], *value;
     float base[KERNEL_CHUNK] = {0};
     for (hga_id i = 0; i < n; i++) find_source(p, s, e[i].src, &k[i], &value);
-    for (hga_id i = 0; i < n && p->rel_key; i++)
-        r[i] = p->rel_key + (ptrdiff_t)e[i].type * p->field[p->program->stage[s].query].padded;
+    for (hga_id i = 0; i < n && p->scores.rel_key; i++)
+        r[i] = p->scores.rel_key + (ptrdiff_t)e[i].type * p->field[p->program->stage[s].query].padded;
     for (hga_id i = 0; i < n && adds_to_products(p, s); i++)
         base[i] = base_score(p, s, v, &(left_edge){.e = e[i], .position = position + i});
-    p->plan->kernels->grad_scores(&(kernel_grad_row){.n = n,
-                                                     .dim = p->plan->shape.dim,
-                                                     .k = k,
-                                                     .r = p->rel_key ? r : NULL,
-                                                     .score = base,
-                                                     .q = q,
-                                                     .cap = p->softcap},
-                                  score);
+    p->plan->machine.kernels->grad_scores(&(kernel_grad_row){.n = n,
+                                                             .dim = p->plan->shape.dim,
+                                                             .k = k,
+                                                             .terms.r = p->scores.rel_key ? r : NULL,
+                                                             .terms.bias = base,
+                                                             .q = q,
+                                                             .terms.cap = p->scores.softcap},
+                                          score);
 }
 
 /* The gradients of what the scores of n edges of a row have besides the product, and of relative keys. */
@@ -91,18 +94,19 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
     for (hga_id i = 0; i < n; i++) {
         double d = (double)ds[i];
         ptrdiff_t type = x[i].e.type;
-        if (p->d_rel_key) {
-            float *dr = p->d_rel_key + type * padded;
-            p->plan->kernels->blend(padded, 1, dr, dc[i], q, dr);
+        if (p->own.d_rel_key) {
+            float *dr = p->own.d_rel_key + type * padded;
+            p->plan->machine.kernels->blend(padded, 1, dr, dc[i], q, dr);
         }
-        if (sums->of[HGA_TABLE_REL_BIAS]) sums->of[HGA_TABLE_REL_BIAS][type * p->plan->shape.n_heads + p->head] += d;
+        if (sums->of[HGA_TABLE_REL_BIAS])
+            sums->of[HGA_TABLE_REL_BIAS][type * p->plan->shape.n_heads + p->heads.head] += d;
         if (sums->of[HGA_TABLE_EDGE_BIAS] && s == p->plan->bias_stage) {
             hga_id heads = io->edge_bias.columns;
-            sums->of[HGA_TABLE_EDGE_BIAS]
-                    [(p->plan->cache->lists.first_edge[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] += d;
+            sums->of[HGA_TABLE_EDGE_BIAS][(p->plan->cache->lists.first_edge[v] + x[i].position) * heads +
+                                          (heads == 1 ? 0 : p->heads.head)] += d;
         }
         if (sums->of[HGA_TABLE_LOG_MASS]) sums->of[HGA_TABLE_LOG_MASS][x[i].e.src] += (double)counts[i];
-        if (sums->of[HGA_TABLE_SLOPES]) sums->of[HGA_TABLE_SLOPES][p->head] -= d * distance(p, v, x[i].e.src);
+        if (sums->of[HGA_TABLE_SLOPES]) sums->of[HGA_TABLE_SLOPES][p->heads.head] -= d * distance(p, v, x[i].e.src);
         hga_id own = x[i].e.pos_of ? x[i].e.pos_of - 1 : v,
                source = x[i].e.src_pos_of ? x[i].e.src_pos_of - 1 : x[i].e.src;
         for (hga_id c = 0; sums->of[HGA_TABLE_NODE_POS] && c < dim; c++) {
@@ -122,22 +126,22 @@ void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hg
     int32_t type[KERNEL_CHUNK];
     for (hga_id i = 0; i < n; i++, e = (const row_edge *)(const void *)((const char *)e + stride))
         destination[i] = v, source[i] = e->src, type[i] = e->type;
-    p->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of_call(p->plan, io),
-                                                      .n = n,
-                                                      .first_head = first_head,
-                                                      .heads = heads,
-                                                      .destination = destination,
-                                                      .source = source,
-                                                      .type = type},
-                                 drop_mask);
+    p->plan->machine.kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of_call(p->plan, io),
+                                                              .n = n,
+                                                              .first_head = first_head,
+                                                              .heads = heads,
+                                                              .destination = destination,
+                                                              .source = source,
+                                                              .type = type},
+                                         drop_mask);
 }
 
 /* The same of a row's left edges in the head at hand, from `bits` where they are drawn. */
 static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n, const uint8_t *bits, float *drop_mask)
 {
     float keep = 1 / (1 - p->plan->options.dropout);
-    if (!bits) drop_row(p, v, &x->e, sizeof *x, n, p->head, 1, drop_mask);
-    for (hga_id i = 0; bits && i < n; i++) drop_mask[i] = (float)(bits[i] >> p->head % 8 & 1) * keep;
+    if (!bits) drop_row(p, v, &x->e, sizeof *x, n, p->heads.head, 1, drop_mask);
+    for (hga_id i = 0; bits && i < n; i++) drop_mask[i] = (float)(bits[i] >> p->heads.head % 8 & 1) * keep;
 }
 
 /* A row's edges that are in no tile: what they add to the gradients of its query, of keys and values, and of tables. */
@@ -157,35 +161,35 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
         hga_id u = x[i].e.src;
         if (near) near_column(p, rank ? rank[u] : u, &k[i], &value[i], &dk[i], &dv[i]);
         if (!near) k[i] = value_row(p, stage->key, u), value[i] = value_row(p, stage->value, u);
-        if (!near && with_keys) dk[i] = source_row(p, stage->key, p->own_dk, u);
-        if (!near && with_values) dv[i] = source_row(p, stage->value, p->own_dv, u);
+        if (!near && with_keys) dk[i] = source_row(p, stage->key, p->own.dk, u);
+        if (!near && with_values) dv[i] = source_row(p, stage->value, p->own.dv, u);
         score[i] = base_score(p, s, v, &x[i]);
-        if (io->rel_key.data) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
+        if (io->rel_key.data) r[i] = p->scores.rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
     }
     if (drops) drop_left(p, v, x, n, known.bits, drop_mask);
-    p->plan->kernels->grad_row(&(kernel_grad_row){.n = n,
-                                                  .dim = p->plan->shape.dim,
-                                                  .dim_v = p->plan->shape.dim_v,
-                                                  .k = k,
-                                                  .v = value,
-                                                  .r = io->rel_key.data ? r : NULL,
-                                                  .dk = with_keys ? dk : NULL,
-                                                  .dv = with_values ? dv : NULL,
-                                                  .score = score,
-                                                  .drop_mask = drops ? drop_mask : NULL,
-                                                  .q = g->q_rows + (ptrdiff_t)row * padded_dim,
-                                                  .g = g->g_rows + (ptrdiff_t)row * p->field[stage->out].padded,
-                                                  .lse = g->lse[row],
-                                                  .delta = g->delta[row],
-                                                  .cap = p->softcap,
-                                                  .dq = g->dq + (ptrdiff_t)row * padded_dim,
-                                                  .ds = ds,
-                                                  .dc = dc,
-                                                  .sigmoid = sigmoid,
-                                                  .counts = strided ? count : NULL,
-                                                  .weight = known.weight,
-                                                  .slope = known.slope});
-    if (p->needs_tables) sum_tables(p, s, g, row, x, n, ds, dc, strided ? count : ds);
+    p->plan->machine.kernels->grad_row(&(kernel_grad_row){.n = n,
+                                                          .dim = p->plan->shape.dim,
+                                                          .dim_v = p->plan->shape.dim_v,
+                                                          .k = k,
+                                                          .v = value,
+                                                          .terms.r = io->rel_key.data ? r : NULL,
+                                                          .dk = with_keys ? dk : NULL,
+                                                          .dv = with_values ? dv : NULL,
+                                                          .terms.bias = score,
+                                                          .drop_mask = drops ? drop_mask : NULL,
+                                                          .q = g->q_rows + (ptrdiff_t)row * padded_dim,
+                                                          .g = g->g_rows + (ptrdiff_t)row * p->field[stage->out].padded,
+                                                          .lse = g->lse[row],
+                                                          .delta = g->delta[row],
+                                                          .terms.cap = p->scores.softcap,
+                                                          .dq = g->dq + (ptrdiff_t)row * padded_dim,
+                                                          .ds = ds,
+                                                          .dc = dc,
+                                                          .sigmoid = sigmoid,
+                                                          .counts = strided ? count : NULL,
+                                                          .weight = known.weight,
+                                                          .slope = known.slope});
+    if (p->scores.needs_tables) sum_tables(p, s, g, row, x, n, ds, dc, strided ? count : ds);
 }
 
 /* The edges that are left, row after row, each in the order they were left in, to the panel's list. */
@@ -194,23 +198,24 @@ hga_status sort_left(fast_pass *p, group *g)
     panel *x = p->panel;
     hga_id at[KERNEL_TILE + 1];
     memset(g->row_end, 0, sizeof g->row_end);
-    g->edges = x->n.edges;
-    if (x->n.edges + x->n_left > x->edge_capacity) {
-        hga_status st = hga_grow(&p->plan->user_allocator, &x->edge, &x->edge_capacity, x->n.edges,
-                                 x->n.edges + x->n_left, sizeof *x->edge);
+    g->edges = x->lists.n.edges;
+    if (x->lists.n.edges + x->finding.n_left > x->lists.edge_capacity) {
+        hga_status st = hga_grow(&p->plan->memory.user, &x->lists.edge, &x->lists.edge_capacity, x->lists.n.edges,
+                                 x->lists.n.edges + x->finding.n_left, sizeof *x->lists.edge);
         if (st) return st;
     }
-    for (int64_t i = 0; i < x->n_left; i++) g->row_end[x->left[i].row + 1]++;
+    for (int64_t i = 0; i < x->finding.n_left; i++) g->row_end[x->finding.left[i].row + 1]++;
     for (hga_id r = 0; r < KERNEL_TILE; r++) g->row_end[r + 1] += g->row_end[r];
     memcpy(at, g->row_end, sizeof at);
-    for (int64_t i = 0; i < x->n_left; i++) x->edge[g->edges + at[x->left[i].row]++] = x->left[i];
-    x->n.edges += x->n_left, x->n_left = 0;
+    for (int64_t i = 0; i < x->finding.n_left; i++)
+        x->lists.edge[g->edges + at[x->finding.left[i].row]++] = x->finding.left[i];
+    x->lists.n.edges += x->finding.n_left, x->finding.n_left = 0;
     return HGA_OK;
 }
 
 void run_left(fast_pass *p, hga_id s, const group *g, const uint8_t *bits)
 {
-    const left_edge *edge = p->panel->edge;
+    const left_edge *edge = p->panel->lists.edge;
     for (hga_id r = 0; r < KERNEL_TILE; r++)
         for (hga_id i = g->row_end[r]; i < g->row_end[r + 1]; i += KERNEL_CHUNK) {
             hga_id n = g->row_end[r + 1] - i < KERNEL_CHUNK ? g->row_end[r + 1] - i : KERNEL_CHUNK;

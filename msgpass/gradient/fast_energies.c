@@ -119,14 +119,14 @@ static void descend_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
     double mine = share(lse, psi), rest = lse == -INFINITY ? 1 : share(psi, lse);
     hga_id u = p->rows.n ? p->rows.edge[0].src : -1;
     double left = u < 0 ? 1 : (double)p->field[s->keep].value[u],
-           g = p->plan->kernels->dot(state->columns, d_y, value_row(p, s->value, v));
+           g = p->plan->machine.kernels->dot(state->columns, d_y, value_row(p, s->value, v));
     double d_share = mine * rest * left * (g - (double)d_keep[v]);
-    p->plan->kernels->blend(state->padded, 1, d_o, (float)(left * mine), d_y, d_o);
+    p->plan->machine.kernels->blend(state->padded, 1, d_o, (float)(left * mine), d_y, d_o);
     state->delta[v] -= (float)d_share;
     p->field[s->gate].adjoint[v] -= (float)d_share;
     if (u >= 0) {
         d_keep[u] += (float)(mine * g + rest * (double)d_keep[v]);
-        p->plan->kernels->blend(state->padded, 1, adjoint_row(p, s->out, u), 1, d_y, adjoint_row(p, s->out, u));
+        p->plan->machine.kernels->blend(state->padded, 1, adjoint_row(p, s->out, u), 1, d_y, adjoint_row(p, s->out, u));
     }
 }
 
@@ -165,6 +165,7 @@ void request_states(const fast_pass *p, hga_id field)
         hga_id v = w.v;
         if (!program_row(&p->nodes, p->program->field[field].rows, v) || x->own_lse[v] == -INFINITY) continue;
         x->lse[v] = x->own_lse[v];
-        x->delta[v] += (float)p->plan->kernels->dot(x->columns, adjoint_row(p, field, v), value_row(p, field, v));
+        x->delta[v] +=
+            (float)p->plan->machine.kernels->dot(x->columns, adjoint_row(p, field, v), value_row(p, field, v));
     }
 }

@@ -33,7 +33,7 @@ hga_status fast_find(fast_pass *p, fast_thread *l, hga_id first, hga_id n_thread
     hga_status st = HGA_OK;
     const subtrees *t = p->call->subtrees;
     fast_pass one = *p;
-    one.finds = 1, one.heads = 1, one.d_rel_key = NULL;
+    one.finds = 1, one.heads.at_once = 1, one.own.d_rel_key = NULL;
     one.panel = l->panel, one.rows = l->rows, one.rows.lists = p->rows.lists;
     for (hga_id s = p->program->n_stages; s-- > 0;) {
         if (t->n ? s != t->last_attended : !kind_attends(p->plan->stage[s].kind)) continue;

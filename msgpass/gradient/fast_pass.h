@@ -65,42 +65,66 @@ typedef struct head_group_walk {
     hga_id first, step, end;
 } head_group_walk;
 
+/* Heads that a pass runs backward. */
+typedef struct pass_heads {
+    hga_id kv, head;        /* at hand */
+    hga_id first, n;        /* the query heads of the group: head `first` and those behind it */
+    hga_id at_once;         /* that attention runs backward for at once, panel by panel: the last is the one at hand */
+    head_group_walk groups; /* that run with this pass's panels */
+    int adds;               /* other groups add to the same keys' and values' gradients, too */
+} pass_heads;
+
+/* What scores have besides products. */
+typedef struct pass_scores {
+    float *log_mass;     /* [n_nodes]; NULL where no stage attends by mass */
+    int needs_tables;    /* any gradient that edges sum up one by one */
+    float *rel_key;      /* the table, its rows padded with zeros; NULL without */
+    float softcap;       /* of contents, 0: none */
+    const float *slopes; /* [n_heads], NULL: none */
+} pass_scores;
+
+/* Threads that divide the head at hand among themselves; the first is the pass's own. */
+typedef struct pass_team {
+    fast_thread *thread; /* [n] */
+    hga_id n;
+} pass_team;
+
+/* Of the thread that is at work. */
+typedef struct pass_own {
+    float *numbers;
+    float *d_rel_key; /* sums of rel_key's gradient before they are poured into `sums`, NULL where it is not required */
+    float *dk, *dv;   /* rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
+    whole_row whole;
+    const int32_t *slot; /* [chunks]; NULL: none */
+} pass_own;
+
+/* Rows whose padding is zero. */
+typedef struct pass_memory {
+    void *at; /* [bytes] */
+    int64_t bytes;
+} pass_memory;
+
 typedef struct fast_pass {
     const gradient_call *call; /* NULL while memory is measured */
     const hga_plan *plan;
     const call_needs *needs;
     const hga_program *program;
     hga_nodes nodes;
-    hga_id kv, head;             /* at hand */
-    hga_id first, n;             /* the query heads of the turn: head `first` and those behind it */
-    int finds;                   /* nothing is computed: what columns rows see is found, for calls to come */
-    int adds;                    /* other turns give the same keys and values theirs, too */
-    head_group_walk head_groups; /* that go with this pass's panels */
-    hga_id field_dim;            /* padded columns of queries and keys */
+    pass_heads heads;
+    int finds;        /* nothing is computed: what columns rows see is found, for calls to come */
+    hga_id field_dim; /* padded columns of queries and keys */
     hga_status status;
     fast_field field[HGA_FIELD_SLOTS];
     column_chunks *chunks; /* NULL: all fields are as `field` says */
     table_sums sums;       /* of this key/value head */
     edge_rows rows;
     struct panel *panel;
-    float *numbers;      /* of the lane that is at work */
-    float *log_mass;     /* [n_nodes]; NULL where no stage attends by mass */
-    int needs_tables;    /* any gradient that edges sum up one by one */
-    float *rel_key;      /* the table, its rows padded with zeros; NULL without */
-    float softcap;       /* of contents, 0: none */
-    const float *slopes; /* [n_heads], NULL: none */
-    fast_thread *thread; /* [n_threads]: threads that share out the head at hand; the first is the pass's own */
-    hga_id n_threads;
-    hga_id *raised; /* subtrees that are coarsened and asked */
-    void *memory;   /* [bytes]: rows whose padding is zero */
-    int64_t bytes;
-    hga_id heads; /* that attention goes back for at once, panel by panel: the last of them is the one at hand */
-    /* of the lane that is at work: sums of rel_key's gradient before they are poured into `sums`, NULL where it is not
-       wanted; and rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
-    float *d_rel_key, *own_dk, *own_dv;
-    whole_row whole;
-    const int32_t *slot; /* [chunks]; NULL: none */
-    const hga_id *rank;  /* places of nodes in the order that chunks count in; NULL: their own */
+    pass_scores scores;
+    pass_team team;
+    pass_own own;
+    hga_id *raised; /* subtrees that are coarsened and have adjoints */
+    pass_memory memory;
+    const hga_id *rank; /* indices of nodes in the order that chunks count in; NULL: their own */
 } fast_pass;
 
 /* A family: a node's children, n of them. */
@@ -151,7 +175,7 @@ static inline float *cleared_row(const fast_pass *p, hga_id f, hga_id u)
 static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id u)
 {
     hga_id at = p->rank ? p->rank[u] : u;
-    int32_t slot = p->slot ? p->slot[at / CHUNK] : -1;
+    int32_t slot = p->own.slot ? p->own.slot[at / CHUNK] : -1;
     if (slot >= 0) return own + ((ptrdiff_t)slot * CHUNK + at % CHUNK) * p->field[f].padded;
     return cleared_row(p, f, u);
 }

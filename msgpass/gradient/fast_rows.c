@@ -60,7 +60,7 @@ static void read_query(const fast_pass *p, hga_id s, const caller_rows *input, h
 {
     hga_id padded = p->field[p->program->stage[s].query].padded;
     read_padded(input, row_of(input, v), padded, to);
-    if (rounds_queries(p, s)) p->plan->kernels->round_bf16(padded, to, to);
+    if (rounds_queries(p, s)) p->plan->machine.kernels->round_bf16(padded, to, to);
 }
 
 /* The group's queries, times the scale; of the rows after them the caller's are asked for. */
@@ -77,9 +77,9 @@ static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
             memset(row, 0, (size_t)x->padded * sizeof *row);
         } else if (x->by_row) {
             read_query(p, s, &input, v, row);
-            p->plan->kernels->scale(x->padded, p->call->scale, row, row);
+            p->plan->machine.kernels->scale(x->padded, p->call->scale, row, row);
         } else {
-            p->plan->kernels->scale(x->padded, p->call->scale, value_row(p, f, v), row);
+            p->plan->machine.kernels->scale(x->padded, p->call->scale, value_row(p, f, v), row);
         }
     }
 }
@@ -96,7 +96,7 @@ static void load_adjoints(const fast_pass *p, hga_id f, group *g, hga_id first)
         hga_id v = position_node(p, first + i), next = position_node(p, first + KERNEL_TILE + i),
                at = v - upstream.node;
         int here = v >= 0 && row_of(&upstream, v);
-        g->lse[i] = here ? call_requests_lse(p->call, at, p->head) : INFINITY;
+        g->lse[i] = here ? call_requests_lse(p->call, at, p->heads.head) : INFINITY;
         g->node[i] = g->lse[i] == INFINITY ? -1 : v;
         fetch_row(&upstream, next), fetch_row(&out, next);
         if (g->node[i] < 0) {
@@ -104,7 +104,7 @@ static void load_adjoints(const fast_pass *p, hga_id f, group *g, hga_id first)
             continue;
         }
         read_padded(&upstream, row_of(&upstream, v), x->padded, row);
-        g->delta[i] = adjoint_delta(p, at, x->columns, row, look_at_row(&out, row_of(&out, v), p->panel->row));
+        g->delta[i] = adjoint_delta(p, at, x->columns, row, look_at_row(&out, row_of(&out, v), p->panel->operands.row));
     }
 }
 
@@ -151,7 +151,7 @@ static void head_group(const fast_pass *p, const float *rows, hga_id columns, fl
 {
     const float *row[KERNEL_TILE];
     for (hga_id i = 0; i < KERNEL_TILE; i++) row[i] = rows + (ptrdiff_t)i * columns;
-    p->plan->kernels->transpose_rows(KERNEL_TILE, row, 1, columns, out);
+    p->plan->machine.kernels->transpose_rows(KERNEL_TILE, row, 1, columns, out);
 }
 
 void transpose_group(const fast_pass *p, const hga_stage *stage, group *g)
@@ -171,7 +171,7 @@ void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
     (p->field[stage->out].by_row ? load_adjoints : load_adjoint)(p, stage->out, g, first);
     for (hga_id i = 0; i < KERNEL_TILE; i++) g->there |= (uint32_t)(g->node[i] >= 0) << i;
     if (!g->there) return;
-    for (hga_id i = 0; p->slopes && i < KERNEL_TILE; i++)
+    for (hga_id i = 0; p->scores.slopes && i < KERNEL_TILE; i++)
         g->at[i] = g->node[i] < 0 ? 0 : (float)p->plan->cache->lists.position[g->node[i]];
     load_queries(p, s, g, first);
     transpose_group(p, stage, g);
@@ -189,7 +189,7 @@ static void add_scale(fast_pass *p, hga_id s, const group *g, hga_id i)
     hga_id v = g->node[i];
     if (x->by_row) {
         const caller_rows upstream = rows_at(p, f, field_tensor(p->call, f));
-        read_query(p, s, &upstream, v, p->panel->row), q = p->panel->row;
+        read_query(p, s, &upstream, v, p->panel->operands.row), q = p->panel->operands.row;
     } else {
         q = value_row(p, f, v);
     }
@@ -204,7 +204,7 @@ static void finish_queries(const fast_pass *p, const fast_field *x, const group 
         if (g->node[i] < 0)
             memset(dq, 0, (size_t)x->padded * sizeof *dq);
         else
-            p->plan->kernels->scale(x->padded, p->call->scale, dq, dq);
+            p->plan->machine.kernels->scale(x->padded, p->call->scale, dq, dq);
     }
 }
 
@@ -226,10 +226,11 @@ static void give_to_caller(fast_pass *p, hga_id f, const group *g, hga_id first)
         whole[i] = (float *)(void *)row;
         if (!row || streams || (g->node[i] < 0 && is_set)) continue;
         fetch_row(&to, position_node(p, first + KERNEL_TILE + i));
-        if (accumulate) p->plan->kernels->blend(x->columns, 1, look_at_row(&to, row, p->panel->row), 1, dq, dq);
+        if (accumulate)
+            p->plan->machine.kernels->blend(x->columns, 1, look_at_row(&to, row, p->panel->operands.row), 1, dq, dq);
         numbers_write(to.type, dq, x->columns, row);
     }
-    if (streams) p->plan->kernels->stream(KERNEL_TILE, x->columns, g->dq, x->padded, whole);
+    if (streams) p->plan->machine.kernels->stream(KERNEL_TILE, x->columns, g->dq, x->padded, whole);
 }
 
 /* To the field's adjoint. Who asks nothing of any is the writer of zeros where there are none yet. */
@@ -245,9 +246,9 @@ static void add_queries(fast_pass *p, hga_id s, hga_id f, const group *g, hga_id
         if (g->node[i] < 0)
             memset(to, 0, (size_t)x->padded * sizeof *to);
         else if (writes)
-            p->plan->kernels->scale(x->padded, p->call->scale, dq, to);
+            p->plan->machine.kernels->scale(x->padded, p->call->scale, dq, to);
         else
-            p->plan->kernels->blend(x->padded, 1, to, p->call->scale, dq, to);
+            p->plan->machine.kernels->blend(x->padded, 1, to, p->call->scale, dq, to);
     }
 }
 

@@ -15,7 +15,7 @@
 /* The node of a tile's column. */
 static hga_id column_node(const fast_pass *p, const tile *t, hga_id c)
 {
-    hga_id at = t->columns < 0 ? t->first + c : p->panel->number[t->columns + c];
+    hga_id at = t->columns < 0 ? t->first + c : p->panel->lists.number[t->columns + c];
     return p->rows.r.src_order ? p->rows.r.src_order[at] : at;
 }
 
@@ -29,7 +29,7 @@ static void find_near(const fast_pass *p, const tile *t)
 {
     tile_columns *x = &p->panel->near;
     for (hga_id c = 0; c < t->n; c++) {
-        hga_id at = t->columns < 0 ? t->first + c : p->panel->number[t->columns + c];
+        hga_id at = t->columns < 0 ? t->first + c : p->panel->lists.number[t->columns + c];
         x->node[c] = column_node(p, t, c);
         near_column(p, at, &x->k[c], &x->v[c], &x->dk[c], &x->dv[c]);
     }
@@ -43,8 +43,8 @@ static void find_near_rows(const fast_pass *p, const hga_stage *stage, const til
     for (hga_id c = 0; c < t->n; c++) {
         hga_id u = x->node[c] = column_node(p, t, c);
         x->k[c] = value_row(p, stage->key, u), x->v[c] = value_row(p, stage->value, u);
-        if (with_keys) x->dk[c] = source_row(p, stage->key, p->own_dk, u);
-        if (with_values) x->dv[c] = source_row(p, stage->value, p->own_dv, u);
+        if (with_keys) x->dk[c] = source_row(p, stage->key, p->own.dk, u);
+        if (with_values) x->dv[c] = source_row(p, stage->value, p->own.dv, u);
     }
 }
 
@@ -59,14 +59,14 @@ static void find_near_columns(fast_pass *p, hga_id s, const tile *t)
         find_near(p, t);
     else
         find_near_rows(p, &p->program->stage[s], t);
-    for (hga_id c = 0; p->slopes && c < t->n; c++) x->at[c] = (float)p->plan->cache->lists.position[x->node[c]];
+    for (hga_id c = 0; p->scores.slopes && c < t->n; c++) x->at[c] = (float)p->plan->cache->lists.position[x->node[c]];
 }
 
 /* ---- types ---- */
 
 static const float *key_of_type(const fast_pass *p, const tile *t, hga_id i)
 {
-    return p->rel_key + (ptrdiff_t)p->panel->number[t->types + i] * p->field_dim;
+    return p->scores.rel_key + (ptrdiff_t)p->panel->lists.number[t->types + i] * p->field_dim;
 }
 
 /* Biases of columns of one type each. */
@@ -75,7 +75,7 @@ static void add_type_biases(const fast_pass *p, const tile *t, float *bias)
     hga_id heads = p->plan->shape.n_heads;
     const float *rel_bias = p->call->io->rel_bias.data;
     for (hga_id c = 0; rel_bias && c < t->n; c++)
-        bias[c] += rel_bias[(ptrdiff_t)p->panel->number[t->types + c] * heads + p->head];
+        bias[c] += rel_bias[(ptrdiff_t)p->panel->lists.number[t->types + c] * heads + p->heads.head];
 }
 
 /* Keys of such columns, with their types' added, and what they are given, in the panel's own rows. */
@@ -84,26 +84,26 @@ static void gather_typed_keys(fast_pass *p, const tile *t, const float **k, floa
     panel *x = p->panel;
     hga_id dim = p->field_dim;
     for (hga_id c = 0; c < t->n; c++) {
-        float *to = x->typed + (ptrdiff_t)c * dim;
-        p->plan->kernels->blend(dim, 1, x->near.k[c], 1, key_of_type(p, t, c), to);
-        k[c] = to, dk[c] = x->d_typed + (ptrdiff_t)c * dim;
+        float *to = x->operands.typed + (ptrdiff_t)c * dim;
+        p->plan->machine.kernels->blend(dim, 1, x->near.k[c], 1, key_of_type(p, t, c), to);
+        k[c] = to, dk[c] = x->operands.d_typed + (ptrdiff_t)c * dim;
     }
-    if (p->d_rel_key) memset(x->d_typed, 0, (size_t)(t->n * dim) * sizeof *x->d_typed);
+    if (p->own.d_rel_key) memset(x->operands.d_typed, 0, (size_t)(t->n * dim) * sizeof *x->operands.d_typed);
 }
 
 /* What keys and types are given alike, and what the columns' slopes are to biases. */
 static void take_types(fast_pass *p, const tile *t, int with_keys, const float *column_sum)
 {
     panel *x = p->panel;
-    const kernel_table *kernels = p->plan->kernels;
+    const kernel_table *kernels = p->plan->machine.kernels;
     hga_id dim = p->field_dim, heads = p->plan->shape.n_heads;
     double *d_bias = p->sums.of[HGA_TABLE_REL_BIAS];
     for (hga_id c = 0; c < t->n; c++) {
-        ptrdiff_t type = x->number[t->types + c];
-        const float *d = x->d_typed + (ptrdiff_t)c * dim;
-        if (d_bias) d_bias[type * heads + p->head] += (double)column_sum[c];
-        if (!p->d_rel_key) continue;
-        kernels->blend(dim, 1, p->d_rel_key + type * dim, 1, d, p->d_rel_key + type * dim);
+        ptrdiff_t type = x->lists.number[t->types + c];
+        const float *d = x->operands.d_typed + (ptrdiff_t)c * dim;
+        if (d_bias) d_bias[type * heads + p->heads.head] += (double)column_sum[c];
+        if (!p->own.d_rel_key) continue;
+        kernels->blend(dim, 1, p->own.d_rel_key + type * dim, 1, d, p->own.d_rel_key + type * dim);
         if (with_keys) kernels->blend(dim, 1, x->near.dk[c], 1, d, x->near.dk[c]);
     }
 }
@@ -121,16 +121,16 @@ static kernel_grad_indices gather_indices(const fast_pass *p, const tile *t, typ
     hga_id heads = p->plan->shape.n_heads;
     const float *rel_bias = p->call->io->rel_bias.data;
     for (hga_id i = 0; i < t->n_types; i++) {
-        const ptrdiff_t type = x->number[t->types + i];
-        if (p->rel_key) y->r[i] = key_of_type(p, t, i);
-        if (p->d_rel_key) y->dr[i] = p->d_rel_key + type * p->field_dim;
-        if (rel_bias) y->bias[i] = rel_bias[type * heads + p->head];
+        const ptrdiff_t type = x->lists.number[t->types + i];
+        if (p->scores.rel_key) y->r[i] = key_of_type(p, t, i);
+        if (p->own.d_rel_key) y->dr[i] = p->own.d_rel_key + type * p->field_dim;
+        if (rel_bias) y->bias[i] = rel_bias[type * heads + p->heads.head];
     }
     return (kernel_grad_indices){.n = t->n_types,
-                                 .of = x->index + t->n_indices,
-                                 .r = p->rel_key ? y->r : NULL,
+                                 .of = x->lists.index + t->n_indices,
+                                 .r = p->scores.rel_key ? y->r : NULL,
                                  .bias = rel_bias ? y->bias : NULL,
-                                 .dr = p->d_rel_key ? y->dr : NULL,
+                                 .dr = p->own.d_rel_key ? y->dr : NULL,
                                  .d_bias = p->sums.of[HGA_TABLE_REL_BIAS] ? y->d_bias : NULL};
 }
 
@@ -140,7 +140,7 @@ static void take_indices(fast_pass *p, const tile *t, const float *d_bias)
     double *sum = p->sums.of[HGA_TABLE_REL_BIAS];
     const hga_id heads = p->plan->shape.n_heads;
     for (hga_id i = 0; sum && i < t->n_types; i++)
-        sum[(ptrdiff_t)p->panel->number[t->types + i] * heads + p->head] += (double)d_bias[i];
+        sum[(ptrdiff_t)p->panel->lists.number[t->types + i] * heads + p->heads.head] += (double)d_bias[i];
 }
 
 /* ---- dropout ---- */
@@ -161,7 +161,7 @@ static hga_status drop_weights(fast_pass *p, tile *t, kernel_grad_tile *out)
 /* The node whose position a row of the group uses in this tile; -1 without a row. */
 static hga_id own_node(const panel *x, const tile *t, const group *g, hga_id row)
 {
-    hga_id named = x->number[t->own + row];
+    hga_id named = x->lists.number[t->own + row];
     return g->node[row] < 0 ? -1 : named ? named - 1 : g->node[row];
 }
 
@@ -172,23 +172,25 @@ static kernel_grad_positions gather_positions(fast_pass *p, const tile *t, const
     hga_id dim = p->plan->shape.pos_dim, width = padded(dim);
     const float *at = p->call->io->node_pos.data, *rows[KERNEL_TILE];
     for (hga_id c = 0; c < t->n; c++)
-        memcpy(x->position + (ptrdiff_t)c * width, at + (ptrdiff_t)x->near.node[c] * dim, (size_t)dim * sizeof *at);
+        memcpy(x->operands.position + (ptrdiff_t)c * width, at + (ptrdiff_t)x->near.node[c] * dim,
+               (size_t)dim * sizeof *at);
     for (hga_id row = 0; row < KERNEL_TILE; row++) {
         hga_id own = own_node(x, t, g, row);
         rows[row] = own < 0 ? NULL : at + (ptrdiff_t)own * dim;
-        if (own >= 0) memcpy(x->own + (ptrdiff_t)row * width, rows[row], (size_t)dim * sizeof *at);
-        if (own < 0) memset(x->own + (ptrdiff_t)row * width, 0, (size_t)dim * sizeof *at);
-        for (hga_id c = 0; c < dim; c++) x->own_transposed[c * KERNEL_TILE + row] = x->own[(ptrdiff_t)row * width + c];
+        if (own >= 0) memcpy(x->operands.own + (ptrdiff_t)row * width, rows[row], (size_t)dim * sizeof *at);
+        if (own < 0) memset(x->operands.own + (ptrdiff_t)row * width, 0, (size_t)dim * sizeof *at);
+        for (hga_id c = 0; c < dim; c++)
+            x->operands.own_transposed[c * KERNEL_TILE + row] = x->operands.own[(ptrdiff_t)row * width + c];
     }
     int needs_grad = p->sums.of[HGA_TABLE_NODE_POS] != NULL;
-    if (needs_grad) memset(x->d_own, 0, (size_t)(width * KERNEL_TILE) * sizeof *x->d_own);
-    if (needs_grad) memset(x->d_position, 0, (size_t)(width * t->n) * sizeof *x->d_own);
+    if (needs_grad) memset(x->operands.d_own, 0, (size_t)(width * KERNEL_TILE) * sizeof *x->operands.d_own);
+    if (needs_grad) memset(x->operands.d_position, 0, (size_t)(width * t->n) * sizeof *x->operands.d_own);
     return (kernel_grad_positions){.dim = dim,
-                                   .row = x->own,
-                                   .row_transposed = x->own_transposed,
-                                   .column = x->position,
-                                   .d_row = needs_grad ? x->d_own : NULL,
-                                   .d_column = needs_grad ? x->d_position : NULL};
+                                   .row = x->operands.own,
+                                   .row_transposed = x->operands.own_transposed,
+                                   .column = x->operands.position,
+                                   .d_row = needs_grad ? x->operands.d_own : NULL,
+                                   .d_column = needs_grad ? x->operands.d_position : NULL};
 }
 
 /* The tile's gradients of positions are added to those of its nodes. */
@@ -199,10 +201,10 @@ static void take_positions(fast_pass *p, const tile *t, const group *g)
     double *to = p->sums.of[HGA_TABLE_NODE_POS];
     for (hga_id c = 0; to && c < t->n; c++)
         for (hga_id i = 0; i < dim; i++)
-            to[(ptrdiff_t)x->near.node[c] * dim + i] += (double)x->d_position[(ptrdiff_t)c * width + i];
+            to[(ptrdiff_t)x->near.node[c] * dim + i] += (double)x->operands.d_position[(ptrdiff_t)c * width + i];
     for (hga_id row = 0; to && row < KERNEL_TILE; row++)
         for (hga_id i = 0; own_node(x, t, g, row) >= 0 && i < dim; i++)
-            to[(ptrdiff_t)own_node(x, t, g, row) * dim + i] += (double)x->d_own[(ptrdiff_t)row * width + i];
+            to[(ptrdiff_t)own_node(x, t, g, row) * dim + i] += (double)x->operands.d_own[(ptrdiff_t)row * width + i];
 }
 
 /* ---- biases of edges ---- */
@@ -210,7 +212,7 @@ static void take_positions(fast_pass *p, const tile *t, const group *g)
 /* Bits of the group's rows that have an edge to column c. */
 static uint32_t rows_with(const panel *x, const tile *t, const group *g, hga_id c)
 {
-    return t->rows[0] < 0 ? g->there : x->bits[t->rows[0] + c];
+    return t->rows[0] < 0 ? g->there : x->lists.bits[t->rows[0] + c];
 }
 
 /* Where the bias of each pair is in its table, pair by pair: to[pair] <- bias, or, back, the table's sums += slope. */
@@ -218,17 +220,17 @@ static void gather_biases(fast_pass *p, const tile *t, const group *g, int back)
 {
     panel *x = p->panel;
     const hga_io *io = p->call->io;
-    hga_id heads = io->edge_bias.columns, head = heads == 1 ? 0 : p->head, rank[KERNEL_TILE];
-    memcpy(rank, x->number + t->rank, sizeof rank);
-    if (!back) memset(x->pair_bias, 0, (size_t)(t->n * KERNEL_TILE) * sizeof *x->pair_bias);
+    hga_id heads = io->edge_bias.columns, head = heads == 1 ? 0 : p->heads.head, rank[KERNEL_TILE];
+    memcpy(rank, x->lists.number + t->rank, sizeof rank);
+    if (!back) memset(x->operands.pair_bias, 0, (size_t)(t->n * KERNEL_TILE) * sizeof *x->operands.pair_bias);
     for (hga_id c = 0; c < t->n; c++)
         for (uint32_t left = rows_with(x, t, g, c); left; left &= left - 1) {
             hga_id row = __builtin_ctz(left), i = c * KERNEL_TILE + row;
             ptrdiff_t at = (ptrdiff_t)(p->plan->cache->lists.first_edge[g->node[row]] + rank[row]++) * heads + head;
             if (back)
-                p->sums.of[HGA_TABLE_EDGE_BIAS][at] += (double)x->slopes[i];
+                p->sums.of[HGA_TABLE_EDGE_BIAS][at] += (double)x->operands.slopes[i];
             else
-                x->pair_bias[i] = io->edge_bias.data[at];
+                x->operands.pair_bias[i] = io->edge_bias.data[at];
         }
 }
 
@@ -239,7 +241,7 @@ static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, co
 {
     const panel *x = p->panel;
     const group *g = &x->group[t->group + i];
-    return (kernel_grad_group){.rows = t->rows[i] < 0 ? NULL : x->bits + t->rows[i],
+    return (kernel_grad_group){.rows = t->rows[i] < 0 ? NULL : x->lists.bits + t->rows[i],
                                .q = g->q,
                                .g = g->g,
                                .q_rows = g->q_rows,
@@ -262,10 +264,10 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
                             .v = x->near.v,
                             .dk = has_adjoint(p, stage->key) ? x->near.dk : NULL,
                             .dv = has_adjoint(p, stage->value) ? x->near.dv : NULL,
-                            .cap = p->softcap,
+                            .terms.cap = p->scores.softcap,
                             .sigmoid = weights_are_sigmoids(p->plan)};
-    if (p->slopes) out.column_at = x->near.at, out.slope = p->slopes[p->head];
-    if (p->sums.of[HGA_TABLE_SLOPES]) out.d_slope = &p->sums.of[HGA_TABLE_SLOPES][p->head];
+    if (p->scores.slopes) out.terms.column_at = x->near.at, out.terms.slope = p->scores.slopes[p->heads.head];
+    if (p->sums.of[HGA_TABLE_SLOPES]) out.d_slope = &p->sums.of[HGA_TABLE_SLOPES][p->heads.head];
     for (hga_id i = 0; i < t->n_groups; i++) out.group[i] = group_of(p, stage, t, i);
     return out;
 }
@@ -273,7 +275,7 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
 /* Masses of columns, and the sums of their slopes. */
 static void add_masses(const fast_pass *p, const tile *t, float *bias)
 {
-    for (hga_id c = 0; c < t->n; c++) bias[c] = p->log_mass[p->panel->near.node[c]];
+    for (hga_id c = 0; c < t->n; c++) bias[c] = p->scores.log_mass[p->panel->near.node[c]];
 }
 static void take_masses(fast_pass *p, const tile *t, const float *column_sum)
 {
@@ -294,9 +296,9 @@ static hga_status run_alike(fast_pass *p, const hga_stage *stage, tile *t)
     kernel_grad_tile out = tile_of(p, stage, t);
     hga_status st = drop_weights(p, t, &out);
     if (st) return st;
-    if (stage->by_mass) add_masses(p, t, bias), out.bias = bias;
+    if (stage->by_mass) add_masses(p, t, bias), out.terms.bias = bias;
     if (p->sums.of[HGA_TABLE_LOG_MASS]) sum_counts(&out, column_sum, count);
-    p->plan->kernels->grad_tile(&out);
+    p->plan->machine.kernels->grad_tile(&out);
     take_masses(p, t, out.sigmoid ? count : column_sum);
     return HGA_OK;
 }
@@ -317,7 +319,7 @@ static hga_status run_alone(fast_pass *p, hga_id s, tile *t)
     typed_indices typed;
     const float *k[WINDOW];
     float *dk[WINDOW];
-    int by_type = p->rel_key || p->call->io->rel_bias.data, by_column = by_type && t->n_indices < 0;
+    int by_type = p->scores.rel_key || p->call->io->rel_bias.data, by_column = by_type && t->n_indices < 0;
     kernel_grad_tile out = tile_of(p, stage, t);
     kernel_grad_indices indices;
     kernel_grad_positions positions;
@@ -326,16 +328,16 @@ static hga_status run_alone(fast_pass *p, hga_id s, tile *t)
     if (st) return st;
     if (stage->by_mass) add_masses(p, t, bias);
     if (by_column) add_type_biases(p, t, bias);
-    if (by_column && p->rel_key) gather_typed_keys(p, t, k, dk), out.k = k;
-    if (by_column && p->d_rel_key) out.dk = dk;
-    if (stage->by_mass || by_column) out.bias = bias;
+    if (by_column && p->scores.rel_key) gather_typed_keys(p, t, k, dk), out.k = k;
+    if (by_column && p->own.d_rel_key) out.dk = dk;
+    if (stage->by_mass || by_column) out.terms.bias = bias;
     if (p->sums.of[HGA_TABLE_LOG_MASS]) sum_counts(&out, column_sum, count);
     if (p->sums.of[HGA_TABLE_REL_BIAS]) out.column_sum = column_sum;
     if (by_type && !by_column) indices = gather_indices(p, t, &typed), out.indices = &indices;
     if (x->parts.positions) positions = gather_positions(p, t, g), out.positions = &positions;
-    if (x->parts.ranks) gather_biases(p, t, g, 0), out.pair_bias = x->pair_bias;
-    if (p->sums.of[HGA_TABLE_EDGE_BIAS] && x->parts.ranks) out.slopes = x->slopes;
-    p->plan->kernels->grad_tile(&out);
+    if (x->parts.ranks) gather_biases(p, t, g, 0), out.pair_bias = x->operands.pair_bias;
+    if (p->sums.of[HGA_TABLE_EDGE_BIAS] && x->parts.ranks) out.slopes = x->operands.slopes;
+    p->plan->machine.kernels->grad_tile(&out);
     if (by_column) take_types(p, t, with_keys, column_sum);
     if (out.indices) take_indices(p, t, typed.d_bias);
     if (out.positions) take_positions(p, t, g);
@@ -352,7 +354,7 @@ static tile *next_tile(panel *x, int64_t *at)
     for (hga_id i = 0; i < GROUPS; i++) {
         const group *g = &x->group[i];
         if (at[i] == g->n_tiles) continue;
-        tile *t = &x->tile[g->tiles + at[i]];
+        tile *t = &x->lists.tile[g->tiles + at[i]];
         if (!best || t->first < best->first) best = t, from = i;
     }
     if (best) at[from]++;

@@ -36,7 +36,7 @@ static hga_status list_stages(const hga_plan *plan, made_fast *made)
     hga_status st = HGA_OK;
     const hga_shape *shape = &plan->shape;
     int64_t bytes = (int64_t)plan->nodes.n * shape->n_heads * (shape->dim + shape->dim_v) * (int64_t)sizeof(float) / 4;
-    HGA_TRY(hga_new_zero(&plan->allocator, HGA_MAX_STAGES, sizeof *made->lists, &made->lists));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, HGA_MAX_STAGES, sizeof *made->lists, &made->lists));
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (reads_rows(plan, s)) HGA_TRY(list_stage(plan, s, bytes, &made->lists[s]));
 done:
@@ -47,7 +47,7 @@ done:
 static hga_status cut_stages(const hga_plan *plan, const subtrees *trees, hga_id head_groups, row_ranges **out)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new_zero(&plan->allocator, HGA_MAX_STAGES, sizeof **out, out));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, HGA_MAX_STAGES, sizeof **out, out));
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (trees ? s == trees->last_attended : kind_attends(plan->stage[s].kind))
             HGA_TRY(row_ranges_create(plan, s, trees, head_groups, &(*out)[s]));
@@ -68,7 +68,7 @@ static void find_widest(const hga_plan *plan, made_fast *made)
 static void drop_fast(const hga_plan *plan, void *what)
 {
     made_fast *x = what;
-    const hga_allocator *a = &plan->allocator;
+    const hga_allocator *a = &plan->memory.allocator;
     for (int i = 0; i < 2; i++) {
         for (hga_id s = 0; x->row_ranges[i] && s < plan->program.n_stages; s++)
             row_ranges_clear(plan, &x->row_ranges[i][s]);
@@ -88,7 +88,7 @@ static hga_status make_trees(const hga_plan *plan, void **out, const char **why,
     made_fast *x = NULL;
     const hga_shape *s = &plan->shape;
     (void)buffer;
-    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *x, &x));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, 1, sizeof *x, &x));
     HGA_TRY(subtrees_create(plan, &x->trees, why));
     if (*why) goto done;
     HGA_TRY(cut_stages(plan, &x->trees, s->n_kv_heads, &x->row_ranges[0]));
@@ -106,7 +106,7 @@ static hga_status make_stages(const hga_plan *plan, void **out, const char **why
     hga_status st = HGA_OK;
     made_fast *x = NULL;
     (void)why, (void)buffer;
-    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *x, &x));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, 1, sizeof *x, &x));
     HGA_TRY(cut_stages(plan, NULL, plan->shape.n_kv_heads, &x->row_ranges[0]));
     HGA_TRY(last_uses_create(plan, x->row_ranges[0], &x->last_uses));
     if (plan->shape.n_heads > 1) HGA_TRY(list_stages(plan, x));
@@ -220,7 +220,7 @@ static void team_begin(const gradient_call *c, hga_workspace *workspace, gradien
     clear_padding(all);
     for (hga_id t = 0; t < all->passes; t++) {
         fast_begin(c, &all->thread[t], all->passes == 1 ? all->threads : 1, &all->pass[t]);
-        all->pass[t].head_groups = (head_group_walk){all->first + t, all->passes, all->team_stride};
+        all->pass[t].heads.groups = (head_group_walk){all->first + t, all->passes, all->team_stride};
     }
 }
 
@@ -277,7 +277,7 @@ static hga_status run_head_groups(const gradient_call *c, gradient_team *all)
     (c->needs.head_groups == c->plan->shape.n_kv_heads ? run_teams : go_in_order)(all);
     for (hga_id t = 0; t < all->passes; t++) /* said by another thread */
         if (all->pass[t].status) HGA_TRY(hga_fail(all->pass[t].status, "the gradient's rows found no memory"));
-    all->pass[0].n_threads = all->threads, all->pass[0].head_groups = (head_group_walk){all->team_stride, 1, all->end};
+    all->pass[0].team.n = all->threads, all->pass[0].heads.groups = (head_group_walk){all->team_stride, 1, all->end};
     for (hga_id head_group = all->team_stride; head_group < all->end; head_group++)
         HGA_TRY(run_head_group(&all->pass[0], head_group));
 done:
@@ -320,9 +320,9 @@ static hga_status find(gradient_call *c, const void *what, hga_workspace *worksp
         int whole = t < all.passes && all.team_stride > all.first;
         panel_open(c, panel[t]), fast_thread_begin(c, panel[t], &all.thread[t]);
         all.pass[0].call = c, all.pass[0].rows.lists = c->lists,
-        all.pass[0].n = c->plan->shape.n_heads / c->needs.head_groups;
-        all.pass[0].head_groups = whole ? (head_group_walk){all.first + t, all.passes, all.team_stride}
-                                        : (head_group_walk){all.first, 1, all.end};
+        all.pass[0].heads.n = c->plan->shape.n_heads / c->needs.head_groups;
+        all.pass[0].heads.groups = whole ? (head_group_walk){all.first + t, all.passes, all.team_stride}
+                                         : (head_group_walk){all.first, 1, all.end};
         HGA_TRY(fast_find(&all.pass[0], &all.thread[t], whole ? 0 : t, whole ? 1 : all.threads));
     }
 done:

@@ -44,9 +44,9 @@ static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total
             weight[i] = (float)(factor(p, stage, e) / total), x[i] = value_row(p, stage->value, e->src);
         }
         if (n > KERNEL_CHUNK)
-            p->plan->kernels->sum(many, x, 0, weight, columns, y);
+            p->plan->machine.kernels->sum(many, x, 0, weight, columns, y);
         else
-            p->plan->kernels->weigh(many, x, 0, weight, 1, columns, y);
+            p->plan->machine.kernels->weigh(many, x, 0, weight, 1, columns, y);
     }
 }
 
@@ -66,7 +66,7 @@ static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double t
         }
         if (!p->field[stage->value].adjoint) continue;
         float *dx = adjoint_row(p, stage->value, e->src);
-        p->plan->kernels->blend(columns, 1, dx, (float)(factor(p, stage, e) / total), dy, dx);
+        p->plan->machine.kernels->blend(columns, 1, dx, (float)(factor(p, stage, e) / total), dy, dx);
     }
     if (is_read_again(p, stage, v)) memset(dy, 0, (size_t)columns * sizeof *dy);
 }

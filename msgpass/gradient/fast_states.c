@@ -20,10 +20,10 @@ static void merge_adjoint(const fast_pass *p, hga_id f, hga_id u, adjoint_state 
     if (b == -INFINITY) return;
     double hi = a > b ? a : b, keep = exp(a - hi), add = exp(b - hi), sum = keep + add;
     if (a == -INFINITY)
-        p->plan->kernels->scale(x->padded, 1, from.row, adjoint_row(p, f, u));
+        p->plan->machine.kernels->scale(x->padded, 1, from.row, adjoint_row(p, f, u));
     else
-        p->plan->kernels->blend(x->padded, (float)(keep / sum), adjoint_row(p, f, u), (float)(add / sum), from.row,
-                                adjoint_row(p, f, u));
+        p->plan->machine.kernels->blend(x->padded, (float)(keep / sum), adjoint_row(p, f, u), (float)(add / sum),
+                                        from.row, adjoint_row(p, f, u));
     x->delta[u] = (float)((keep * (double)x->delta[u] + add * (double)from.delta) / sum);
     x->lse[u] = (float)-(hi + log(sum));
 }
@@ -72,7 +72,7 @@ static void merge_states(const fast_pass *p, const fast_field *x, hga_id v, hga_
     float hi = ask[0], sum = 0, mean = 0;
     for (hga_id i = 1; i < n; i++) hi = ask[i] > hi ? ask[i] : hi;
     for (hga_id i = 0; i < n; i++) ask[i] = expf(ask[i] - hi), sum += ask[i], mean += ask[i] * delta[i];
-    p->plan->kernels->weigh(n, row, 0, ask, 1 / sum, x->padded, adjoint_row_of(x, v));
+    p->plan->machine.kernels->weigh(n, row, 0, ask, 1 / sum, x->padded, adjoint_row_of(x, v));
     x->delta[v] = mean / sum, x->lse[v] = -(hi + logf(sum));
 }
 
@@ -104,7 +104,7 @@ static int weigh_adjoint(const fast_pass *p, const fast_field *x, hga_id v, hga_
         }
         for (hga_id e = ptr[i]; e < ptr[i + 1]; e++) weight[e - ptr[0]] = -x->lse[e] - hi;
     }
-    p->plan->kernels->exp(ptr[n] - ptr[0], weight);
+    p->plan->machine.kernels->exp(ptr[n] - ptr[0], weight);
     return 1;
 }
 
@@ -128,7 +128,7 @@ static void merge_batch(const fast_pass *p, const fast_field *x, hga_id v, hga_i
         return;
     }
     for (hga_id i = 0; i < n; i++) merge_numbers(x, v + i, ptr[i], ptr[i + 1] - ptr[i], weight + (ptr[i] - ptr[0]));
-    p->plan->kernels->gather(n, ptr, weight, adjoint_row_of(x, ptr[0]), x->padded, adjoint_row_of(x, v));
+    p->plan->machine.kernels->gather(n, ptr, weight, adjoint_row_of(x, ptr[0]), x->padded, adjoint_row_of(x, v));
 }
 
 void merge_families(const fast_pass *p, hga_id f, row_range nodes)

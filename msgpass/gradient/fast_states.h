@@ -16,8 +16,8 @@ static inline float adjoint_delta(const fast_pass *p, int64_t i, hga_id columns,
     const hga_tensor *d_lse = &p->call->grad->d_lse;
     double less = 0;
     if (weights_are_sigmoids(p->plan) || rows_are_whole(p->plan)) return 0;
-    if (d_lse->data) less = (double)*(const float *)tensor_at(d_lse, p->plan->shape.n_heads, 1, i, p->head);
-    return (float)(p->plan->kernels->dot(columns, upstream, result) - less);
+    if (d_lse->data) less = (double)*(const float *)tensor_at(d_lse, p->plan->shape.n_heads, 1, i, p->heads.head);
+    return (float)(p->plan->machine.kernels->dot(columns, upstream, result) - less);
 }
 /* Merge the adjoints of the children of these nodes into theirs, to which nobody has added but the output's
    gradient. */

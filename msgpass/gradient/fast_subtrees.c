@@ -60,7 +60,7 @@ static void raise_top(fast_pass *p, int kv)
 /* Each subtree by itself, side by side where there are threads. */
 static void each_subtree(fast_pass *p, void (*act)(fast_pass *p, int kv, hga_id i), int kv)
 {
-    hga_id n = trees_of(p)->n, threads = p->n_threads < n ? p->n_threads : n;
+    hga_id n = trees_of(p)->n, threads = p->team.n < n ? p->team.n : n;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         binding old;
@@ -68,7 +68,7 @@ static void each_subtree(fast_pass *p, void (*act)(fast_pass *p, int kv, hga_id 
 #pragma omp for schedule(static) nowait
         for (hga_id i = 0; i < n; i++) {
             fast_pass one = *p;
-            if (threads > 1) one.numbers = p->thread[omp_get_thread_num()].numbers;
+            if (threads > 1) one.own.numbers = p->team.thread[omp_get_thread_num()].numbers;
             act(&one, kv, i);
         }
         topology_unbind(&old);
@@ -81,7 +81,7 @@ static void raise_until(fast_pass *p, hga_id end)
 {
     hga_id n = trees_of(p)->n;
     for (; *p->raised < end; ++*p->raised)
-        for (int kv = p->head == p->first || p->field[trees_of(p)->key].value_index; kv >= 0; kv--)
+        for (int kv = p->heads.head == p->heads.first || p->field[trees_of(p)->key].value_index; kv >= 0; kv--)
             if (*p->raised == n)
                 raise_top(p, kv);
             else
@@ -90,7 +90,7 @@ static void raise_until(fast_pass *p, hga_id end)
 
 static void raise_all(fast_pass *p)
 {
-    if (p->head == p->first) each_subtree(p, raise_subtree, 1);
+    if (p->heads.head == p->heads.first) each_subtree(p, raise_subtree, 1);
     each_subtree(p, raise_subtree, 0);
     *p->raised = trees_of(p)->n;
     raise_until(p, trees_of(p)->n + 1);
@@ -163,7 +163,7 @@ done:
 static hga_status attend_top(fast_pass *p)
 {
     fast_pass one = *p;
-    one.d_rel_key = p->thread->d_rel_key;
+    one.own.d_rel_key = p->team.thread->d_rel_key;
     raise_until(&one, trees_of(p)->n + 1);
     hga_status st = attend_part(&one, 0);
     attend_ends(&one);
@@ -186,7 +186,7 @@ static hga_status go_by_subtrees(fast_pass *p)
     const subtrees *t = trees_of(p);
     hga_id raised = 0;
     p->raised = &raised;
-    if (p->n_threads > 1) raise_all(p);
+    if (p->team.n > 1) raise_all(p);
     HGA_TRY(each_row_range(p, t->last_attended, attend_subtrees));
     HGA_TRY(attend_top(p));
     lower_top(p, t->query);
@@ -199,7 +199,7 @@ done:
 static void lay_subtree_rows(fast_pass *p)
 {
     const subtrees *t = trees_of(p);
-    const hga_id *index = p->n_threads > 1 ? NULL : t->index;
+    const hga_id *index = p->team.n > 1 ? NULL : t->index;
     p->field[t->query].value_index = p->field[t->key].value_index = p->field[t->value].value_index = index;
     p->field[t->out].index = index;
 }
@@ -209,7 +209,7 @@ hga_status subtrees_gradient(fast_pass *p)
 {
     hga_status st = HGA_OK;
     lay_subtree_rows(p);
-    for (p->head = p->first; p->head < p->first + p->n; p->head++) {
+    for (p->heads.head = p->heads.first; p->heads.head < p->heads.first + p->heads.n; p->heads.head++) {
         clear_all(p, 0);
         HGA_TRY(go_by_subtrees(p));
     }

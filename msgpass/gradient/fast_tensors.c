@@ -41,8 +41,8 @@ void store_range(const fast_pass *p, hga_id f, row_range nodes)
     for (hga_id i = rows.first; i < rows.end; i++) {
         const float *from = adjoint_row(p, f, r.node + i), *had = NULL;
         char *to = next_row(&r, i);
-        if (adds) had = look_at_row(&r, to, p->numbers);
-        if (had) p->plan->kernels->blend(r.columns, 1, had, 1, from, p->numbers), from = p->numbers;
+        if (adds) had = look_at_row(&r, to, p->own.numbers);
+        if (had) p->plan->machine.kernels->blend(r.columns, 1, had, 1, from, p->own.numbers), from = p->own.numbers;
         numbers_write(r.type, from, r.columns, to);
     }
 }
@@ -55,7 +55,8 @@ direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
     if (!t || !t->data || t->dtype != HGA_F32 || x->padded != x->columns) return (direct_rows){0};
     caller_rows r = rows_at(p, f, t);
     if (r.fold) return (direct_rows){0};
-    int streams = is_stream(p->plan, &r) && !(p->adds && is_kv(p, f)); /* what others add to is looked at again soon */
+    int streams =
+        is_stream(p->plan, &r) && !(p->heads.adds && is_kv(p, f)); /* what others add to is looked at again soon */
     return (direct_rows){.first = (float *)(void *)(r.first + (v - r.node) * r.stride),
                          .stride = r.stride / (ptrdiff_t)sizeof(float),
                          .put = adds_to_rows(p, f) ? KERNEL_ADD
@@ -75,8 +76,8 @@ void seed_range(fast_pass *p, row_range nodes)
         float *upstream = adjoint_row(p, out, v);
         numbers_read(d.type, next_row(&d, i), d.columns, upstream);
         if (!x->lse) continue;
-        const float *result = look_at_row(&o, next_row(&o, i), p->numbers);
-        x->lse[v] = call_requests_lse(p->call, i, p->head);
+        const float *result = look_at_row(&o, next_row(&o, i), p->own.numbers);
+        x->lse[v] = call_requests_lse(p->call, i, p->heads.head);
         x->delta[v] = adjoint_delta(p, i, d.columns, upstream, result);
     }
 }

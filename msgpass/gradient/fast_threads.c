@@ -71,12 +71,12 @@ static fast_pass seen_by(const fast_pass *p, fast_thread *l, hga_id stage, hga_i
 {
     const row_ranges *s = &p->call->row_ranges[stage];
     fast_pass one = *p;
-    one.panel = l->panel, one.rows = l->rows, one.d_rel_key = l->d_rel_key, one.numbers = l->numbers,
-    one.whole = l->whole;
+    one.panel = l->panel, one.rows = l->rows, one.own.d_rel_key = l->d_rel_key, one.own.numbers = l->numbers,
+    one.own.whole = l->whole;
     if (s->n == 1) return one;
     const hga_stage *at = &p->program->stage[stage];
     int64_t chunks = s->ptr[i + 1] - s->ptr[i];
-    one.slot = l->slot, one.rank = s->rank, one.own_dk = l->own_dk, one.own_dv = l->own_dv;
+    one.own.slot = l->slot, one.rank = s->rank, one.own.dk = l->own_dk, one.own.dv = l->own_dv;
     for (int64_t c = 0; c < chunks; c++) l->slot[s->chunk[s->ptr[i] + c]] = (int32_t)c;
     memset(l->own_dk, 0, (size_t)(chunks * CHUNK * p->field[at->key].padded) * sizeof(float));
     memset(l->own_dv, 0, (size_t)(chunks * CHUNK * p->field[at->value].padded) * sizeof(float));
@@ -93,7 +93,7 @@ static void add_near(const fast_pass *p, hga_id f, hga_id chunk, const float *ow
     int64_t at = p->program->stage[x->stage].key == f ? x->d_key : x->d_value;
     if (at < 0 || !x->at[chunk]) return; /* not there: none of the rows so far was asked for anything */
     float *to = x->at[chunk] + at;
-    p->plan->kernels->blend(CHUNK * columns, 1, to, 1, own, to);
+    p->plan->machine.kernels->blend(CHUNK * columns, 1, to, 1, own, to);
 }
 
 /* A lane's own rows of a chunk of columns are added to the field's gradient. */
@@ -108,7 +108,7 @@ static void add_chunk(const fast_pass *p, hga_id f, const hga_id *order, hga_id 
     if (!p->field[f].adjoint) return;
     for (hga_id i = 0; i < n; i++) {
         float *to = cleared_row(p, f, order ? order[first + i] : first + i);
-        p->plan->kernels->blend(columns, 1, to, 1, own + (ptrdiff_t)i * columns, to);
+        p->plan->machine.kernels->blend(columns, 1, to, 1, own + (ptrdiff_t)i * columns, to);
     }
 }
 
@@ -157,27 +157,27 @@ static void end_row_range(fast_pass *p, fast_thread *l, hga_id stage, hga_id i)
 hga_status each_row_range(fast_pass *p, hga_id stage, row_range_rows rows)
 {
     const row_ranges *s = &p->call->row_ranges[stage];
-    hga_id threads = p->n_threads < s->n ? p->n_threads : s->n;
+    hga_id threads = p->team.n < s->n ? p->team.n : s->n;
     hga_status st = HGA_OK;
     /* a parallel region of one thread would still be made, and allocate */
     for (hga_id i = 0; threads <= 1 && i < s->n; i++) {
-        run_row_range(p, p->thread, stage, i, rows);
-        end_row_range(p, p->thread, stage, i);
+        run_row_range(p, p->team.thread, stage, i, rows);
+        end_row_range(p, p->team.thread, stage, i);
     }
-    if (threads <= 1) return p->thread->status;
+    if (threads <= 1) return p->team.thread->status;
 #pragma omp parallel num_threads(threads)
     {
         binding old;
         binding_take(p->plan, &old);
 #pragma omp for ordered schedule(static, 1)
         for (hga_id i = 0; i < s->n; i++) {
-            fast_thread *l = &p->thread[omp_get_thread_num()];
+            fast_thread *l = &p->team.thread[omp_get_thread_num()];
             run_row_range(p, l, stage, i, rows);
 #pragma omp ordered
             end_row_range(p, l, stage, i);
         }
         topology_unbind(&old);
     }
-    for (hga_id i = 0; !st && i < threads; i++) st = p->thread[i].status;
+    for (hga_id i = 0; !st && i < threads; i++) st = p->team.thread[i].status;
     return st;
 }

@@ -8,20 +8,22 @@
 static hga_status list_numbers(fast_pass *p, const hga_id *from, hga_id n, int64_t *at)
 {
     panel *x = p->panel;
-    hga_status st = make_capacity(p, &x->number, &x->number_capacity, x->n.numbers, n, sizeof *x->number);
+    hga_status st =
+        make_capacity(p, &x->lists.number, &x->lists.number_capacity, x->lists.n.numbers, n, sizeof *x->lists.number);
     if (st) return st;
-    memcpy(x->number + x->n.numbers, from, (size_t)n * sizeof *from);
-    *at = x->n.numbers, x->n.numbers += n;
+    memcpy(x->lists.number + x->lists.n.numbers, from, (size_t)n * sizeof *from);
+    *at = x->lists.n.numbers, x->lists.n.numbers += n;
     return HGA_OK;
 }
 
 static hga_status list_bits(fast_pass *p, const lane_mask *from, hga_id n, int64_t *at)
 {
     panel *x = p->panel;
-    hga_status st = make_capacity(p, &x->bits, &x->bits_capacity, x->n.bits, n, sizeof *x->bits);
+    hga_status st =
+        make_capacity(p, &x->lists.bits, &x->lists.bits_capacity, x->lists.n.bits, n, sizeof *x->lists.bits);
     if (st) return st;
-    memcpy(x->bits + x->n.bits, from, (size_t)n * sizeof *from);
-    *at = x->n.bits, x->n.bits += n;
+    memcpy(x->lists.bits + x->lists.n.bits, from, (size_t)n * sizeof *from);
+    *at = x->lists.n.bits, x->lists.n.bits += n;
     return HGA_OK;
 }
 
@@ -29,8 +31,9 @@ static hga_status list_bits(fast_pass *p, const lane_mask *from, hga_id n, int64
 static hga_status list_tile(fast_pass *p, const tile *t)
 {
     panel *x = p->panel;
-    hga_status st = make_capacity(p, &x->tile, &x->tile_capacity, x->n.tiles, 1, sizeof *x->tile);
-    if (!st) x->tile[x->n.tiles++] = *t;
+    hga_status st =
+        make_capacity(p, &x->lists.tile, &x->lists.tile_capacity, x->lists.n.tiles, 1, sizeof *x->lists.tile);
+    if (!st) x->lists.tile[x->lists.n.tiles++] = *t;
     return st;
 }
 
@@ -99,7 +102,7 @@ static column_walk walk_of(const panel *x, const group *g)
 {
     if (!g->there || g->n_windows == 0)
         return (column_walk){0}; /* where there are no windows at all they have no memory */
-    const window *first = x->window + g->windows;
+    const window *first = x->finding.window + g->windows;
     return (column_walk){first, first + g->n_windows, 0};
 }
 

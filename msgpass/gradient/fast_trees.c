@@ -42,9 +42,9 @@ static void sum_children(const fast_pass *p, const hga_stage *s, const brood *b,
         hga_id n = b->n - at < KERNEL_CHUNK ? b->n - at : KERNEL_CHUNK;
         find_brood(p, s, b, total, at, n, p->field[s->out].value, row, weight);
         if (at == 0)
-            p->plan->kernels->weigh(n, (const float *const *)row, 0, weight, 1, columns, y);
+            p->plan->machine.kernels->weigh(n, (const float *const *)row, 0, weight, 1, columns, y);
         else
-            p->plan->kernels->sum(n, (const float *const *)row, 0, weight, columns, y);
+            p->plan->machine.kernels->sum(n, (const float *const *)row, 0, weight, columns, y);
     }
 }
 
@@ -58,7 +58,7 @@ static void give_children(const fast_pass *p, const hga_stage *s, const brood *b
         hga_id n = b->n - at < KERNEL_CHUNK ? b->n - at : KERNEL_CHUNK;
         find_brood(p, s, b, total, at, n, p->field[s->out].adjoint, row, weight);
         for (hga_id i = 0; is_number && i < n; i++) *row[i] += weight[i] * *dy;
-        if (!is_number) p->plan->kernels->give(n, p->field[s->out].padded, weight, dy, row);
+        if (!is_number) p->plan->machine.kernels->give(n, p->field[s->out].padded, weight, dy, row);
     }
 }
 
@@ -109,8 +109,8 @@ void sum_families(const fast_pass *p, hga_id f, row_range nodes)
     if (lies_side_by_side(p, f)) {
         const hga_id *ptr = p->nodes.child_ptr + (nodes.first - p->nodes.level_ptr[1]);
         const float *share = t->share[f] ? t->share[f] + ptr[0] : NULL;
-        p->plan->kernels->gather(nodes.end - nodes.first, ptr, share, value_row(p, f, ptr[0]), x->padded,
-                                 value_row(p, f, nodes.first));
+        p->plan->machine.kernels->gather(nodes.end - nodes.first, ptr, share, value_row(p, f, ptr[0]), x->padded,
+                                         value_row(p, f, nodes.first));
         return;
     }
     for (hga_id v = nodes.first; v < nodes.end; v++) {
@@ -130,9 +130,9 @@ void give_families(const fast_pass *p, hga_id f, row_range nodes, const direct_r
         const hga_id *ptr = p->nodes.child_ptr + (nodes.first - p->nodes.level_ptr[1]);
         const float *share = t->share[f] ? t->share[f] + ptr[0] : NULL;
         float *own = x->adjoint + (ptrdiff_t)ptr[0] * x->padded;
-        p->plan->kernels->scatter(nodes.end - nodes.first, ptr, share, x->adjoint + (ptrdiff_t)nodes.first * x->padded,
-                                  x->padded, own, out ? out->stride : x->padded, out ? out->put : KERNEL_WRITE,
-                                  out ? out->first : own);
+        p->plan->machine.kernels->scatter(
+            nodes.end - nodes.first, ptr, share, x->adjoint + (ptrdiff_t)nodes.first * x->padded, x->padded, own,
+            out ? out->stride : x->padded, out ? out->put : KERNEL_WRITE, out ? out->first : own);
         return;
     }
     for (hga_id v = nodes.first; v < nodes.end; v++) {

@@ -23,8 +23,8 @@ static int count_edges(const fast_pass *p, hga_id s)
     int counts = 0;
     for (int64_t i = 0; i < p->rows.n; i++) {
         const row_edge *e = &p->rows.edge[i];
-        p->whole.count[i] = e->weight * (stage->by_mass ? p->nodes.mass[e->src] : 1);
-        counts |= p->whole.count[i] != 1;
+        p->own.whole.count[i] = e->weight * (stage->by_mass ? p->nodes.mass[e->src] : 1);
+        counts |= p->own.whole.count[i] != 1;
     }
     return counts;
 }
@@ -32,21 +32,21 @@ static int count_edges(const fast_pass *p, hga_id s)
 /* The row's weights; returns how many. */
 static hga_id weigh_row(const fast_pass *p, hga_id s, hga_id v, const float *q)
 {
-    const whole_row *x = &p->whole;
+    const whole_row *x = &p->own.whole;
     const double alpha = program_alpha(&p->plan->program);
     for (int64_t at = 0; at < p->rows.n; at += KERNEL_CHUNK) {
         const int64_t left = p->rows.n - at, n = left < KERNEL_CHUNK ? left : KERNEL_CHUNK;
         score_edges(p, s, v, q, p->rows.edge + at, at, (hga_id)n, x->score + at);
     }
-    return p->plan->kernels->entmax(&(kernel_entmax){.n = (hga_id)p->rows.n,
-                                                     .alpha = (float)alpha,
-                                                     .step = (float)(alpha - 1),
-                                                     .unit = 1,
-                                                     .score = x->score,
-                                                     .count = count_edges(p, s) ? x->count : NULL,
-                                                     .index = x->index,
-                                                     .weight = x->weight,
-                                                     .slope = x->slope});
+    return p->plan->machine.kernels->entmax(&(kernel_entmax){.n = (hga_id)p->rows.n,
+                                                             .alpha = (float)alpha,
+                                                             .step = (float)(alpha - 1),
+                                                             .unit = 1,
+                                                             .score = x->score,
+                                                             .count = count_edges(p, s) ? x->count : NULL,
+                                                             .index = x->index,
+                                                             .weight = x->weight,
+                                                             .slope = x->slope});
 }
 
 /* The next of the edges that have weights, from number `at` of them on. */
@@ -54,7 +54,7 @@ static hga_id find_some(const fast_pass *p, hga_id row, hga_id at, hga_id have, 
 {
     const hga_id n = have - at < KERNEL_CHUNK ? have - at : KERNEL_CHUNK;
     for (hga_id i = 0; i < n; i++) {
-        const hga_id index = p->whole.index[at + i];
+        const hga_id index = p->own.whole.index[at + i];
         out[i] = (left_edge){row, p->rows.edge[index], index};
     }
     return n;
@@ -68,17 +68,17 @@ static void ask_weights(const fast_pass *p, hga_id s, hga_id v, const float *g, 
     const float *value[KERNEL_CHUNK], *key;
     float drop_mask[KERNEL_CHUNK];
     for (hga_id i = 0; i < n; i++) find_source(p, s, x[i].e.src, &key, &value[i]);
-    p->plan->kernels->grad_scores(
-        &(kernel_grad_row){.n = n, .dim = p->plan->shape.dim_v, .k = value, .score = none, .q = g}, out);
+    p->plan->machine.kernels->grad_scores(
+        &(kernel_grad_row){.n = n, .dim = p->plan->shape.dim_v, .k = value, .terms.bias = none, .q = g}, out);
     if (p->plan->options.dropout == 0) return;
-    drop_row(p, v, &x->e, sizeof *x, n, p->head, 1, drop_mask);
+    drop_row(p, v, &x->e, sizeof *x, n, p->heads.head, 1, drop_mask);
     for (hga_id i = 0; i < n; i++) out[i] *= drop_mask[i];
 }
 
 /* What is asked of the row's weights in the mean, each as much as it has slope. */
 static float mean_adjoint(const fast_pass *p, hga_id s, hga_id v, const float *g, hga_id have)
 {
-    const whole_row *w = &p->whole;
+    const whole_row *w = &p->own.whole;
     left_edge x[KERNEL_CHUNK];
     double along = 0, all = 0;
     for (hga_id at = 0, n; at < have; at += n) {
@@ -103,7 +103,8 @@ static hga_status run_row(fast_pass *p, hga_id s, group *g, hga_id r)
     g->delta[r] = mean_adjoint(p, s, v, input, have);
     for (hga_id at = 0, n; at < have; at += n) {
         n = find_some(p, r, at, have, x);
-        run_some_edges(p, s, g, r, x, n, (known_edges){.weight = p->whole.weight + at, .slope = p->whole.slope + at});
+        run_some_edges(p, s, g, r, x, n,
+                       (known_edges){.weight = p->own.whole.weight + at, .slope = p->own.whole.slope + at});
     }
     return HGA_OK;
 }

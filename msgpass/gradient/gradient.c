@@ -13,7 +13,7 @@ static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_g
                            .io = io,
                            .grad = grad,
                            .scale = semantics_scale(&plan->program, &plan->shape, io),
-                           .threads = threads_allowed(plan->threads)};
+                           .threads = threads_allowed(plan->team.n)};
 }
 
 hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io,
@@ -163,7 +163,7 @@ hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, cons
     hga_status st = io ? ranges_requested(plan, io, &requested) : HGA_OK;
     if (!st && io) st = plan_make_call_lists(plan, io);
     if (st) return st;
-    gradient_call c = {.plan = plan, .io = io, .grad = grad, .threads = threads_allowed(plan->threads)};
+    gradient_call c = {.plan = plan, .io = io, .grad = grad, .threads = threads_allowed(plan->team.n)};
     if (io) st = call_check_outputs(&c);
     if (st) return st;
     const plan_wing *wing = plan->share.wing;
@@ -202,7 +202,7 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
     HGA_TRY(call_check_input(input));
     range_needs(&c, c.needs.compact_bytes);
     range_open(&c, &own, &arena);
-    HGA_TRY(hga_new(&plan->user_allocator, arena.used, 1, &rows));
+    HGA_TRY(hga_new(&plan->memory.user, arena.used, 1, &rows));
     if (arena.used) range_open(&c, &own, &(carver){.base = rows});
     *loss = 0;
     for (hga_id kv = 0; kv < plan->shape.n_kv_heads; kv++) {
@@ -211,6 +211,6 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
         *loss += part;
     }
 done:
-    hga_delete(&plan->user_allocator, rows, arena.used, 1);
+    hga_delete(&plan->memory.user, rows, arena.used, 1);
     return st;
 }

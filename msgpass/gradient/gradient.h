@@ -19,7 +19,7 @@
 /* The rows of a stage; zero the struct before the first time, but for the lists. */
 static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage)
 {
-    edges_open(rows, plan->graph, &plan->allocator, plan->program.stage[stage].relation);
+    edges_open(rows, plan->graph, &plan->memory.allocator, plan->program.stage[stage].relation);
     rows->list = rows->lists && rows->lists[stage].ptr ? &rows->lists[stage] : NULL;
 }
 
@@ -143,7 +143,7 @@ static inline hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
     return range_of_rows(plan, plan->program.field[field].io, first);
 }
 /* So many of them does a call bring: of a rank, its own and shared ones. */
-static inline hga_id field_is_input(const hga_plan *plan, hga_id field) { return plan->storage[field].input_n; }
+static inline hga_id field_is_input(const hga_plan *plan, hga_id field) { return plan->fields.storage[field].input_n; }
 /* The tape's log-sum-exp of row i of the output. */
 static inline float call_lse(const gradient_call *c, int64_t i, hga_id head)
 {

@@ -110,8 +110,8 @@ static int64_t most_scratch(const hga_plan *plan)
 static void drop_linear(const hga_plan *plan, void *what)
 {
     made_linear *made = what;
-    hga_delete(&plan->allocator, made->block, made->bytes, 1);
-    hga_delete(&plan->allocator, made, 1, sizeof *made);
+    hga_delete(&plan->memory.allocator, made->block, made->bytes, 1);
+    hga_delete(&plan->memory.allocator, made, 1, sizeof *made);
 }
 
 /* A plan has the edges where they are few beside the tensors; else each call lists them anew in its own memory. */
@@ -122,16 +122,16 @@ static hga_status make_linear(const hga_plan *plan, void **out, const char **why
     char *scratch = NULL;
     int64_t bytes = most_scratch(plan);
     (void)why, (void)buffer;
-    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *made, &made));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, 1, sizeof *made, &made));
     made->bytes = lay_out_edges(plan, made->edges, NULL);
     if (made->bytes > most_list_bytes(plan)) goto done;
-    HGA_TRY(hga_new(&plan->allocator, bytes, 1, &scratch));
-    HGA_TRY(hga_new(&plan->allocator, made->bytes, 1, &made->block));
+    HGA_TRY(hga_new(&plan->memory.allocator, bytes, 1, &scratch));
+    HGA_TRY(hga_new(&plan->memory.allocator, made->bytes, 1, &made->block));
     lay_out_edges(plan, made->edges, made->block);
     for (hga_id s = 0; s < plan->program.n_stages; s++) linear_edges_list(plan, s, &made->edges[s], scratch);
     *out = made, made = NULL;
 done:
-    hga_delete(&plan->allocator, scratch, bytes, 1);
+    hga_delete(&plan->memory.allocator, scratch, bytes, 1);
     if (made) drop_linear(plan, made);
     return st;
 }
@@ -218,7 +218,7 @@ static void fold_heads(const linear *x, const hga_tensor *t, hga_id heads, hga_i
         for (hga_id k = 0; k < group; k++) {
             const char *from = tensor_at(t, heads, columns, i, h + k);
             numbers_read(t->dtype, from + (size_t)c * dtype_bytes(t->dtype), n, k ? part : sum + c);
-            if (k) x->plan->kernels->blend(n, 1, sum + c, 1, part, sum + c);
+            if (k) x->plan->machine.kernels->blend(n, 1, sum + c, 1, part, sum + c);
         }
     }
 }
@@ -339,7 +339,7 @@ static hga_id stretch_at(const column_range *c, hga_id at)
 static void collect_row(const linear *x, hga_id stage, hga_pos at, hga_id n, const linear_rows *from, int anew,
                         const column_range *c, float *sum)
 {
-    const kernel_table *k = x->plan->kernels;
+    const kernel_table *k = x->plan->machine.kernels;
     const linear_edges *e = &x->edges[stage];
     const float *row[KERNEL_CHUNK], *weight = weights_of(x, stage) + at;
     for (hga_id i = 0; i < n; i++) row[i] = row_at(from, e->other[at + i]);
@@ -390,7 +390,7 @@ static void spread(const linear *x, hga_id stage, const linear_rows *from, const
         const float *row = row_at(from, e->order[i]);
         for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++)
             for (hga_id j = c->first; j < c->end; j += c->stretch)
-                x->plan->kernels->sum(1, &row, j, weight + at, stretch_at(c, j), row_at(to, e->other[at]) + j);
+                x->plan->machine.kernels->sum(1, &row, j, weight + at, stretch_at(c, j), row_at(to, e->other[at]) + j);
         int last = i == e->n - 1;
         if ((i + 1) % SUM_CUT && !last) continue;
         for (hga_id k = 0; k < e->n_heavy; k++)
@@ -453,9 +453,9 @@ static void give_scales(const linear *x, hga_id stage, hga_id kv)
     for (hga_id i = 0; e->type && i < e->n; i++)
         for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++) {
             hga_id v = e->by_source ? e->other[at] : e->order[i], u = e->by_source ? e->order[i] : e->other[at];
-            scale[e->type[at]] +=
-                (double)e->weight[at] * (double)x->plan->kernels->dot(columns, row_at(adjoint, v) + kv * columns,
-                                                                      row_at(value, u) + kv * columns);
+            scale[e->type[at]] += (double)e->weight[at] *
+                                  (double)x->plan->machine.kernels->dot(columns, row_at(adjoint, v) + kv * columns,
+                                                                        row_at(value, u) + kv * columns);
         }
 }
 

@@ -57,7 +57,7 @@ call_needs needs_of_all(const hga_plan *plan)
     static const hga_io none;
     const hga_program *p = &plan->program;
     hga_id heads = plan->shape.n_kv_heads;
-    call_needs needs = {.threads = plan->threads, .head_groups = heads, .kv_end = heads, .as_floats = 1};
+    call_needs needs = {.threads = plan->team.n, .head_groups = heads, .kv_end = heads, .as_floats = 1};
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) needs.grads |= UINT32_C(1) << f;
     needs.packed = needs.d_packed = UINT32_MAX;

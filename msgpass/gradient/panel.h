@@ -105,51 +105,80 @@ typedef struct tile_columns {
     float *dk[WINDOW], *dv[WINDOW];
 } tile_columns;
 
-typedef struct panel {
-    group group[GROUPS];
-    score_parts parts, found_with; /* of the stage at hand; and what the calls brought that found what is remembered */
-    hga_id begin, end;             /* rows that are attended now, of groups that may have others */
-    tile_columns near;
-    float *typed, *d_typed; /* [WINDOW][padded]: a tile's keys with their types' added, and what both are given */
+/* Scratch of the tile or the row at hand. */
+typedef struct panel_operands {
+    float *typed, *d_typed; /* [WINDOW][padded]: a tile's keys with their types' added, and the gradients of both */
     float *position, *d_position, *own, *own_transposed, *d_own; /* of a tile's columns, and of its rows */
     float *pair_bias, *slopes;                                   /* [WINDOW][KERNEL_TILE] */
     int32_t *pair_type;                                          /* the same */
     float *row;                                                  /* a row of the caller's */
+} panel_operands;
+
+/* What is found of the group at hand, before it is laid into tiles. */
+typedef struct panel_finding {
     pair_types seen;
-    hga_id rank[KERNEL_TILE]; /* edges of the rows of the group at hand so far */
+    hga_id rank[KERNEL_TILE]; /* edges of the group's rows so far */
     int unranked;             /* edges of the group came that do not count in order */
     hga_segment *segment;     /* of a group, by source */
     window *window;           /* of a group, or of two */
+    left_edge *left;          /* of the group, for rows */
+    int64_t segment_capacity, n_segments, window_capacity, n_windows, left_capacity, n_left;
+} panel_finding;
+
+/* What groups of the panel have: their tiles, and what these name by offsets. */
+typedef struct panel_lists {
     tile *tile;
     hga_id *number;
     lane_mask *bits;
     uint8_t *index;
-    left_edge *left; /* of the group at hand, for rows */
-    left_edge *edge; /* the same by row, of all groups */
-    int64_t segment_capacity, n_segments, window_capacity, n_windows, tile_capacity, number_capacity, bits_capacity,
-        index_capacity, left_capacity, n_left, edge_capacity;
+    left_edge *edge; /* left edges by row, of all groups */
+    int64_t tile_capacity, number_capacity, bits_capacity, index_capacity, edge_capacity;
     lengths n;
+} panel_lists;
+
+/* What is remembered from head to head and from call to call. */
+typedef struct panel_memo {
     found *found; /* [stages][groups of all rows, an even number]; NULL: nothing is remembered */
     int64_t n_found;
-    int64_t panels;     /* since relative keys' gradients were poured */
-    lengths remembered; /* what is remembered of the lists */
-    lengths most;       /* what a panel had of them at most */
-    int noted;          /* something of the panel at hand is to be remembered */
-    int64_t capacity;   /* bytes that it may take in all; 0: no more is remembered */
+    score_parts found_with; /* what the calls had that found it */
+    int64_t panels;         /* since relative keys' gradients were poured */
+    lengths remembered;     /* what is remembered of the lists */
+    lengths most;           /* what a panel had of them at most */
+    int noted;              /* something of the panel at hand is to be remembered */
+    int64_t capacity;       /* bytes that it may take in all; 0: no more is remembered */
+} panel_memo;
+
+typedef struct panel_dropout {
     drawing drawing;
-    uint16_t *drawn; /* bits, while there is room for draws_most; and a tile's of one head */
+    uint16_t *drawn; /* bits, while there is capacity for draws_most; and a tile's of one head */
     int64_t drawn_capacity, draws_most;
     uint16_t single[2][WINDOW];
-    float *memory;
+} panel_dropout;
+
+typedef struct panel_memory {
+    float *at;
     int64_t floats;
-    struct column_batch *columns; /* NULL: no stage goes by columns */
+} panel_memory;
+
+typedef struct panel {
+    group group[GROUPS];
+    score_parts parts; /* of the stage at hand */
+    hga_id begin, end; /* rows that are attended now, of groups that may have others */
+    tile_columns near;
+    panel_operands operands;
+    panel_finding finding;
+    panel_lists lists;
+    panel_memo memo;
+    panel_dropout dropout;
+    panel_memory memory;
+    struct column_batch *columns; /* NULL: no stage runs by columns */
 } panel;
 
 /* Room for `more` behind the first n of a list. */
 static inline hga_status make_capacity(const fast_pass *p, void *list, int64_t *capacity, int64_t n, int64_t more,
                                        size_t size)
 {
-    return n + more > *capacity ? hga_grow(&p->plan->user_allocator, list, capacity, n, n + more, size) : HGA_OK;
+    return n + more > *capacity ? hga_grow(&p->plan->memory.user, list, capacity, n, n + more, size) : HGA_OK;
 }
 
 /* Do pairs have scores of their own, or weights that are dropped? */

@@ -476,13 +476,13 @@ hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
     int64_t bytes = pass_bytes(c->plan) + LINE_FLOATS * (int64_t)sizeof(float);
     void *memory = NULL;
     pass p = pass_of(c, kv);
-    HGA_TRY(hga_new(&c->plan->user_allocator, bytes, 1, &memory));
+    HGA_TRY(hga_new(&c->plan->memory.user, bytes, 1, &memory));
     pass_begin(&p, first_line(memory));
     HGA_TRY(forward(&p));
     each_sink(&p, pay_sink);
     seed(&p);
     *loss = sum_loss(&p) + p.edge_loss;
 done:
-    hga_delete(&c->plan->user_allocator, memory, bytes, 1);
+    hga_delete(&c->plan->memory.user, memory, bytes, 1);
     return st;
 }

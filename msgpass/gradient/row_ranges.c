@@ -10,8 +10,8 @@ static hga_status order_sources(const hga_plan *plan, const hga_relation *r, row
     hga_status st = HGA_OK;
     hga_id n = plan->nodes.n, at = r->n_src_order;
     if (!r->src_order) return HGA_OK;
-    HGA_TRY(hga_new(&plan->allocator, n, sizeof *s->order, &s->order));
-    HGA_TRY(hga_new(&plan->allocator, n, sizeof *s->rank, &s->rank));
+    HGA_TRY(hga_new(&plan->memory.allocator, n, sizeof *s->order, &s->order));
+    HGA_TRY(hga_new(&plan->memory.allocator, n, sizeof *s->rank, &s->rank));
     for (hga_id v = 0; v < n; v++) s->rank[v] = -1;
     for (hga_id i = 0; i < at; i++) s->order[i] = r->src_order[i], s->rank[s->order[i]] = i;
     for (hga_id v = 0; v < n; v++)
@@ -63,12 +63,12 @@ typedef struct column_touch {
 static hga_status touching_open(const hga_plan *plan, hga_id width, column_touch *t)
 {
     *t = (column_touch){.n = plan->nodes.n / width + 1, .width = width};
-    return hga_new_zero(&plan->allocator, t->n, sizeof *t->by, &t->by);
+    return hga_new_zero(&plan->memory.allocator, t->n, sizeof *t->by, &t->by);
 }
 
 static void touching_close(const hga_plan *plan, column_touch *t)
 {
-    hga_delete(&plan->allocator, t->by, t->n, sizeof *t->by);
+    hga_delete(&plan->memory.allocator, t->by, t->n, sizeof *t->by);
 }
 
 static void touch_columns(void *context, hga_id first, hga_id last)
@@ -97,7 +97,8 @@ static hga_status list_shared(const hga_plan *plan, hga_id of_range, const colum
     for (hga_id c = 0; !st && c < count_chunks(plan); c++) {
         if (touched->by[c] != touched->me) continue;
         if (seen[c]) {
-            if (n == s->capacity) st = hga_grow(&plan->allocator, &s->chunk, &s->capacity, n, n + 1, sizeof *s->chunk);
+            if (n == s->capacity)
+                st = hga_grow(&plan->memory.allocator, &s->chunk, &s->capacity, n, n + 1, sizeof *s->chunk);
             if (!st) s->chunk[n++] = c;
         }
         seen[c] = 1;
@@ -120,7 +121,7 @@ static hga_status find_costs(const hga_plan *plan, hga_id stage, const row_range
     hga_pos *degree = NULL;
     column_touch touched = {0};
     HGA_TRY(touching_open(plan, COLUMNS, &touched));
-    HGA_TRY(hga_new(&plan->allocator, n, sizeof *degree, &degree));
+    HGA_TRY(hga_new(&plan->memory.allocator, n, sizeof *degree, &degree));
     hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, n, degree);
     for (hga_id first = 0; first < n; first += ROW_RANGE_PANEL, panel++) {
         hga_id rows = n - first < ROW_RANGE_PANEL ? n - first : ROW_RANGE_PANEL;
@@ -130,7 +131,7 @@ static hga_status find_costs(const hga_plan *plan, hga_id stage, const row_range
         for (hga_id i = first; i < first + rows; i++) sum[panel + 1] += degree[order ? order[i] : i];
     }
 done:
-    hga_delete(&plan->allocator, degree, n, sizeof *degree);
+    hga_delete(&plan->memory.allocator, degree, n, sizeof *degree);
     touching_close(plan, &touched);
     return st;
 }
@@ -199,8 +200,8 @@ hga_status row_ranges_create(const hga_plan *plan, hga_id stage, const subtrees 
     *out = (row_ranges){.n = row_ranges_needed(plan, trees, heads)};
     HGA_TRY(order_sources(plan, &plan->stage[stage].relation, out));
     HGA_TRY(touching_open(plan, CHUNK, &touched));
-    HGA_TRY(hga_new_zero(&plan->allocator, chunks, 1, &seen));
-    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)units + 1, sizeof *cost, &cost));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, chunks, 1, &seen));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, (int64_t)units + 1, sizeof *cost, &cost));
     for (hga_id i = 0; trees && i < units; i++) cost[i + 1] = i + 1;
     if (!trees && out->n > 1) HGA_TRY(find_costs(plan, stage, out, cost));
     for (;; out->n /= 2) {
@@ -211,18 +212,18 @@ hga_status row_ranges_create(const hga_plan *plan, hga_id stage, const subtrees 
     }
     if (out->n == 1) out->ptr[1] = 0;
 done:
-    hga_delete(&plan->allocator, cost, (int64_t)units + 1, sizeof *cost);
+    hga_delete(&plan->memory.allocator, cost, (int64_t)units + 1, sizeof *cost);
     touching_close(plan, &touched);
-    hga_delete(&plan->allocator, seen, chunks, 1);
+    hga_delete(&plan->memory.allocator, seen, chunks, 1);
     if (st) row_ranges_clear(plan, out);
     return st;
 }
 
 void row_ranges_clear(const hga_plan *plan, row_ranges *s)
 {
-    hga_delete(&plan->allocator, s->chunk, s->capacity, sizeof *s->chunk);
-    hga_delete(&plan->allocator, s->order, plan->nodes.n, sizeof *s->order);
-    hga_delete(&plan->allocator, s->rank, plan->nodes.n, sizeof *s->rank);
+    hga_delete(&plan->memory.allocator, s->chunk, s->capacity, sizeof *s->chunk);
+    hga_delete(&plan->memory.allocator, s->order, plan->nodes.n, sizeof *s->order);
+    hga_delete(&plan->memory.allocator, s->rank, plan->nodes.n, sizeof *s->rank);
     *s = (row_ranges){0};
 }
 

@@ -37,26 +37,46 @@ typedef struct transposed_edges {
     int32_t *type;     /* .. where weights are dropped, which depends on it; NULL: 0 */
 } transposed_edges;
 
+/* Query heads first .. first + n - 1 run backward here; `share` of them read one key/value head. */
+typedef struct scattered_heads {
+    hga_id n, share, first;
+} scattered_heads;
+
+typedef struct scattered_range {
+    hga_id first, n;
+} scattered_range;
+
+/* The edges by source, and what the first pass finds of them and the second reads. */
+typedef struct scattered_edges {
+    transposed_edges transposed;
+    hga_pos *index, *cursor;   /* of transposed edges, in tables of edges; and [keys], to find them. NULL: not needed */
+    float *weights, *contents; /* [edges][heads] each; NULL: the second pass computes them again */
+} scattered_edges;
+
+typedef struct scattered_operands {
+    wide_rows q, k, v, o, g;
+    kernel_wide edge_out, d_edge_out; /* at NULL: it has no adjoint */
+} scattered_operands;
+
+typedef struct scattered_gradients {
+    double *d_scale;        /* [blocks][heads / share]; NULL: not required */
+    float *d_additive;      /* [blocks][heads][dim]; NULL: not required */
+    const table_sums *sums; /* [heads / share], of those that run backward here */
+} scattered_gradients;
+
 typedef struct scattered {
     const gradient_call *call;
     const hga_plan *plan;
     const hga_relation *r;
     const hga_stage *stage;
-    hga_id heads, share; /* that go back here; share: query heads that read one key/value head */
-    hga_id first_head;
-    hga_id row_first, rows, key_first, keys;
-    transposed_edges transposed;
-    hga_pos *index, *cursor; /* of turned edges, in tables of edges; and [keys], to find them. NULL: nobody asks */
-    /* then what the first pass finds and the second reads, [edges][heads] each; NULL: that finds it again */
-    float *weights, *contents;
-    wide_rows q, k, v, o, g;
-    kernel_wide edge_out, d_edge_out; /* at NULL: nothing is given of it */
-    float *adjoint;                   /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
-    float *log_mass;                  /* [keys]; NULL where scores have none */
-    float *additive;                  /* [heads][dim]; NULL: scores are products */
-    double *d_scale;                  /* [blocks][heads / share]; NULL: not wanted */
-    float *d_additive;                /* [blocks][heads][dim]; NULL: not wanted */
-    const table_sums *sums;           /* [heads / share], of those that go back here */
+    scattered_heads heads;
+    scattered_range rows, keys;
+    scattered_edges edges;
+    scattered_operands operands;
+    float *adjoint;  /* [rows][2][heads]: log-sum-exp, +inf where there is no adjoint; delta */
+    float *log_mass; /* [keys]; NULL where scores have none */
+    float *additive; /* [heads][dim]; NULL: scores are products */
+    scattered_gradients grads;
 } scattered;
 
 /* What a thread has, each [KERNEL_CHUNK][heads], padded: of the edges at hand what dropout leaves, gradients of scores,
@@ -117,40 +137,41 @@ static scattered scattered_of(const hga_plan *plan);
 /* The sources of a query's edges. */
 static edge_list sources_of(const scattered *x)
 {
-    return (edge_list){x->r->ptr + x->row_first, x->r->src, x->r->weight, x->r->type};
+    return (edge_list){x->r->ptr + x->rows.first, x->r->src, x->r->weight, x->r->type};
 }
 
 /* Where the turned edges are in tables of edges. */
 static void place_edges(const scattered *x)
 {
     edge_list in = sources_of(x);
-    memcpy(x->cursor, x->transposed.list.ptr + 1, (size_t)x->keys * sizeof *x->cursor);
-    for (hga_pos e = in.ptr[x->rows]; e-- > in.ptr[0];) x->index[--x->cursor[in.other[e] - x->key_first]] = e;
+    memcpy(x->edges.cursor, x->edges.transposed.list.ptr + 1, (size_t)x->keys.n * sizeof *x->edges.cursor);
+    for (hga_pos e = in.ptr[x->rows.n]; e-- > in.ptr[0];)
+        x->edges.index[--x->edges.cursor[in.other[e] - x->keys.first]] = e;
 }
 
 static void drop_transposed(const hga_plan *plan, void *what)
 {
     transposed_edges *t = what;
-    hga_delete(&plan->allocator, t->weight, t->list.n, sizeof *t->weight);
-    hga_delete(&plan->allocator, t->type, t->list.n, sizeof *t->type);
-    edges_clear(&plan->allocator, &t->list);
-    hga_delete(&plan->allocator, t, 1, sizeof *t);
+    hga_delete(&plan->memory.allocator, t->weight, t->list.n, sizeof *t->weight);
+    hga_delete(&plan->memory.allocator, t->type, t->list.n, sizeof *t->type);
+    edges_clear(&plan->memory.allocator, &t->list);
+    hga_delete(&plan->memory.allocator, t, 1, sizeof *t);
 }
 
 /* Lists the edges by their sources, a source's destinations in ascending order of rows. */
 static hga_status transpose_edges(const scattered *x, transposed_edges *t)
 {
     hga_status st = HGA_OK;
-    const hga_allocator *a = &x->plan->allocator;
+    const hga_allocator *a = &x->plan->memory.allocator;
     edge_list in = sources_of(x);
     int typed = in.type && x->plan->options.dropout > 0;
-    edges_by_row input = {x->r->name, x->rows, x->key_first, x->keys, in.ptr, in.other, in.weight || typed, 0};
+    edges_by_row input = {x->r->name, x->rows.n, x->keys.first, x->keys.n, in.ptr, in.other, in.weight || typed, 0};
     HGA_TRY(edges_transpose(a, &input, &t->list));
     sorted_edges *list = &t->list;
     if (in.weight) HGA_TRY(hga_new(a, list->n, sizeof *t->weight, &t->weight));
     if (typed) HGA_TRY(hga_new(a, list->n, sizeof *t->type, &t->type));
     for (hga_pos e = 0; e < list->n; e++) {
-        list->column[e] += x->row_first;
+        list->column[e] += x->rows.first;
         if (t->weight) t->weight[e] = in.weight[in.ptr[0] + list->number[e]];
         if (t->type) t->type[e] = in.type[in.ptr[0] + list->number[e]];
     }
@@ -166,7 +187,7 @@ static hga_status make_transposed(const hga_plan *plan, void **out, const char *
     scattered x = scattered_of(plan);
     transposed_edges *t = NULL;
     (void)why, (void)buffer;
-    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *t, &t));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, 1, sizeof *t, &t));
     HGA_TRY(transpose_edges(&x, t));
     *out = t;
 done:
@@ -187,48 +208,48 @@ typedef struct edge_pass {
 /* Do n rows, of so many heads of two tensors, come from memory? */
 static int rows_are_far(const scattered *x, hga_id n, hga_id heads)
 {
-    int64_t row = (int64_t)heads * (x->q.columns + x->v.columns) * (int64_t)sizeof(float);
-    return row * n >= x->plan->tuning.is.far_sources;
+    int64_t row = (int64_t)heads * (x->operands.q.columns + x->operands.v.columns) * (int64_t)sizeof(float);
+    return row * n >= x->plan->machine.tuning.is.far_sources;
 }
 
 static edge_pass pass_of_queries(const scattered *x)
 {
     return (edge_pass){.edges = sources_of(x),
-                       .n = x->rows,
-                       .first = x->row_first,
-                       .other_first = x->key_first,
-                       .far = rows_are_far(x, x->keys, x->heads / x->share),
-                       .mine = &x->q};
+                       .n = x->rows.n,
+                       .first = x->rows.first,
+                       .other_first = x->keys.first,
+                       .far = rows_are_far(x, x->keys.n, x->heads.n / x->heads.share),
+                       .mine = &x->operands.q};
 }
 
 /* Rows are keys and values, and edges are those turned around. */
 static edge_pass pass_of_keys(const scattered *x)
 {
-    return (edge_pass){
-        .edges = {x->transposed.list.ptr, x->transposed.list.column, x->transposed.weight, x->transposed.type},
-        .n = x->keys,
-        .first = x->key_first,
-        .other_first = x->row_first,
-        .of_keys = 1,
-        .far = rows_are_far(x, x->rows, x->heads),
-        .mine = &x->k,
-        .mine_v = &x->v,
-        .index = x->index};
+    return (edge_pass){.edges = {x->edges.transposed.list.ptr, x->edges.transposed.list.column,
+                                 x->edges.transposed.weight, x->edges.transposed.type},
+                       .n = x->keys.n,
+                       .first = x->keys.first,
+                       .other_first = x->rows.first,
+                       .of_keys = 1,
+                       .far = rows_are_far(x, x->rows.n, x->heads.n),
+                       .mine = &x->operands.k,
+                       .mine_v = &x->operands.v,
+                       .index = x->edges.index};
 }
 
 /* ---- pieces: edges that a kernel takes at once, of rows one behind the other ---- */
 
 enum { AHEAD = KERNEL_HEAD_EDGES }; /* edges behind a piece's last that are wanted soon */
 
-typedef struct edge_run {
+typedef struct edge_span {
     hga_pos at;
     hga_id n, more;
     int goes_on;              /* the first row has edges before these */
     hga_id row[KERNEL_CHUNK]; /* of each edge */
-} edge_run;
+} edge_span;
 
 /* The next edges of rows up to `end`, the first of them in a row from `*row` on; 0: there are none. */
-static int next_edge_run(const edge_pass *p, hga_id *row, hga_id end, edge_run *out)
+static int next_edge_run(const edge_pass *p, hga_id *row, hga_id end, edge_span *out)
 {
     const hga_pos *ptr = p->edges.ptr;
     hga_pos left = ptr[end] - out->at, behind;
@@ -244,7 +265,7 @@ static int next_edge_run(const edge_pass *p, hga_id *row, hga_id end, edge_run *
 }
 
 /* What scores have besides products. */
-static const float *find_scores(const scattered *x, const edge_pass *p, const edge_run *at, float *score)
+static const float *find_scores(const scattered *x, const edge_pass *p, const edge_span *at, float *score)
 {
     const float *weight = p->edges.weight;
     if (!weight && !x->log_mass) return NULL;
@@ -257,86 +278,86 @@ static const float *find_scores(const scattered *x, const edge_pass *p, const ed
 }
 
 /* What dropout leaves of a piece's edges in each head. */
-static void drop_edges(const scattered *x, const edge_pass *p, const edge_run *at, float *cached)
+static void drop_edges(const scattered *x, const edge_pass *p, const edge_span *at, float *cached)
 {
     static const int32_t untyped[KERNEL_CHUNK];
     const hga_io *io = x->call->io;
     const hga_id *other = p->edges.other + at->at;
     hga_id row[KERNEL_CHUNK];
     for (hga_id i = 0; i < at->n; i++) row[i] = p->first + at->row[i];
-    x->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of_call(x->plan, io),
-                                                      .n = at->n,
-                                                      .first_head = x->first_head,
-                                                      .heads = x->heads,
-                                                      .destination = p->of_keys ? other : row,
-                                                      .source = p->of_keys ? row : other,
-                                                      .type = p->edges.type ? p->edges.type + at->at : untyped},
-                                 cached);
+    x->plan->machine.kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of_call(x->plan, io),
+                                                              .n = at->n,
+                                                              .first_head = x->heads.first,
+                                                              .heads = x->heads.n,
+                                                              .destination = p->of_keys ? other : row,
+                                                              .source = p->of_keys ? row : other,
+                                                              .type = p->edges.type ? p->edges.type + at->at : untyped},
+                                         cached);
 }
 
 /* Tables are given sums in double, of each key/value head apart. */
-static void sum_tables(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_run *at)
+static void sum_tables(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_span *at)
 {
-    hga_id head_groups = x->heads / x->share;
+    hga_id head_groups = x->heads.n / x->heads.share;
     for (hga_id i = 0; i < at->n; i++) {
-        const float *slope = l->slope + i * x->heads, *product = l->product + i * x->heads;
-        double *d_scale = x->d_scale ? x->d_scale + (ptrdiff_t)(at->row[i] / BLOCK) * head_groups : NULL;
-        for (hga_id h = 0; d_scale && !p->of_keys && h < x->heads; h++)
-            d_scale[h / x->share] += (double)slope[h] * (double)product[h];
-        for (hga_id h = 0; x->sums->of[HGA_TABLE_LOG_MASS] && p->of_keys && h < x->heads; h++)
-            x->sums[h / x->share].of[HGA_TABLE_LOG_MASS][x->key_first + at->row[i]] += (double)slope[h];
+        const float *slope = l->slope + i * x->heads.n, *product = l->product + i * x->heads.n;
+        double *d_scale = x->grads.d_scale ? x->grads.d_scale + (ptrdiff_t)(at->row[i] / BLOCK) * head_groups : NULL;
+        for (hga_id h = 0; d_scale && !p->of_keys && h < x->heads.n; h++)
+            d_scale[h / x->heads.share] += (double)slope[h] * (double)product[h];
+        for (hga_id h = 0; x->grads.sums->of[HGA_TABLE_LOG_MASS] && p->of_keys && h < x->heads.n; h++)
+            x->grads.sums[h / x->heads.share].of[HGA_TABLE_LOG_MASS][x->keys.first + at->row[i]] += (double)slope[h];
     }
 }
 
 /* Scores a piece's edges anew and adds their gradients to the pass's rows, to the edges' own and to tables. */
-static void run_edge_run(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_run *at)
+static void run_edge_run(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_span *at)
 {
     float score[KERNEL_CHUNK];
-    int with_tables = p->of_keys ? x->sums->of[HGA_TABLE_LOG_MASS] != NULL : x->d_scale != NULL;
-    ptrdiff_t vectors = (ptrdiff_t)x->heads * x->q.columns;
+    int with_tables = p->of_keys ? x->grads.sums->of[HGA_TABLE_LOG_MASS] != NULL : x->grads.d_scale != NULL;
+    ptrdiff_t vectors = (ptrdiff_t)x->heads.n * x->operands.q.columns;
     const hga_io *io = x->call->io;
     float *const *d_table = x->call->grad->d_table;
-    if (l->cached && !(p->of_keys && x->weights)) drop_edges(x, p, at, l->cached);
-    x->plan->kernels->grad_heads(&(kernel_grad_heads){
-        .n = at->n,
-        .more = at->more,
-        .far = p->far,
-        .heads = x->heads,
-        .dim = x->q.columns,
-        .dim_v = x->v.columns,
-        .share = x->share,
-        .of_keys = p->of_keys,
-        .row = at->row,
-        .other = p->edges.other + at->at,
-        .other_first = p->other_first,
-        .q = x->q.read,
-        .k = x->k.read,
-        .g = x->g.read,
-        .v = x->v.read,
-        .a = x->additive,
-        .negative_slope = x->plan->program.negative_slope,
-        .scale = x->call->scale,
-        .score = find_scores(x, p, at, score),
+    if (l->cached && !(p->of_keys && x->edges.weights)) drop_edges(x, p, at, l->cached);
+    x->plan->machine.kernels->grad_heads(&(kernel_grad_heads){
+        .ends.n = at->n,
+        .ends.more = at->more,
+        .ends.far = p->far,
+        .heads = x->heads.n,
+        .dim = x->operands.q.columns,
+        .dim_v = x->operands.v.columns,
+        .share = x->heads.share,
+        .ends.of_keys = p->of_keys,
+        .ends.row = at->row,
+        .ends.other = p->edges.other + at->at,
+        .ends.other_first = p->other_first,
+        .q = x->operands.q.read,
+        .k = x->operands.k.read,
+        .g = x->operands.g.read,
+        .v = x->operands.v.read,
+        .additive.a = x->additive,
+        .additive.negative_slope = x->plan->program.negative_slope,
+        .terms.scale = x->call->scale,
+        .terms.bias = find_scores(x, p, at, score),
         .adjoint = x->adjoint,
         .drop_mask = l->cached,
-        .from = p->mine->from,
-        .from_v = p->mine_v ? p->mine_v->from : (kernel_gradient){0},
-        .goes_on = at->goes_on,
-        .adds = x->call->grad->accumulate,
-        .d_leaky_relu = x->d_additive && !p->of_keys ? x->d_additive + at->row[0] / BLOCK * vectors : NULL,
+        .sums.of_slopes = p->mine->from,
+        .sums.of_weights = p->mine_v ? p->mine_v->from : (kernel_gradient){0},
+        .sums.continues = at->goes_on,
+        .sums.adds = x->call->grad->accumulate,
+        .d_leaky_relu = x->grads.d_additive && !p->of_keys ? x->grads.d_additive + at->row[0] / BLOCK * vectors : NULL,
         .slope = with_tables ? l->slope : NULL,
         .product = with_tables ? l->product : NULL,
-        .edge = p->index ? p->index + at->at : NULL,
-        .edge_first = at->at,
-        .edge_key = io->edge_key.data,
-        .edge_value = x->d_edge_out.at ? io->edge_value.data : NULL,
-        .features = io->edge_value.columns,
-        .d_edge_out = x->d_edge_out,
-        .d_edge_key = p->of_keys ? NULL : d_table[HGA_TABLE_EDGE_KEY],
-        .d_edge_value = p->of_keys || !x->d_edge_out.at ? NULL : d_table[HGA_TABLE_EDGE_VALUE],
-        .packed = l->packed,
-        .weights = x->weights,
-        .contents = x->contents});
+        .edges.list = p->index ? p->index + at->at : NULL,
+        .edges.first = at->at,
+        .edges.key = io->edge_key.data,
+        .edges.value = x->operands.d_edge_out.at ? io->edge_value.data : NULL,
+        .edges.features = io->edge_value.columns,
+        .edges.d_out = x->operands.d_edge_out,
+        .edges.d_key = p->of_keys ? NULL : d_table[HGA_TABLE_EDGE_KEY],
+        .edges.d_value = p->of_keys || !x->operands.d_edge_out.at ? NULL : d_table[HGA_TABLE_EDGE_VALUE],
+        .edges.packed = l->packed,
+        .cached.weights = x->edges.weights,
+        .cached.contents = x->edges.contents});
     if (with_tables) sum_tables(x, p, l, at);
 }
 
@@ -351,7 +372,7 @@ static void clear_row(const wide_rows *x, hga_id row)
 /* Rows [first, end): those without edges are given nothing, the others piece by piece. */
 static void run_block(const scattered *x, const edge_pass *p, const scattered_thread *l, hga_id first, hga_id end)
 {
-    edge_run at = {.at = p->edges.ptr[first]};
+    edge_span at = {.at = p->edges.ptr[first]};
     for (hga_id row = first; row < end && !x->call->grad->accumulate; row++) {
         if (p->edges.ptr[row] < p->edges.ptr[row + 1]) continue;
         clear_row(p->mine, row);
@@ -380,38 +401,39 @@ static void run_pass(const scattered *x, edge_pass p, const scattered_thread *th
 static void add_feature_adjoints(const scattered *x, hga_id first, hga_id end, float *delta)
 {
     float more[BLOCK * KERNEL_HEADS];
-    const kernel_wide *o = &x->edge_out, *g = &x->d_edge_out;
-    x->plan->kernels->dot_heads(&(kernel_dots){.n = end - first,
-                                               .heads = x->heads,
-                                               .columns = x->call->io->edge_value.columns,
-                                               .x = {o->at + first * o->row, o->row, o->head},
-                                               .y = {g->at + first * g->row, g->row, g->head},
-                                               .out = more,
-                                               .out_row = x->heads});
-    for (hga_id i = 0; i < end - first; i++, delta += 2 * (ptrdiff_t)x->heads)
-        for (hga_id h = 0; h < x->heads; h++) delta[h] += more[(ptrdiff_t)i * x->heads + h];
+    const kernel_wide *o = &x->operands.edge_out, *g = &x->operands.d_edge_out;
+    x->plan->machine.kernels->dot_heads(&(kernel_dots){.n = end - first,
+                                                       .heads = x->heads.n,
+                                                       .columns = x->call->io->edge_value.columns,
+                                                       .x = {o->at + first * o->row, o->row, o->head},
+                                                       .y = {g->at + first * g->row, g->row, g->head},
+                                                       .out = more,
+                                                       .out_row = x->heads.n});
+    for (hga_id i = 0; i < end - first; i++, delta += 2 * (ptrdiff_t)x->heads.n)
+        for (hga_id h = 0; h < x->heads.n; h++) delta[h] += more[(ptrdiff_t)i * x->heads.n + h];
 }
 
 /* What is asked of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to. */
 static void find_adjoint(const scattered *x, hga_id first, hga_id end)
 {
     const hga_tensor *d_lse = &x->call->grad->d_lse;
-    const kernel_wide *o = &x->o.read, *g = &x->g.read;
+    const kernel_wide *o = &x->operands.o.read, *g = &x->operands.g.read;
     hga_id all = x->plan->shape.n_heads;
-    float *adjoint = x->adjoint + 2 * (ptrdiff_t)first * x->heads;
-    x->plan->kernels->dot_heads(&(kernel_dots){.n = end - first,
-                                               .heads = x->heads,
-                                               .columns = x->o.columns,
-                                               .x = {o->at + first * o->row, o->row, o->head},
-                                               .y = {g->at + first * g->row, g->row, g->head},
-                                               .out = adjoint + x->heads,
-                                               .out_row = 2 * (ptrdiff_t)x->heads});
-    if (x->d_edge_out.at) add_feature_adjoints(x, first, end, adjoint + x->heads);
-    for (hga_id row = first; row < end; row++, adjoint += 2 * x->heads)
-        for (hga_id h = 0; h < x->heads; h++) {
-            float lse = call_lse(x->call, row, x->first_head + h);
+    float *adjoint = x->adjoint + 2 * (ptrdiff_t)first * x->heads.n;
+    x->plan->machine.kernels->dot_heads(&(kernel_dots){.n = end - first,
+                                                       .heads = x->heads.n,
+                                                       .columns = x->operands.o.columns,
+                                                       .x = {o->at + first * o->row, o->row, o->head},
+                                                       .y = {g->at + first * g->row, g->row, g->head},
+                                                       .out = adjoint + x->heads.n,
+                                                       .out_row = 2 * (ptrdiff_t)x->heads.n});
+    if (x->operands.d_edge_out.at) add_feature_adjoints(x, first, end, adjoint + x->heads.n);
+    for (hga_id row = first; row < end; row++, adjoint += 2 * x->heads.n)
+        for (hga_id h = 0; h < x->heads.n; h++) {
+            float lse = call_lse(x->call, row, x->heads.first + h);
             adjoint[h] = lse == -INFINITY ? INFINITY : lse;
-            if (d_lse->data) adjoint[x->heads + h] -= *(const float *)tensor_at(d_lse, all, 1, row, x->first_head + h);
+            if (d_lse->data)
+                adjoint[x->heads.n + h] -= *(const float *)tensor_at(d_lse, all, 1, row, x->heads.first + h);
         }
 }
 
@@ -424,8 +446,8 @@ static void find_all_adjoints(const scattered *x)
         binding old;
         binding_take(x->plan, &old);
 #pragma omp for nowait
-        for (hga_id first = 0; first < x->rows; first += BLOCK)
-            find_adjoint(x, first, x->rows - first < BLOCK ? x->rows : first + BLOCK);
+        for (hga_id first = 0; first < x->rows.n; first += BLOCK)
+            find_adjoint(x, first, x->rows.n - first < BLOCK ? x->rows.n : first + BLOCK);
         topology_unbind(&old);
     }
 }
@@ -444,11 +466,11 @@ static scattered scattered_of(const hga_plan *plan)
     scattered x = {.plan = plan,
                    .r = &plan->stage[0].relation,
                    .stage = s,
-                   .heads = plan->shape.n_heads,
-                   .share = plan->shape.n_heads / plan->shape.n_kv_heads};
-    x.q = wide_rows_of(plan, s->query), x.k = wide_rows_of(plan, s->key);
-    x.v = wide_rows_of(plan, s->value), x.o = x.g = wide_rows_of(plan, s->out);
-    x.rows = field_io(plan, s->query, &x.row_first), x.keys = field_io(plan, s->key, &x.key_first);
+                   .heads.n = plan->shape.n_heads,
+                   .heads.share = plan->shape.n_heads / plan->shape.n_kv_heads};
+    x.operands.q = wide_rows_of(plan, s->query), x.operands.k = wide_rows_of(plan, s->key);
+    x.operands.v = wide_rows_of(plan, s->value), x.operands.o = x.operands.g = wide_rows_of(plan, s->out);
+    x.rows.n = field_io(plan, s->query, &x.rows.first), x.keys.n = field_io(plan, s->key, &x.keys.first);
     return x;
 }
 
@@ -456,9 +478,9 @@ static scattered scattered_of(const hga_plan *plan)
 static scattered scattered_here(const hga_plan *plan, const call_needs *needs)
 {
     scattered x = scattered_of(plan);
-    wide_rows *rows[] = {&x.q, &x.k, &x.v, &x.o, &x.g};
+    wide_rows *rows[] = {&x.operands.q, &x.operands.k, &x.operands.v, &x.operands.o, &x.operands.g};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) rows[i]->heads = heads_here(plan, needs, rows[i]->heads);
-    x.first_head = first_here(plan, needs, x.heads), x.heads = heads_here(plan, needs, x.heads);
+    x.heads.first = first_here(plan, needs, x.heads.n), x.heads.n = heads_here(plan, needs, x.heads.n);
     return x;
 }
 
@@ -494,14 +516,15 @@ static void bind_scattered(scattered *x, const gradient_call *c)
     const hga_grad_io *grad = c->grad;
     const hga_stage *s = x->stage;
     x->call = c;
-    bind_wide(c, s->query, &x->q, &io->query, &grad->d_query), bind_wide(c, s->key, &x->k, &io->key, &grad->d_key);
-    bind_wide(c, s->value, &x->v, &io->value, &grad->d_value);
-    bind_wide(c, s->out, &x->o, &io->out, NULL), bind_wide(c, s->out, &x->g, &grad->d_out, NULL);
-    x->edge_out = features_at(c, &io->edge_out), x->d_edge_out = features_at(c, &grad->d_edge_out);
-    x->sums = c->sums + c->needs.kv_first;
+    bind_wide(c, s->query, &x->operands.q, &io->query, &grad->d_query),
+        bind_wide(c, s->key, &x->operands.k, &io->key, &grad->d_key);
+    bind_wide(c, s->value, &x->operands.v, &io->value, &grad->d_value);
+    bind_wide(c, s->out, &x->operands.o, &io->out, NULL), bind_wide(c, s->out, &x->operands.g, &grad->d_out, NULL);
+    x->operands.edge_out = features_at(c, &io->edge_out), x->operands.d_edge_out = features_at(c, &grad->d_edge_out);
+    x->grads.sums = c->sums + c->needs.kv_first;
 }
 
-static hga_id count_blocks(const scattered *x) { return x->rows / BLOCK + 1; }
+static hga_id count_blocks(const scattered *x) { return x->rows.n / BLOCK + 1; }
 
 /* Does the second pass read what the first finds, although edges bring nothing? Where both go, all heads of two rows
    have so many numbers that to find an edge's anew takes longer (measured), and while weights and slopes take no more
@@ -511,38 +534,38 @@ static int keeps_slopes(const scattered *x, const call_needs *needs)
 {
     const hga_stage *s = x->stage;
     edge_list in = sources_of(x);
-    int64_t edge = (int64_t)sizeof *x->index + 2 * x->plan->shape.n_heads * (int64_t)sizeof *x->weights;
+    int64_t edge = (int64_t)sizeof *x->edges.index + 2 * x->plan->shape.n_heads * (int64_t)sizeof *x->edges.weights;
     int of_queries = needs->grads >> s->query & 1, of_keys = (needs->grads >> s->key | needs->grads >> s->value) & 1;
     if (!of_queries || !of_keys || needs->entries[HGA_TABLE_LOG_MASS]) return 0;
-    if (x->plan->shape.n_heads * (x->q.columns + x->v.columns) < LONG_PRODUCTS) return 0;
-    return edge * (in.ptr[x->rows] - in.ptr[0]) <= tensor_bytes(x->plan) / 4;
+    if (x->plan->shape.n_heads * (x->operands.q.columns + x->operands.v.columns) < LONG_PRODUCTS) return 0;
+    return edge * (in.ptr[x->rows.n] - in.ptr[0]) <= tensor_bytes(x->plan) / 4;
 }
 
 /* Where turned edges are in lists of edges, and what is kept of each edge there. */
 static void lay_out_indices(scattered *x, const call_needs *needs, carver *arena)
 {
     edge_list in = sources_of(x);
-    int64_t of_edges = in.ptr[x->rows] * x->heads;
-    x->index = carve(arena, in.ptr[x->rows] - in.ptr[0], sizeof *x->index);
-    x->cursor = carve(arena, x->keys, sizeof *x->cursor);
+    int64_t of_edges = in.ptr[x->rows.n] * x->heads.n;
+    x->edges.index = carve(arena, in.ptr[x->rows.n] - in.ptr[0], sizeof *x->edges.index);
+    x->edges.cursor = carve(arena, x->keys.n, sizeof *x->edges.cursor);
     if (needs->entries[HGA_TABLE_LOG_MASS]) return;
-    x->weights = carve_floats(arena, of_edges), x->contents = carve_floats(arena, of_edges);
+    x->edges.weights = carve_floats(arena, of_edges), x->edges.contents = carve_floats(arena, of_edges);
 }
 
 /* Every array; bytes in all. */
 static int64_t lay_out_scattered(scattered *x, const void *made, const call_needs *needs, scattered_thread **out,
                                  void *memory)
 {
-    int64_t heads = x->heads, pairs = heads * KERNEL_CHUNK + KERNEL_PAD, vectors = heads * x->q.columns;
+    int64_t heads = x->heads.n, pairs = heads * KERNEL_CHUNK + KERNEL_PAD, vectors = heads * x->operands.q.columns;
     int with_tables = needs->entries[HGA_TABLE_SCALE] || needs->entries[HGA_TABLE_LOG_MASS],
         keys = (needs->features & CALL_HAS_EDGE_KEYS) != 0;
     carver arena = {.base = memory};
     scattered_thread *thread = carve(&arena, needs->threads, sizeof *thread);
     if (needs->entries[HGA_TABLE_SCALE])
-        x->d_scale = carve(&arena, count_blocks(x) * (heads / x->share), sizeof *x->d_scale);
-    if (needs->entries[HGA_TABLE_ADDITIVE]) x->d_additive = carve_floats(&arena, count_blocks(x) * vectors);
-    x->adjoint = carve_floats(&arena, 2 * heads * x->rows);
-    if (x->stage->by_mass) x->log_mass = carve_floats(&arena, x->keys);
+        x->grads.d_scale = carve(&arena, count_blocks(x) * (heads / x->heads.share), sizeof *x->grads.d_scale);
+    if (needs->entries[HGA_TABLE_ADDITIVE]) x->grads.d_additive = carve_floats(&arena, count_blocks(x) * vectors);
+    x->adjoint = carve_floats(&arena, 2 * heads * x->rows.n);
+    if (x->stage->by_mass) x->log_mass = carve_floats(&arena, x->keys.n);
     if (scores_are_sums(x->plan)) x->additive = carve_floats(&arena, vectors);
     if (needs->features & CALL_HAS_OF_EDGES || keeps_slopes(x, needs)) lay_out_indices(x, needs, &arena);
     for (hga_id t = 0; t < needs->threads; t++) {
@@ -552,7 +575,7 @@ static int64_t lay_out_scattered(scattered *x, const void *made, const call_need
                               keys ? carve_floats(&arena, KERNEL_HEAD_EDGES * vectors + KERNEL_PAD) : NULL};
         if (thread) thread[t] = l;
     }
-    x->transposed = *(const transposed_edges *)made;
+    x->edges.transposed = *(const transposed_edges *)made;
     if (out) *out = thread;
     return arena.used;
 }
@@ -567,24 +590,28 @@ static int64_t scattered_bytes(const hga_plan *plan, const void *made, const cal
 static void load_tables(const scattered *x)
 {
     const float *additive = x->call->io->additive.data;
-    int64_t vectors = (int64_t)x->heads * x->q.columns, first = (int64_t)x->first_head * x->q.columns;
-    for (hga_id u = 0; x->log_mass && u < x->keys; u++) x->log_mass[u] = logf(x->plan->nodes.mass[x->key_first + u]);
+    int64_t vectors = (int64_t)x->heads.n * x->operands.q.columns,
+            first = (int64_t)x->heads.first * x->operands.q.columns;
+    for (hga_id u = 0; x->log_mass && u < x->keys.n; u++) x->log_mass[u] = logf(x->plan->nodes.mass[x->keys.first + u]);
     for (int64_t i = 0; x->additive && i < vectors; i++) x->additive[i] = additive ? additive[first + i] : 1;
-    if (x->d_scale) memset(x->d_scale, 0, (size_t)(count_blocks(x) * (x->heads / x->share)) * sizeof *x->d_scale);
-    if (x->d_additive) memset(x->d_additive, 0, (size_t)(count_blocks(x) * vectors) * sizeof *x->d_additive);
+    if (x->grads.d_scale)
+        memset(x->grads.d_scale, 0,
+               (size_t)(count_blocks(x) * (x->heads.n / x->heads.share)) * sizeof *x->grads.d_scale);
+    if (x->grads.d_additive)
+        memset(x->grads.d_additive, 0, (size_t)(count_blocks(x) * vectors) * sizeof *x->grads.d_additive);
 }
 
 /* The blocks' sums in their order. */
 static void store_tables(const scattered *x)
 {
-    int64_t vectors = (int64_t)x->heads * x->q.columns, head_groups = x->heads / x->share;
-    double *d_additive = x->sums->of[HGA_TABLE_ADDITIVE]
-                             ? x->sums->of[HGA_TABLE_ADDITIVE] + (ptrdiff_t)x->first_head * x->q.columns
+    int64_t vectors = (int64_t)x->heads.n * x->operands.q.columns, head_groups = x->heads.n / x->heads.share;
+    double *d_additive = x->grads.sums->of[HGA_TABLE_ADDITIVE]
+                             ? x->grads.sums->of[HGA_TABLE_ADDITIVE] + (ptrdiff_t)x->heads.first * x->operands.q.columns
                              : NULL;
-    for (int64_t i = 0; x->d_scale && i < count_blocks(x) * head_groups; i++)
-        *x->sums[i % head_groups].of[HGA_TABLE_SCALE] += x->d_scale[i];
-    for (int64_t i = 0; x->d_additive && i < count_blocks(x) * vectors; i++)
-        d_additive[i % vectors] += (double)x->d_additive[i];
+    for (int64_t i = 0; x->grads.d_scale && i < count_blocks(x) * head_groups; i++)
+        *x->grads.sums[i % head_groups].of[HGA_TABLE_SCALE] += x->grads.d_scale[i];
+    for (int64_t i = 0; x->grads.d_additive && i < count_blocks(x) * vectors; i++)
+        d_additive[i % vectors] += (double)x->grads.d_additive[i];
 }
 
 static void clear_table(const scattered *x, hga_call_table which)
@@ -599,9 +626,9 @@ static void clear_table(const scattered *x, hga_call_table which)
 static void clear_edges(const scattered *x)
 {
     edge_list in = sources_of(x);
-    int some = in.ptr[x->rows] - in.ptr[0] < x->r->n_edges;
+    int some = in.ptr[x->rows.n] - in.ptr[0] < x->r->n_edges;
     if (some) clear_table(x, HGA_TABLE_EDGE_KEY);
-    if (some || !x->d_edge_out.at) clear_table(x, HGA_TABLE_EDGE_VALUE);
+    if (some || !x->operands.d_edge_out.at) clear_table(x, HGA_TABLE_EDGE_VALUE);
 }
 
 /* A call: the pass of queries where they or tables want a gradient, then that of keys and values. */
@@ -615,10 +642,11 @@ static hga_status go_scattered(gradient_call *c, const void *made, hga_workspace
     load_tables(&x);
     find_all_adjoints(&x);
     clear_edges(&x);
-    if (x.q.from.at || x.d_scale || x.d_additive || x.index) run_pass(&x, pass_of_queries(&x), thread);
+    if (x.operands.q.from.at || x.grads.d_scale || x.grads.d_additive || x.edges.index)
+        run_pass(&x, pass_of_queries(&x), thread);
     store_tables(&x);
-    if (x.k.from.at || x.v.from.at || x.sums->of[HGA_TABLE_LOG_MASS]) {
-        if (x.index) place_edges(&x);
+    if (x.operands.k.from.at || x.operands.v.from.at || x.grads.sums->of[HGA_TABLE_LOG_MASS]) {
+        if (x.edges.index) place_edges(&x);
         run_pass(&x, pass_of_keys(&x), thread);
     }
     return HGA_OK;

@@ -66,7 +66,7 @@ hga_status shares_create(const hga_plan *plan, subtrees *s, const char **why)
             *why = "children do not lie side by side";
         s->share[f] = same_before(plan, s, f);
         if (s->share[f] || *why) continue;
-        HGA_TRY(hga_new_zero(&plan->allocator, plan->nodes.n, sizeof **s->share, &s->share[f]));
+        HGA_TRY(hga_new_zero(&plan->memory.allocator, plan->nodes.n, sizeof **s->share, &s->share[f]));
         HGA_TRY(list_shares(plan, s->sum[f], s->share[f], why));
     }
 done:

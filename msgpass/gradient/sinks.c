@@ -31,7 +31,7 @@ static double sum_of_head(const gradient_call *c, hga_id h, double sink)
     for (hga_id i = 0; i < n; i++) {
         double lse = (double)call_lse(c, i, h);
         if (lse == -INFINITY) continue;
-        double slope = -product_of_rows(c->plan->kernels, &c->grad->d_out, &c->io->out, heads, columns, i, h);
+        double slope = -product_of_rows(c->plan->machine.kernels, &c->grad->d_out, &c->io->out, heads, columns, i, h);
         if (d_lse->data) slope += (double)*(const float *)tensor_at(d_lse, heads, 1, i, h);
         sum += exp(sink - lse) * slope;
     }

@@ -34,8 +34,8 @@ static void drop_solvers(const hga_plan *plan, void *what)
     for (int i = 0; i < N_SOLVERS; i++)
         if (b->made[i].made) solvers[i]->drop(&b->plan, b->made[i].made);
     for (int i = 0; i < CALL_FEATURE_SETS; i++)
-        hga_delete(&plan->allocator, b->by_features[i], 1, sizeof *b->by_features[i]);
-    hga_delete(&plan->allocator, b, 1, sizeof *b);
+        hga_delete(&plan->memory.allocator, b->by_features[i], 1, sizeof *b->by_features[i]);
+    hga_delete(&plan->memory.allocator, b, 1, sizeof *b);
 }
 
 /* A plan that is to define its gradients keeps all stages. A rank has all rows of some heads, and goes back as one
@@ -43,7 +43,7 @@ static void drop_solvers(const hga_plan *plan, void *what)
 static hga_status begin_solvers(const hga_plan *plan)
 {
     back *b;
-    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *b, &b);
+    hga_status st = hga_new_zero(&plan->memory.allocator, 1, sizeof *b, &b);
     if (st) return st;
     b->plan = *plan;
     b->plan.share = (plan_share){0};
@@ -86,7 +86,7 @@ static hga_status choose_under_lock(const hga_plan *plan, unsigned features, con
     if (st) return st;
     back *b = plan->cache->back.what;
     known_choice **x = &b->by_features[features];
-    if (!*x) HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof **x, x));
+    if (!*x) HGA_TRY(hga_new_zero(&plan->memory.allocator, 1, sizeof **x, x));
     if (!(*x)->known) {
         (*x)->choice.solver = NULL;
         HGA_TRY(choose(b, features, *x));

@@ -149,7 +149,7 @@ static hga_status list_begins(const hga_plan *plan, const uint8_t *inside, subtr
     const hga_nodes *nodes = &plan->nodes;
     hga_id tokens = nodes->level_ptr[1], i = 0;
     for (hga_id at = 0; at < tokens; at = next_cut(plan, inside, at)) s->n++;
-    HGA_TRY(hga_new(&plan->allocator, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin, &s->begin));
+    HGA_TRY(hga_new(&plan->memory.allocator, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin, &s->begin));
     for (hga_id at = 0; at < tokens; at = next_cut(plan, inside, at), i++) s->begin[(ptrdiff_t)i * s->n_levels] = at;
     for (hga_id l = 1; l < s->n_levels; l++) {
         hga_id v = nodes->level_ptr[l];
@@ -170,11 +170,11 @@ static hga_status cut_tree(const hga_plan *plan, subtrees *s)
     uint8_t *inside = NULL;
     hga_id n = plan->nodes.level_ptr[1];
     s->n_levels = count_cut_levels(&plan->nodes);
-    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)n + 1, 1, &inside));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, (int64_t)n + 1, 1, &inside));
     mark_insides(&plan->nodes, s->n_levels, inside);
     HGA_TRY(list_begins(plan, inside, s));
 done:
-    hga_delete(&plan->allocator, inside, (int64_t)n + 1, 1);
+    hga_delete(&plan->memory.allocator, inside, (int64_t)n + 1, 1);
     return st;
 }
 
@@ -227,18 +227,18 @@ static hga_status list_rows(const hga_plan *plan, subtrees *s)
     hga_status st = HGA_OK;
     level_pair *cells = NULL;
     hga_id *at = NULL, most = plan->nodes.n / PAIR + 1 + plan->nodes.n_levels, parts = s->n + 1;
-    HGA_TRY(hga_new(&plan->allocator, most, sizeof *cells, &cells));
-    HGA_TRY(hga_new(&plan->allocator, parts, sizeof *at, &at));
-    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)parts + 1, sizeof *s->ptr, &s->ptr));
+    HGA_TRY(hga_new(&plan->memory.allocator, most, sizeof *cells, &cells));
+    HGA_TRY(hga_new(&plan->memory.allocator, parts, sizeof *at, &at));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, (int64_t)parts + 1, sizeof *s->ptr, &s->ptr));
     hga_id n = find_cells(plan, s, cells);
     list_ranges(cells, n, s, at);
     for (hga_id i = 0; i < parts; i++) s->ptr[i + 1] += s->ptr[i], at[i] = s->ptr[i];
     s->n_rows = s->ptr[parts];
-    HGA_TRY(hga_new(&plan->allocator, s->n_rows, sizeof *s->rows, &s->rows));
+    HGA_TRY(hga_new(&plan->memory.allocator, s->n_rows, sizeof *s->rows, &s->rows));
     list_ranges(cells, n, s, at);
 done:
-    hga_delete(&plan->allocator, cells, most, sizeof *cells);
-    hga_delete(&plan->allocator, at, parts, sizeof *at);
+    hga_delete(&plan->memory.allocator, cells, most, sizeof *cells);
+    hga_delete(&plan->memory.allocator, at, parts, sizeof *at);
     return st;
 }
 
@@ -325,7 +325,7 @@ static hga_status place_rows(const hga_plan *plan, hga_id places, hga_id roots, 
     hga_id most = 0, n = plan->nodes.n;
     for (hga_id i = 0; i < s->n; i++) most = rows_below(s, i) > most ? rows_below(s, i) : most;
     if ((int64_t)places * most >= roots || !is_closed(plan, roots, plan->nodes.level_ptr[s->n_levels])) return HGA_OK;
-    HGA_TRY(hga_new(&plan->allocator, n, sizeof *s->index, &s->index));
+    HGA_TRY(hga_new(&plan->memory.allocator, n, sizeof *s->index, &s->index));
     for (hga_id i = 0; i < s->n; i++)
         for (hga_id l = 0, at = i % places * most; l + 1 < s->n_levels; l++)
             for (hga_id v = subtree_level(s, i, l).first; v < subtree_level(s, i, l).end; v++) s->index[v] = at++;
@@ -340,15 +340,15 @@ static hga_status list_needs(const hga_plan *plan, subtrees *s)
     hga_status st = HGA_OK;
     hga_id n = plan->nodes.n, roots = plan->nodes.level_ptr[s->n_levels - 1];
     needed x = {.roots = roots};
-    HGA_TRY(hga_new(&plan->allocator, n, sizeof *x.part, &x.part));
-    HGA_TRY(hga_new(&plan->allocator, s->n, sizeof *s->needs, &s->needs));
+    HGA_TRY(hga_new(&plan->memory.allocator, n, sizeof *x.part, &x.part));
+    HGA_TRY(hga_new(&plan->memory.allocator, s->n, sizeof *s->needs, &s->needs));
     for (hga_id v = 0; v < n; v++) x.part[v] = s->n;
     for (hga_id i = 0; i < s->n; i++)
         for (hga_id l = 0; l < s->n_levels; l++)
             for (hga_id v = subtree_level(s, i, l).first; v < subtree_level(s, i, l).end; v++) x.part[v] = i;
     HGA_TRY(place_rows(plan, find_needs(plan, s, &x), roots, s));
 done:
-    hga_delete(&plan->allocator, x.part, n, sizeof *x.part);
+    hga_delete(&plan->memory.allocator, x.part, n, sizeof *x.part);
     return st;
 }
 
@@ -372,16 +372,16 @@ done:
 /* Fields may have one list of shares in common, which is freed once. */
 void subtrees_clear(const hga_plan *plan, subtrees *s)
 {
-    hga_delete(&plan->allocator, s->begin, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin);
-    hga_delete(&plan->allocator, s->rows, s->n_rows, sizeof *s->rows);
-    hga_delete(&plan->allocator, s->ptr, (int64_t)s->n + 2, sizeof *s->ptr);
-    hga_delete(&plan->allocator, s->needs, s->n, sizeof *s->needs);
-    hga_delete(&plan->allocator, s->index, plan->nodes.n, sizeof *s->index);
+    hga_delete(&plan->memory.allocator, s->begin, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin);
+    hga_delete(&plan->memory.allocator, s->rows, s->n_rows, sizeof *s->rows);
+    hga_delete(&plan->memory.allocator, s->ptr, (int64_t)s->n + 2, sizeof *s->ptr);
+    hga_delete(&plan->memory.allocator, s->needs, s->n, sizeof *s->needs);
+    hga_delete(&plan->memory.allocator, s->index, plan->nodes.n, sizeof *s->index);
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) {
         float *share = s->share[f];
         for (hga_id same = f; share && same < HGA_FIELD_SLOTS; same++)
             if (s->share[same] == share) s->share[same] = NULL;
-        hga_delete(&plan->allocator, share, plan->nodes.n, sizeof *share);
+        hga_delete(&plan->memory.allocator, share, plan->nodes.n, sizeof *share);
     }
     *s = (subtrees){0};
 }

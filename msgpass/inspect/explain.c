@@ -27,8 +27,8 @@ static const char *order_name(hga_order order)
 static int64_t stage_phases(const hga_plan *plan, hga_id stage)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
+    for (int64_t i = 0; i < plan->phases.n; i++) {
+        const phase *ph = &plan->phases.list[i];
         n += runs_stage(ph, stage) || (ph->stage == stage && (ph->job == JOB_SPLITS || ph->job == JOB_MERGE));
     }
     return n;
@@ -42,18 +42,19 @@ static json_t *stage_json(const hga_plan *plan, hga_id s, const pair_solvers *so
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o}", "name",
                      plan->program.stage[s].name, "kind", program_stage_kind(&plan->program.stage[s]), "relation",
                      stage_relation_name(plan, s), "order", order_name(plan->program.stage[s].order), "kernel",
-                     kernel->name, "isa", stage_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges,
-                     "blocks", (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit,
-                     "panels", (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows",
-                     (int)sp->n_long, "pieces", (int)sp->n_splits, "cut_level", (int)sp->cut_level, "pairs",
-                     solvers_json(plan, s, solvers));
+                     kernel->name, "isa", stage_is_fused(plan, s) ? plan->machine.kernels->isa : "none", "edges",
+                     sp->edges, "blocks", (json_int_t)sp->relation.n_blocks, "explicit_edges",
+                     (json_int_t)sp->relation.n_explicit, "panels", (json_int_t)sp->panels, "phases",
+                     (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_long, "pieces", (int)sp->n_splits,
+                     "cut_level", (int)sp->cut_level, "pairs", solvers_json(plan, s, solvers));
 }
 
 static json_t *threads_json(const hga_plan *plan)
 {
     json_t *threads = json_array();
-    for (hga_id t = 0; threads && t < plan->threads; t++)
-        json_array_append_new(threads, json_pack("{s:i, s:i}", "domain", (int)plan->domain[t], "pu", (int)plan->pu[t]));
+    for (hga_id t = 0; threads && t < plan->team.n; t++)
+        json_array_append_new(
+            threads, json_pack("{s:i, s:i}", "domain", (int)plan->team.domain[t], "pu", (int)plan->team.pu[t]));
     return threads;
 }
 
@@ -61,10 +62,10 @@ static json_t *threads_json(const hga_plan *plan)
 static json_t *pools_json(const hga_plan *plan)
 {
     json_t *pools = json_array();
-    for (hga_id i = 0; pools && i < plan->n_pools; i++)
-        json_array_append_new(pools,
-                              json_pack("{s:I, s:I, s:I}", "floats", (json_int_t)plan->pool[i].floats, "rows",
-                                        (json_int_t)plan->pool[i].rows, "nodes", (json_int_t)plan->pool[i].nodes));
+    for (hga_id i = 0; pools && i < plan->fields.n_pools; i++)
+        json_array_append_new(pools, json_pack("{s:I, s:I, s:I}", "floats", (json_int_t)plan->fields.pool[i].floats,
+                                               "rows", (json_int_t)plan->fields.pool[i].rows, "nodes",
+                                               (json_int_t)plan->fields.pool[i].nodes));
     return pools;
 }
 
@@ -72,13 +73,13 @@ static json_t *waves_json(const hga_plan *plan)
 {
     const wave_order *o = &plan->waves;
     return json_pack("{s:I, s:i, s:f, s:b}", "panels", (json_int_t)o->n_items, "waves", (int)o->n, "longest_shares",
-                     waves_longest_shares(plan), "one_thread", plan->threads == 1 || o->alone);
+                     waves_longest_shares(plan), "one_thread", plan->team.n == 1 || o->alone);
 }
 
 static const char *binding_name(const hga_plan *plan)
 {
     static const char *const names[BIND_BY_OPENMP + 1] = {"not bound", "bound for the call", "bound by OpenMP"};
-    return names[plan->binding];
+    return names[plan->team.binding];
 }
 
 /* The whole plan, but for its way backward. */
@@ -93,15 +94,15 @@ static json_t *plan_json(const hga_plan *plan, const pair_solvers *solvers)
         "s:f, s:o, s:o, s:o, s:o, s:o}",
         "schema", 1, "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads",
         (int)plan->shape.n_heads, "kv_heads", (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v",
-        (int)plan->shape.dim_v, "isa", plan->kernels->isa, "precision",
-        plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "key_bits", plan->bf16_rows ? 16 : 32,
-        "threads", (int)plan->threads, "domains", (int)topology_domains(plan->machine), "partition",
-        plan->cyclic ? "cyclic" : "contiguous", "cut_edges", (json_int_t)plan->options.cut_edges, "binding",
+        (int)plan->shape.dim_v, "isa", plan->machine.kernels->isa, "precision",
+        plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "key_bits", plan->fields.bf16_rows ? 16 : 32,
+        "threads", (int)plan->team.n, "domains", (int)topology_domains(plan->machine.topology), "partition",
+        plan->team.cyclic ? "cyclic" : "contiguous", "cut_edges", (json_int_t)plan->options.cut_edges, "binding",
         binding_name(plan), "binding_failures", (json_int_t)binding_failed(plan, NULL), "graph_bytes",
         (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes", (json_int_t)hga_plan_bytes(plan), "workspace_bytes",
         (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min, "stages", stages,
         "schedule", waves_json(plan), "placement", threads_json(plan), "shared_rows", pools_json(plan), "tuning",
-        tuned_json(&plan->tuning));
+        tuned_json(&plan->machine.tuning));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -139,7 +140,7 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_solver
     if (sp->relation.n_blocks) fprintf(f, ", %lld blocks", (long long)sp->relation.n_blocks);
     if (sp->relation.n_explicit) fprintf(f, ", %lld explicit", (long long)sp->relation.n_explicit);
     fprintf(f, "\n      kernel: %s", kernel->name);
-    if (stage_is_fused(plan, s)) fprintf(f, " (%s)", plan->kernels->isa);
+    if (stage_is_fused(plan, s)) fprintf(f, " (%s)", plan->machine.kernels->isa);
     fprintf(f, ", %lld panels in %lld phases", (long long)sp->panels, (long long)stage_phases(plan, s));
     if (sp->cut) fprintf(f, ", first below level %d, each subtree by itself", sp->cut_level);
     if (sp->n_long) fprintf(f, ", %d long rows in %d pieces", sp->n_long, sp->n_splits);
@@ -150,11 +151,12 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_solver
 static const char *precision_name(const hga_plan *plan)
 {
     if (plan->options.precision == HGA_PRECISION_F32) return "f32";
-    if (plan->bf16_rows && !plan->kernels->attend_tile_bf16)
+    if (plan->fields.bf16_rows && !plan->machine.kernels->attend_tile_bf16)
         return "operands rounded to bf16, keys and values read in 16 bits, which tiles widen each time, for no "
                "instruction multiplies them: float32 is faster";
-    return plan->bf16_rows ? "operands rounded to bf16, keys and values read in 16 bits"
-                           : "operands rounded to bf16 and kept in 32 bits, for not all that reads them takes 16";
+    return plan->fields.bf16_rows
+               ? "operands rounded to bf16, keys and values read in 16 bits"
+               : "operands rounded to bf16 and kept in 32 bits, for not all that reads them takes 16";
 }
 
 /* The plan in words: graph, shape, threads, memory, stages, schedule. */
@@ -166,14 +168,15 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_solvers *solvers)
             (double)hga_graph_bytes(plan->graph) / 1e3);
     fprintf(f, "shape: %d heads (%d key/value), dim %d, dim_v %d, %s\n", s->n_heads, s->n_kv_heads, s->dim, s->dim_v,
             precision_name(plan));
-    fprintf(f, "threads: %d on %d domains, %s\n", plan->threads, topology_domains(plan->machine), binding_name(plan));
-    if (plan->cyclic)
-        fprintf(f, "tokens: in blocks of %d, which the threads have in turn\n", plan->cyclic);
+    fprintf(f, "threads: %d on %d domains, %s\n", plan->team.n, topology_domains(plan->machine.topology),
+            binding_name(plan));
+    if (plan->team.cyclic)
+        fprintf(f, "tokens: in blocks of %d, which the threads have in turn\n", plan->team.cyclic);
     else
         fprintf(f, "tokens: in contiguous parts by cost, one for each thread\n");
-    fprintf(f, "processor: %s\n", tuned_say(&plan->tuning).text);
+    fprintf(f, "processor: %s\n", tuned_say(&plan->machine.tuning).text);
     char what[200];
-    if (plan->binding == BIND_CALLS && binding_failed(plan, what))
+    if (plan->team.binding == BIND_CALLS && binding_failed(plan, what))
         fprintf(f, "threads could not be bound %lld times; first %s\n", (long long)binding_failed(plan, NULL), what);
     fprintf(f, "workspace: %.1f kB, plan %.1f kB; rows cut after %lld edges\n",
             (double)hga_plan_workspace_bytes(plan) / 1e3, (double)hga_plan_bytes(plan) / 1e3,
@@ -183,10 +186,11 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_solvers *solvers)
     parts_say(f, plan);
     fprintf(f, "schedule: %lld panels in %d waves, the longest shares of which are %.2f of all work%s\n",
             (long long)plan->waves.n_items, plan->waves.n, waves_longest_shares(plan),
-            plan->waves.alone && plan->threads > 1 ? "; too little work for more than one thread" : "");
-    for (hga_id i = 0; i < plan->n_pools; i++)
+            plan->waves.alone && plan->team.n > 1 ? "; too little work for more than one thread" : "");
+    for (hga_id i = 0; i < plan->fields.n_pools; i++)
         fprintf(f, "%lld rows of %lld floats in the workspace serve %lld one after another\n",
-                (long long)plan->pool[i].rows, (long long)plan->pool[i].floats, (long long)plan->pool[i].nodes);
+                (long long)plan->fields.pool[i].rows, (long long)plan->fields.pool[i].floats,
+                (long long)plan->fields.pool[i].nodes);
 }
 
 hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text)

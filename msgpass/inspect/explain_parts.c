@@ -12,15 +12,17 @@ typedef struct part {
 static int64_t written_row_bytes(const hga_plan *plan, hga_id stage)
 {
     hga_id out = plan->program.stage[stage].out;
-    return !out ? 0 : (int64_t)plan->storage[out].heads * plan->storage[out].columns * (int64_t)sizeof(float);
+    return !out ? 0
+                : (int64_t)plan->fields.storage[out].heads * plan->fields.storage[out].columns * (int64_t)sizeof(float);
 }
 
 static int64_t largest_phase(const hga_plan *plan, hga_id stage)
 {
     int64_t largest = -1;
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
-        if (runs_stage(ph, stage) && ph->part_of_tree != TREE_ACROSS && (largest < 0 || ph->n > plan->phase[largest].n))
+    for (int64_t i = 0; i < plan->phases.n; i++) {
+        const phase *ph = &plan->phases.list[i];
+        if (runs_stage(ph, stage) && ph->part_of_tree != TREE_ACROSS &&
+            (largest < 0 || ph->n > plan->phases.list[largest].n))
             largest = i;
     }
     return largest;
@@ -29,7 +31,7 @@ static int64_t largest_phase(const hga_plan *plan, hga_id stage)
 /* Adds the rows that the panel has of the stage; of the stage's largest phase also where they begin and end. */
 static void add_panel(const hga_plan *plan, const wave_item *item, hga_id stage, int64_t largest, part *p)
 {
-    const phase *ph = &plan->phase[item->phase];
+    const phase *ph = &plan->phases.list[item->phase];
     if (!runs_stage(ph, stage) || ph->part_of_tree == TREE_ACROSS || item->head_range > 0)
         return; /* rows go with their first heads */
     hga_id begin = item->panel * ph->panel, n = begin + ph->panel < ph->n ? ph->panel : ph->n - begin,
@@ -49,9 +51,9 @@ static part part_of_domain(const hga_plan *plan, hga_id stage, hga_id domain)
     int64_t largest = largest_phase(plan, stage);
     part p = {0};
     for (hga_id w = 0; w < waves->n; w++)
-        for (hga_id t = 0; t < plan->threads; t++) {
-            if (plan->domain[waves->alone ? 0 : t] != domain) continue;
-            int64_t list = (int64_t)w * plan->threads + t;
+        for (hga_id t = 0; t < plan->team.n; t++) {
+            if (plan->team.domain[waves->alone ? 0 : t] != domain) continue;
+            int64_t list = (int64_t)w * plan->team.n + t;
             for (int64_t i = waves->ptr[list]; i < waves->ptr[list + 1]; i++)
                 add_panel(plan, &waves->item[i], stage, largest, &p);
         }
@@ -62,7 +64,7 @@ static part part_of_domain(const hga_plan *plan, hga_id stage, hga_id domain)
 /* How many rows and bytes of each stage each memory domain has, in words. */
 void parts_say(FILE *f, const hga_plan *plan)
 {
-    hga_id domains = topology_domains(plan->machine);
+    hga_id domains = topology_domains(plan->machine.topology);
     fprintf(f, "parts:\n");
     for (hga_id d = 0; d < domains; d++)
         for (hga_id s = 0; s < plan->program.n_stages; s++) {
@@ -80,7 +82,7 @@ void parts_say(FILE *f, const hga_plan *plan)
 json_t *parts_json(const hga_plan *plan)
 {
     json_t *parts = json_array();
-    for (hga_id d = 0; parts && d < topology_domains(plan->machine); d++)
+    for (hga_id d = 0; parts && d < topology_domains(plan->machine.topology); d++)
         for (hga_id s = 0; s < plan->program.n_stages; s++) {
             part p = part_of_domain(plan, s, d);
             json_array_append_new(parts, json_pack("{s:i, s:i, s:I, s:I, s:i, s:i}", "domain", (int)d, "stage", (int)s,

@@ -33,7 +33,7 @@ static void count_batch(void *context, tile_batch *b)
                 solvers->tiles += __builtin_popcount(b->chunk[i].rows[k][e] & requested);
             solvers->tile_slots += (double)(part->last - part->first) * KERNEL_TILE;
         }
-    of->w->chooser.enough = interrupted() != HGA_OK; /* who has counted the panel asks again */
+    of->w->tiles.chooser.enough = interrupted() != HGA_OK; /* who has counted the panel asks again */
 }
 
 /* A family_runner. */
@@ -48,7 +48,7 @@ static void count_families(void *context, row_group *g, const family_chunk *c)
 static void count_left(const worker *w, const row_group *g, hga_id v, pair_solvers *solvers)
 {
     edge_chunk c;
-    edge_cursor at = g && g->tiled ? cursor_start_beyond(&w->reader, v, w->chooser.tiled, 1u << g->number)
+    edge_cursor at = g && g->tiled ? cursor_start_beyond(&w->reader, v, w->tiles.chooser.seen.tiled, 1u << g->number)
                                    : cursor_start(&w->reader, v);
     for (cursor_next(&at, KERNEL_CHUNK, &c); c.n; cursor_next(&at, KERNEL_CHUNK, &c)) solvers->rows += c.n;
 }
@@ -67,7 +67,7 @@ static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_so
     find_groups(stage, rows->first, rows->n, rows->node, &p);
     tile_count of = {w, solvers};
     open_chooser(w, stage, count_batch, count_families, &of);
-    choose_tiles(&w->chooser, &p);
+    choose_tiles(&w->tiles.chooser, &p);
     for (hga_id g = 0; g < p.n_groups; g++) count_group(w, &p.group[g], solvers);
 }
 
@@ -91,7 +91,7 @@ static void count_split_group(const split_group *x, pair_solvers *solvers)
 /* The first of n pieces, and those that go with it, by `share` of them; returns how many. */
 static int64_t count_splits(worker *w, const wave_item *item, int64_t n, double share, pair_solvers *solvers)
 {
-    const hga_id stage = w->plan->phase[item->phase].stage;
+    const hga_id stage = w->plan->phases.list[item->phase].stage;
     pair_solvers some = {0};
     split_group x;
     int64_t together = solver_fits(w, SOLVER_SPLITS, item, n);
@@ -128,7 +128,7 @@ static void count_columns(worker *w, const wave_item *item, int64_t together, pa
 static void count_panel(worker *w, const wave_item *item, int64_t n, pair_solvers *solvers)
 {
     int64_t together;
-    const phase *ph = &w->plan->phase[item->phase];
+    const phase *ph = &w->plan->phases.list[item->phase];
     panel_rows rows;
     worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
     open_stage(w, ph->stage);
@@ -151,7 +151,7 @@ static hga_status count_share(worker *w, hga_id stage, int64_t first, int64_t en
     const int64_t step = w->plan->stage[stage].panels / MOST_PANELS + 1;
     const wave_item *item = w->plan->waves.item;
     for (int64_t i = first, done; i < end && !st; i += done) {
-        const phase *ph = &w->plan->phase[item[i].phase];
+        const phase *ph = &w->plan->phases.list[item[i].phase];
         done = 1;
         if (ph->stage != stage || item[i].head_range > 0 || ph->job > JOB_SPLITS) continue;
         if (ph->job == JOB_SPLITS)
@@ -180,7 +180,7 @@ static hga_status count_stage(worker *w, hga_id stage, pair_solvers *solvers)
     hga_status st = HGA_OK;
     *solvers = (pair_solvers){.attends = kind_attends(w->plan->stage[stage].kind), .call_has = w->workspace->call_has};
     if (!solvers->attends) return HGA_OK;
-    for (int64_t i = 0; i < (int64_t)o->n * w->plan->threads && !st; i++)
+    for (int64_t i = 0; i < (int64_t)o->n * w->plan->team.n && !st; i++)
         st = count_share(w, stage, o->ptr[i], o->ptr[i + 1], solvers);
     if (!st) find_goers(w, stage, solvers);
     return st;

@@ -8,7 +8,7 @@
 /* A user function that names no value is taken to pass on the first value, state or output it may read. */
 hga_id flow_source(const hga_program *p, const hga_stage *s)
 {
-    uint32_t fields = program_fields(s, program_rules[program_kind(s)].carry_source);
+    uint32_t fields = program_fields(s, program_rules[program_kind(s)].carry.source);
     for (hga_id f = 1; f <= p->n_fields; f++) {
         hga_width width = p->field[f].width;
         int carries = width == HGA_WIDTH_VALUE || width == HGA_WIDTH_STATE || width == HGA_WIDTH_OUT;
@@ -20,7 +20,7 @@ hga_id flow_source(const hga_program *p, const hga_stage *s)
 
 hga_id flow_own(const hga_stage *s)
 {
-    unsigned roles = program_rules[program_kind(s)].carry_own;
+    unsigned roles = program_rules[program_kind(s)].carry.own;
     return roles ? program_role(s, (stage_role)__builtin_ctz(roles)) : 0;
 }
 
@@ -32,7 +32,7 @@ uint32_t flow_stages(const hga_program *p, hga_id end, uint32_t *fields)
     uint32_t stages = 0;
     for (hga_id i = end - 1; i >= 0; i--) {
         const hga_stage *s = &p->stage[i];
-        if (!program_rules[program_kind(s)].carries || !(*fields >> s->out & 1u)) continue;
+        if (!program_rules[program_kind(s)].carry.on || !(*fields >> s->out & 1u)) continue;
         hga_id source = flow_source(p, s), own = flow_own(s);
         stages |= UINT32_C(1) << i;
         if (source) *fields |= UINT32_C(1) << source;

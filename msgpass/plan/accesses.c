@@ -23,7 +23,7 @@ _Static_assert(1 << BUCKET_SHIFT == (int)KERNEL_TILE, "a bucket is a group of ro
 static int bucket_shift(const hga_plan *plan, hga_id n)
 {
     const int64_t n_tokens = plan->nodes.level_ptr[1],
-                  most = plan->cyclic && plan->cyclic < BUCKET_TOKENS ? plan->cyclic : BUCKET_TOKENS;
+                  most = plan->team.cyclic && plan->team.cyclic < BUCKET_TOKENS ? plan->team.cyclic : BUCKET_TOKENS;
     int shift = n < LONG_LEVEL ? BUCKET_SHIFT : BUCKET_SHIFT + 1;
     while (n > 0 && n < n_tokens && shift > 0 && (n_tokens << shift) / n > most) shift--;
     return shift;
@@ -218,7 +218,7 @@ static void visit_sources_of(visit *r, const phase *ph, hga_id begin, hga_id n)
         visit_tree(r, ph, ph->first + begin, n);
     else if (together)
         visit_positions(r, ph->stage, ph->first + begin, n);
-    if (program_rules[s->kind].child_reads) visit_tree(r, ph, ph->first + begin, n);
+    if (program_rules[s->kind].reads.child) visit_tree(r, ph, ph->first + begin, n);
     for (hga_id i = begin; !together && i < begin + n; i++)
         visit_positions(r, ph->stage, s->relation.dst_rank[phase_node(plan, ph, i)], 1);
     visit_flush(r);
@@ -268,7 +268,7 @@ static int is_everywhere(accesses *a, const phase *ph, hga_id panel)
    each row's takes longer than all else in a plan's update: a flat graph has one for all. */
 static int rows_are_everywhere(accesses *a)
 {
-    const phase *ph = a->plan->phase, *end = ph + a->plan->n_phases;
+    const phase *ph = a->plan->phases.list, *end = ph + a->plan->phases.n;
     if (a->recycled || plan_is_shared(a->plan) || a->plan->nodes.n_levels > 1) return 0;
     while (ph < end && !(ph->job == JOB_ROWS && is_scattered(ph))) ph++;
     if (ph == end || ph->n_panels < 2) return 0;
@@ -337,8 +337,8 @@ static storages_touched find_storages(const hga_plan *plan, const phase *ph, hga
     storages_touched t = {.writes = ph->job == JOB_SPLITS ? 0 : s->writes};
     if (ph->job == JOB_MERGE) return t;
     int user = kind == KIND_USER;
-    t.sources = read_storages(plan, s, user ? s->reads : program_fields(s, rule->source_reads | rule->child_reads));
-    t.own = read_storages(plan, s, user ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads));
+    t.sources = read_storages(plan, s, user ? s->reads : program_fields(s, rule->reads.source | rule->reads.child));
+    t.own = read_storages(plan, s, user ? s->reads : program_fields(s, rule->reads.own | rule->reads.lone));
     /* across the cut a row reads what it is about to write */
     if (ph->part_of_tree == TREE_ACROSS)
         t.own = t.writes = plan->stage[stage].crosses_all ? s->writes : UINT64_C(1) << s->out;
@@ -349,8 +349,8 @@ static storages_touched find_storages(const hga_plan *plan, const phase *ph, hga
 static uint64_t with_hosts(const hga_plan *plan, uint64_t set)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        if (plan->storage[f].host && set >> f & 1u)
-            set = (set & ~(UINT64_C(1) << f)) | UINT64_C(1) << plan->storage[f].host;
+        if (plan->fields.storage[f].host && set >> f & 1u)
+            set = (set & ~(UINT64_C(1) << f)) | UINT64_C(1) << plan->fields.storage[f].host;
     return set;
 }
 
@@ -389,7 +389,7 @@ static row_sets find_sets(const accesses *a, uint64_t set, const users *by, hga_
    */
 phase_accesses accesses_of(const accesses *a, hga_id number, int after)
 {
-    const phase *ph = &a->plan->phase[number];
+    const phase *ph = &a->plan->phases.list[number];
     storages_touched t = a->touched[number];
     return (phase_accesses){ph, find_sets(a, t.sources, a->writers, number, after),
                             find_sets(a, t.own, a->writers, number, after),
@@ -413,8 +413,8 @@ static void note_users(users *of, uint64_t set, int64_t by)
 static void find_users(accesses *a, int (*recycles)(const hga_plan *, hga_id))
 {
     for (int s = 0; s < N_ROW_SETS; s++) a->writers[s] = a->all[s] = (users){-1, -1};
-    for (int64_t i = 0; i < a->plan->n_phases; i++) {
-        const phase *ph = &a->plan->phase[i];
+    for (int64_t i = 0; i < a->plan->phases.n; i++) {
+        const phase *ph = &a->plan->phases.list[i];
         storages_touched t = a->touched[i] = find_touched(a->plan, ph);
         note_users(a->writers, t.writes, i);
         note_users(a->all, t.sources | t.own | t.writes, i);
@@ -444,9 +444,9 @@ hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(cons
 {
     hga_id levels = plan->nodes.n_levels;
     hga_status st = HGA_OK;
-    a->plan = plan, a->of = NULL, a->n_phases = plan->n_phases;
-    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)levels + 1, sizeof *a->bucket, &a->bucket));
-    HGA_TRY(hga_new(&plan->allocator, a->n_phases, sizeof *a->touched, &a->touched));
+    a->plan = plan, a->of = NULL, a->n_phases = plan->phases.n;
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, (int64_t)levels + 1, sizeof *a->bucket, &a->bucket));
+    HGA_TRY(hga_new(&plan->memory.allocator, a->n_phases, sizeof *a->touched, &a->touched));
     for (hga_id l = 0; l < levels; l++) {
         hga_id n = plan->nodes.level_ptr[l + 1] - plan->nodes.level_ptr[l];
         a->bucket[l].shift = bucket_shift(plan, n);
@@ -462,6 +462,6 @@ done:
 
 void accesses_close(accesses *a)
 {
-    hga_delete(&a->plan->allocator, a->bucket, (int64_t)a->plan->nodes.n_levels + 1, sizeof *a->bucket);
-    hga_delete(&a->plan->allocator, a->touched, a->n_phases, sizeof *a->touched);
+    hga_delete(&a->plan->memory.allocator, a->bucket, (int64_t)a->plan->nodes.n_levels + 1, sizeof *a->bucket);
+    hga_delete(&a->plan->memory.allocator, a->touched, a->n_phases, sizeof *a->touched);
 }

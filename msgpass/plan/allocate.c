@@ -29,7 +29,7 @@ typedef struct assignment {
 static int is_rounded(hga_id storage) { return storage >= STORAGE_ROUNDED; }
 static field_storage *storage_of(hga_plan *plan, hga_id storage)
 {
-    return &plan->storage[is_rounded(storage) ? storage - STORAGE_ROUNDED : storage];
+    return &plan->fields.storage[is_rounded(storage) ? storage - STORAGE_ROUNDED : storage];
 }
 
 /* Does a relation's order write rows of the field here and there? Then all live to the end: those that the caller has
@@ -53,8 +53,8 @@ static int written_head_by_head(const hga_plan *plan, hga_id field)
 int slots_recycle(const hga_plan *plan, hga_id storage)
 {
     if (plan->options.keep_fields || rows_stay(plan)) return 0;
-    if (is_rounded(storage)) return plan->storage[storage - STORAGE_ROUNDED].rounded.n > 0;
-    const field_storage *x = &plan->storage[storage];
+    if (is_rounded(storage)) return plan->fields.storage[storage - STORAGE_ROUNDED].rounded.n > 0;
+    const field_storage *x = &plan->fields.storage[storage];
     if (x->host || x->rows.n) return 1;
     return x->lse.n && !written_in_an_order(plan, storage) && !written_head_by_head(plan, storage);
 }
@@ -84,7 +84,7 @@ static hga_status give_rows(const hga_plan *plan, slot_stack *s, hga_id n, hga_i
     hga_status st = HGA_OK;
     for (hga_id i = 0, many; i < n && !st; i += many) {
         for (many = 1; i + many < n && slot[i + many] == slot[i] + many;) many++;
-        st = hga_grow(&plan->allocator, &s->free, &s->capacity, s->n_free, s->n_free + 1, sizeof *s->free);
+        st = hga_grow(&plan->memory.allocator, &s->free, &s->capacity, s->n_free, s->n_free + 1, sizeof *s->free);
         if (!st) s->free[s->n_free++] = (slot_run){slot[i], many};
     }
     return st;
@@ -105,7 +105,7 @@ typedef hga_status (*row_change)(const hga_plan *, slot_stack *, hga_id, hga_id 
 static hga_id pool_of(const hga_plan *plan, const area *x)
 {
     hga_id i = 0;
-    while (!pool_is_of(&plan->pool[i], x)) i++;
+    while (!pool_is_of(&plan->fields.pool[i], x)) i++;
     return i;
 }
 
@@ -118,7 +118,7 @@ static hga_status change_span(assignment *a, area *x, const live_range *l, int64
     if (end > (int64_t)x->first + x->n) end = (int64_t)x->first + x->n;
     if (end > (int64_t)l->first + l->n) end = (int64_t)l->first + l->n;
     if (first >= end) return HGA_OK;
-    slot_stack *s = &a->stack[(int64_t)pool_of(a->plan, x) * a->plan->threads + l->thread];
+    slot_stack *s = &a->stack[(int64_t)pool_of(a->plan, x) * a->plan->team.n + l->thread];
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
@@ -137,7 +137,7 @@ static hga_status change_rest(assignment *a, field_storage *h, const live_range 
 /* The rows that the caller does not bring, nor has room for. */
 static hga_status change_rows(assignment *a, hga_id f, const live_range *l, row_change change)
 {
-    field_storage *h = &a->plan->storage[f];
+    field_storage *h = &a->plan->fields.storage[f];
     hga_status st = HGA_OK;
     int64_t at = 0;
     if (h->aliases.n) return change_rest(a, h, l, change);
@@ -154,8 +154,8 @@ static hga_status change_range(assignment *a, const live_range *l, row_change ch
     if (is_rounded(l->storage)) return change_span(a, &h->rounded, l, 0, INT32_MAX, change);
     hga_status st = change_rows(a, l->storage, l, change);
     for (hga_id f = 1; !st && f <= a->plan->program.n_fields; f++)
-        if (a->plan->storage[f].lse.n && (f == l->storage || a->plan->storage[f].host == l->storage))
-            st = change_span(a, &a->plan->storage[f].lse, l, 0, INT32_MAX, change);
+        if (a->plan->fields.storage[f].lse.n && (f == l->storage || a->plan->fields.storage[f].host == l->storage))
+            st = change_span(a, &a->plan->fields.storage[f].lse, l, 0, INT32_MAX, change);
     return st;
 }
 
@@ -164,13 +164,14 @@ static hga_status open_area(hga_plan *plan, area *x)
 {
     if (x->n == 0 || x->slot) return HGA_OK;
     hga_id i = 0;
-    while (i < plan->n_pools && !pool_is_of(&plan->pool[i], x)) i++;
-    if (i == plan->n_pools) plan->pool[plan->n_pools++] = (row_pool){.floats = x->floats, .own_pool = x->own_pool};
-    plan->pool[i].nodes += x->n;
-    if (plan->pool[i].nodes > INT32_MAX)
+    while (i < plan->fields.n_pools && !pool_is_of(&plan->fields.pool[i], x)) i++;
+    if (i == plan->fields.n_pools)
+        plan->fields.pool[plan->fields.n_pools++] = (row_pool){.floats = x->floats, .own_pool = x->own_pool};
+    plan->fields.pool[i].nodes += x->n;
+    if (plan->fields.pool[i].nodes > INT32_MAX)
         return hga_fail(HGA_EOVERFLOW, "%lld rows of one length do not fit their numbers",
-                        (long long)plan->pool[i].nodes);
-    return hga_new_zero(&plan->allocator, x->n, sizeof *x->slot, &x->slot);
+                        (long long)plan->fields.pool[i].nodes);
+    return hga_new_zero(&plan->memory.allocator, x->n, sizeof *x->slot, &x->slot);
 }
 
 static hga_status open_storage(hga_plan *plan, hga_id storage)
@@ -179,7 +180,7 @@ static hga_status open_storage(hga_plan *plan, hga_id storage)
     if (is_rounded(storage)) return open_area(plan, &h->rounded);
     hga_status st = open_area(plan, &h->rows);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++)
-        if (f == storage || plan->storage[f].host == storage) st = open_area(plan, &plan->storage[f].lse);
+        if (f == storage || plan->fields.storage[f].host == storage) st = open_area(plan, &plan->fields.storage[f].lse);
     return st;
 }
 
@@ -188,10 +189,10 @@ static hga_status list_ranges(assignment *a, const live_range *ranges, int64_t n
 {
     hga_status st = HGA_OK;
     int64_t items = a->n_items;
-    HGA_TRY(hga_new(&a->plan->allocator, items, sizeof *a->taker, &a->taker));
-    HGA_TRY(hga_new(&a->plan->allocator, items, sizeof *a->giver, &a->giver));
-    HGA_TRY(hga_new(&a->plan->allocator, n, sizeof *a->next_taker, &a->next_taker));
-    HGA_TRY(hga_new(&a->plan->allocator, n, sizeof *a->next_giver, &a->next_giver));
+    HGA_TRY(hga_new(&a->plan->memory.allocator, items, sizeof *a->taker, &a->taker));
+    HGA_TRY(hga_new(&a->plan->memory.allocator, items, sizeof *a->giver, &a->giver));
+    HGA_TRY(hga_new(&a->plan->memory.allocator, n, sizeof *a->next_taker, &a->next_taker));
+    HGA_TRY(hga_new(&a->plan->memory.allocator, n, sizeof *a->next_giver, &a->next_giver));
     for (int64_t i = 0; i < items; i++) a->taker[i] = a->giver[i] = -1;
     for (int64_t i = n - 1; i >= 0; i--) {
         const live_range *l = &ranges[i];
@@ -228,13 +229,13 @@ static int64_t row_on_new_page(const row_pool *pool, int64_t rows, int64_t grain
 static void join_threads(const assignment *a, hga_id i)
 {
     const hga_plan *plan = a->plan;
-    row_pool *pool = &a->plan->pool[i];
-    slot_stack *s = a->stack + (int64_t)i * plan->threads;
+    row_pool *pool = &a->plan->fields.pool[i];
+    slot_stack *s = a->stack + (int64_t)i * plan->team.n;
     int64_t all = 0;
-    for (hga_id t = 0; t < plan->threads; t++) all += s[t].rows;
+    for (hga_id t = 0; t < plan->team.n; t++) all += s[t].rows;
     int64_t grain = pages_grain(all * pool->floats * (int64_t)sizeof(float));
-    for (hga_id t = 0; t < plan->threads; t++) {
-        if (t > 0 && plan->domain[t] != plan->domain[t - 1]) {
+    for (hga_id t = 0; t < plan->team.n; t++) {
+        if (t > 0 && plan->team.domain[t] != plan->team.domain[t - 1]) {
             int64_t next = row_on_new_page(pool, pool->rows, grain);
             if (next + all < INT32_MAX) pool->rows = next;
         }
@@ -246,8 +247,8 @@ static void join_threads(const assignment *a, hga_id i)
 /* Gives back the stacks of free slots and the lists of who takes and gives. */
 static void clear_assignment(assignment *a, int64_t n)
 {
-    const hga_allocator *x = &a->plan->allocator;
-    int64_t stacks = (int64_t)a->plan->n_pools * a->plan->threads;
+    const hga_allocator *x = &a->plan->memory.allocator;
+    int64_t stacks = (int64_t)a->plan->fields.n_pools * a->plan->team.n;
     for (int64_t i = 0; a->stack && i < stacks; i++)
         hga_delete(x, a->stack[i].free, a->stack[i].capacity, sizeof *a->stack[i].free);
     hga_delete(x, a->stack, stacks, sizeof *a->stack);
@@ -262,13 +263,14 @@ hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int
 {
     hga_status st = HGA_OK;
     assignment a = {.plan = plan, .n_items = n_items};
-    plan->n_pools = 0;
+    plan->fields.n_pools = 0;
     if (n == 0) return HGA_OK;
     HGA_TRY(list_ranges(&a, ranges, n));
-    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)plan->n_pools * plan->threads, sizeof *a.stack, &a.stack));
+    HGA_TRY(
+        hga_new_zero(&plan->memory.allocator, (int64_t)plan->fields.n_pools * plan->team.n, sizeof *a.stack, &a.stack));
     HGA_TRY(walk_items(&a, ranges));
-    for (hga_id i = 0; i < plan->n_pools; i++) join_threads(&a, i);
-    for (int64_t i = 0; i < n && plan->threads > 1; i++) HGA_TRY(change_range(&a, &ranges[i], move_slots));
+    for (hga_id i = 0; i < plan->fields.n_pools; i++) join_threads(&a, i);
+    for (int64_t i = 0; i < n && plan->team.n > 1; i++) HGA_TRY(change_range(&a, &ranges[i], move_slots));
 done:
     clear_assignment(&a, n);
     return st;
@@ -278,10 +280,10 @@ done:
 void slots_clear(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        field_storage *h = &plan->storage[f];
-        hga_delete(&plan->allocator, h->rows.slot, h->rows.n, sizeof *h->rows.slot);
-        hga_delete(&plan->allocator, h->lse.slot, h->lse.n, sizeof *h->lse.slot);
-        hga_delete(&plan->allocator, h->rounded.slot, h->rounded.n, sizeof *h->rounded.slot);
+        field_storage *h = &plan->fields.storage[f];
+        hga_delete(&plan->memory.allocator, h->rows.slot, h->rows.n, sizeof *h->rows.slot);
+        hga_delete(&plan->memory.allocator, h->lse.slot, h->lse.n, sizeof *h->lse.slot);
+        hga_delete(&plan->memory.allocator, h->rounded.slot, h->rounded.n, sizeof *h->rounded.slot);
         h->rows.slot = h->lse.slot = h->rounded.slot = NULL;
         aliases_clear(plan, f);
     }

@@ -16,14 +16,14 @@ struct binding_failures {
 /* Threads that are fewer than the cores are left where the system puts them: another process may have as many. */
 static int pays_by_itself(const hga_plan *plan)
 {
-    hga_id n = topology_domains(plan->machine), cores = 0;
-    for (hga_id d = 0; d < n; d++) cores += topology_domain_at(plan->machine, d).n_cores;
-    return n > 1 && plan->threads > 1 && plan->threads >= cores;
+    hga_id n = topology_domains(plan->machine.topology), cores = 0;
+    for (hga_id d = 0; d < n; d++) cores += topology_domain_at(plan->machine.topology, d).n_cores;
+    return n > 1 && plan->team.n > 1 && plan->team.n >= cores;
 }
 
 static plan_binding binding_of(const hga_plan *plan)
 {
-    if (!topology_is_this_machine(plan->machine)) return BIND_NOTHING;
+    if (!topology_is_this_machine(plan->machine.topology)) return BIND_NOTHING;
     if (cpus_bound_by_openmp()) return BIND_BY_OPENMP;
     int bind = plan->options.bind;
     return bind == HGA_BIND_ON || (bind == HGA_BIND_AUTO && pays_by_itself(plan)) ? BIND_CALLS : BIND_NOTHING;
@@ -33,13 +33,13 @@ static plan_binding binding_of(const hga_plan *plan)
 static hga_status query_openmp(hga_plan *plan)
 {
     hga_id *cpu = NULL;
-    hga_status st = hga_new(&plan->allocator, plan->threads, sizeof *cpu, &cpu);
+    hga_status st = hga_new(&plan->memory.allocator, plan->team.n, sizeof *cpu, &cpu);
     if (st) return st;
-    int known = threads_find_cpus(plan->threads, cpu);
-    for (hga_id t = 0; t < plan->threads; t++) known = known && topology_domain_of(plan->machine, cpu[t]) >= 0;
-    for (hga_id t = 0; known && t < plan->threads; t++)
-        plan->pu[t] = cpu[t], plan->domain[t] = topology_domain_of(plan->machine, cpu[t]);
-    hga_delete(&plan->allocator, cpu, plan->threads, sizeof *cpu);
+    int known = threads_find_cpus(plan->team.n, cpu);
+    for (hga_id t = 0; t < plan->team.n; t++) known = known && topology_domain_of(plan->machine.topology, cpu[t]) >= 0;
+    for (hga_id t = 0; known && t < plan->team.n; t++)
+        plan->team.pu[t] = cpu[t], plan->team.domain[t] = topology_domain_of(plan->machine.topology, cpu[t]);
+    hga_delete(&plan->memory.allocator, cpu, plan->team.n, sizeof *cpu);
     return HGA_OK;
 }
 
@@ -49,31 +49,31 @@ hga_status binding_choose(hga_plan *plan)
     hga_status st = HGA_OK;
     if (plan->options.bind < HGA_BIND_OFF || plan->options.bind > HGA_BIND_AUTO)
         return hga_fail(HGA_EINVAL, "bind %d, not 0 to 2", plan->options.bind);
-    HGA_TRY(hga_new(&plan->allocator, plan->threads, sizeof *plan->domain, &plan->domain));
-    HGA_TRY(hga_new(&plan->allocator, plan->threads, sizeof *plan->pu, &plan->pu));
-    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *plan->unbound, &plan->unbound));
-    pthread_mutex_init(&plan->unbound->lock, NULL);
-    topology_locate(plan->machine, plan->threads, plan->domain, plan->pu);
-    plan->binding = binding_of(plan);
-    if (plan->binding == BIND_BY_OPENMP) HGA_TRY(query_openmp(plan));
+    HGA_TRY(hga_new(&plan->memory.allocator, plan->team.n, sizeof *plan->team.domain, &plan->team.domain));
+    HGA_TRY(hga_new(&plan->memory.allocator, plan->team.n, sizeof *plan->team.pu, &plan->team.pu));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, 1, sizeof *plan->team.unbound, &plan->team.unbound));
+    pthread_mutex_init(&plan->team.unbound->lock, NULL);
+    topology_locate(plan->machine.topology, plan->team.n, plan->team.domain, plan->team.pu);
+    plan->team.binding = binding_of(plan);
+    if (plan->team.binding == BIND_BY_OPENMP) HGA_TRY(query_openmp(plan));
 done:
     return st;
 }
 
 void binding_clear(hga_plan *plan)
 {
-    if (plan->unbound) pthread_mutex_destroy(&plan->unbound->lock);
-    hga_delete(&plan->allocator, plan->unbound, 1, sizeof *plan->unbound);
-    hga_delete(&plan->allocator, plan->domain, plan->threads, sizeof *plan->domain);
-    hga_delete(&plan->allocator, plan->pu, plan->threads, sizeof *plan->pu);
-    plan->unbound = NULL, plan->domain = plan->pu = NULL;
+    if (plan->team.unbound) pthread_mutex_destroy(&plan->team.unbound->lock);
+    hga_delete(&plan->memory.allocator, plan->team.unbound, 1, sizeof *plan->team.unbound);
+    hga_delete(&plan->memory.allocator, plan->team.domain, plan->team.n, sizeof *plan->team.domain);
+    hga_delete(&plan->memory.allocator, plan->team.pu, plan->team.n, sizeof *plan->team.pu);
+    plan->team.unbound = NULL, plan->team.domain = plan->team.pu = NULL;
 }
 
 /* ---- calls ---- */
 
 static void note_failure(const hga_plan *plan, hga_id thread)
 {
-    binding_failures *f = plan->unbound;
+    binding_failures *f = plan->team.unbound;
     pthread_mutex_lock(&f->lock);
     if (f->n++ == 0) snprintf(f->what, sizeof f->what, "thread %d: %.160s", thread, hga_error_detail());
     pthread_mutex_unlock(&f->lock);
@@ -81,25 +81,26 @@ static void note_failure(const hga_plan *plan, hga_id thread)
 
 static void take_unit(const hga_plan *plan, hga_id thread, binding *old)
 {
-    if (thread < plan->threads && topology_bind(plan->machine, plan->pu[thread], old)) note_failure(plan, thread);
+    if (thread < plan->team.n && topology_bind(plan->machine.topology, plan->team.pu[thread], old))
+        note_failure(plan, thread);
 }
 
 void binding_take(const hga_plan *plan, binding *old)
 {
     *old = (binding){0};
-    if (plan->binding == BIND_CALLS && omp_get_level() == 1) take_unit(plan, (hga_id)omp_get_thread_num(), old);
+    if (plan->team.binding == BIND_CALLS && omp_get_level() == 1) take_unit(plan, (hga_id)omp_get_thread_num(), old);
 }
 
 void binding_take_alone(const hga_plan *plan, binding *old)
 {
     *old = (binding){0};
-    if (plan->binding == BIND_CALLS && plan->options.bind == HGA_BIND_ON && omp_get_level() == 0)
+    if (plan->team.binding == BIND_CALLS && plan->options.bind == HGA_BIND_ON && omp_get_level() == 0)
         take_unit(plan, 0, old);
 }
 
 int64_t binding_failed(const hga_plan *plan, char what[200])
 {
-    binding_failures *f = plan->unbound;
+    binding_failures *f = plan->team.unbound;
     pthread_mutex_lock(&f->lock);
     int64_t n = f->n;
     if (what) snprintf(what, 200, "%s", f->what);
@@ -110,5 +111,5 @@ int64_t binding_failed(const hga_plan *plan, char what[200])
 void binding_say(const hga_plan *plan)
 {
     char what[200];
-    if (plan->binding == BIND_CALLS && binding_failed(plan, what)) hga_fail(HGA_EEXTERNAL, "not bound: %s", what);
+    if (plan->team.binding == BIND_CALLS && binding_failed(plan, what)) hga_fail(HGA_EEXTERNAL, "not bound: %s", what);
 }

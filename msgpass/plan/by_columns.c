@@ -84,7 +84,7 @@ static hga_status count_panels(const hga_plan *plan, hga_id stage, window_rows *
         hga_id first = (hga_id)((uint64_t)panels * here >> 32) * PANEL_ROWS;
         hga_pos some = hga_graph_segments(plan->graph, relation, first, PANEL_ROWS, segment, capacity);
         if (some > capacity) {
-            HGA_TRY(hga_grow(&plan->allocator, &segment, &capacity, 0, some, sizeof *segment));
+            HGA_TRY(hga_grow(&plan->memory.allocator, &segment, &capacity, 0, some, sizeof *segment));
             hga_graph_segments(plan->graph, relation, first, PANEL_ROWS, segment, capacity);
         }
         for (hga_pos j = 0; j < some; j++) meet_segment(w, &segment[j], first);
@@ -92,7 +92,7 @@ static hga_status count_panels(const hga_plan *plan, hga_id stage, window_rows *
     }
     *pays = by_columns > 0 && side_by_side >= AS_MANY * by_columns;
 done:
-    hga_delete(&plan->allocator, segment, capacity, sizeof *segment);
+    hga_delete(&plan->memory.allocator, segment, capacity, sizeof *segment);
     return st;
 }
 
@@ -106,7 +106,7 @@ static hga_status make_windows(hga_plan *plan)
     column_windows *x = &plan->windows;
     x->n_parts = graph_parts(plan->graph, &x->first), x->declared = x->n_parts > 0, x->n = 0;
     if (!x->declared) x->first = whole, x->n_parts = 1;
-    HGA_TRY(hga_grow(&plan->allocator, &x->begin, &x->capacity, 0, (int64_t)x->n_parts + 1, sizeof *x->begin));
+    HGA_TRY(hga_grow(&plan->memory.allocator, &x->begin, &x->capacity, 0, (int64_t)x->n_parts + 1, sizeof *x->begin));
     for (hga_id i = 0; i < x->n_parts; i++) {
         hga_id n = (i + 1 < x->n_parts ? x->first[i + 1] : plan->nodes.n) - x->first[i];
         x->begin[i] = x->n, x->n += n / KERNEL_CHUNK + (n % KERNEL_CHUNK != 0);
@@ -135,16 +135,16 @@ static hga_status find_by_columns(hga_plan *plan, hga_id stage)
     if (!may_go(plan, stage)) return HGA_OK;
     HGA_TRY(make_windows(plan));
     s->by_columns = plan->windows.declared;
-    if (s->by_columns || s->strict || plan->lone_rows || graph_longer(plan->graph)) return HGA_OK;
+    if (s->by_columns || s->strict || plan->fields.lone_rows || graph_longer(plan->graph)) return HGA_OK;
     if (!blocks_are_low(&s->relation)) return HGA_OK;
-    HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.rows, &w.rows));
-    HGA_TRY(hga_new_zero(&plan->allocator, windows, sizeof *w.groups, &w.groups));
-    HGA_TRY(hga_new(&plan->allocator, windows, sizeof *w.touched, &w.touched));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, windows, sizeof *w.rows, &w.rows));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, windows, sizeof *w.groups, &w.groups));
+    HGA_TRY(hga_new(&plan->memory.allocator, windows, sizeof *w.touched, &w.touched));
     HGA_TRY(count_panels(plan, stage, &w, &s->by_columns));
 done:
-    hga_delete(&plan->allocator, w.rows, windows, sizeof *w.rows);
-    hga_delete(&plan->allocator, w.groups, windows, sizeof *w.groups);
-    hga_delete(&plan->allocator, w.touched, windows, sizeof *w.touched);
+    hga_delete(&plan->memory.allocator, w.rows, windows, sizeof *w.rows);
+    hga_delete(&plan->memory.allocator, w.groups, windows, sizeof *w.groups);
+    hga_delete(&plan->memory.allocator, w.touched, windows, sizeof *w.touched);
     return st;
 }
 

@@ -9,9 +9,9 @@
 static hga_status make_positions(const hga_plan *plan, call_lists *lists)
 {
     double *position = NULL;
-    hga_status st = hga_new(&plan->allocator, plan->nodes.n, sizeof *position, &position);
+    hga_status st = hga_new(&plan->memory.allocator, plan->nodes.n, sizeof *position, &position);
     if (!st) st = hga_graph_positions(plan->graph, position);
-    if (st) hga_delete(&plan->allocator, position, plan->nodes.n, sizeof *position), position = NULL;
+    if (st) hga_delete(&plan->memory.allocator, position, plan->nodes.n, sizeof *position), position = NULL;
     lists->position = position;
     return st;
 }
@@ -21,7 +21,7 @@ hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first,
 {
     hga_id n = plan->nodes.n;
     hga_pos sum = 0, *at = NULL;
-    hga_status st = hga_new(&plan->allocator, (int64_t)n + 1, sizeof *at, &at);
+    hga_status st = hga_new(&plan->memory.allocator, (int64_t)n + 1, sizeof *at, &at);
     *first = at;
     if (st) return st;
     hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, n, at);
@@ -118,7 +118,7 @@ hga_status plan_make_call_lists(const hga_plan *plan, const hga_io *io)
 void call_lists_clear(const hga_plan *plan)
 {
     call_lists *lists = &plan->cache->lists;
-    hga_delete(&plan->allocator, lists->position, plan->nodes.n, sizeof *lists->position);
-    hga_delete(&plan->allocator, lists->first_edge, (int64_t)plan->nodes.n + 1, sizeof *lists->first_edge);
+    hga_delete(&plan->memory.allocator, lists->position, plan->nodes.n, sizeof *lists->position);
+    hga_delete(&plan->memory.allocator, lists->first_edge, (int64_t)plan->nodes.n + 1, sizeof *lists->first_edge);
     *lists = (call_lists){0};
 }

@@ -17,7 +17,7 @@ static int64_t coarsened_bytes(const hga_plan *plan)
     int64_t bytes = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
-        const field_storage *out = &plan->storage[stage->out];
+        const field_storage *out = &plan->fields.storage[stage->out];
         if (stage->order != HGA_FLAT && stage->relation != HGA_TREE_UP) return 0;
         if (stage->order != HGA_FLAT) bytes += (int64_t)out->heads * out->columns * (int64_t)sizeof(float);
     }
@@ -30,17 +30,17 @@ static int is_one_tree(const hga_plan *plan)
 {
     const hga_nodes *n = &plan->nodes;
     const hga_id top = n->n - 1;
-    return 2 * plan->threads * ((int64_t)n->span_last[top] - n->span_first[top] + 1) > n->level_ptr[1];
+    return 2 * plan->team.n * ((int64_t)n->span_last[top] - n->span_first[top] + 1) > n->level_ptr[1];
 }
 
 /* Tokens of a block, 0: each thread has one run. On several domains rows are in the memory of whoever has the run. */
 hga_id cyclic_tokens(const hga_plan *plan)
 {
     const hga_nodes *n = &plan->nodes;
-    if (plan->threads == 1 || plan_is_shared(plan) || topology_domains(plan->machine) > 1) return 0;
+    if (plan->team.n == 1 || plan_is_shared(plan) || topology_domains(plan->machine.topology) > 1) return 0;
     if (!(n->claims & HGA_CLAIM_CAUSAL) || n->n_levels < 2 || !is_one_tree(plan)) return 0;
-    const int64_t bytes = coarsened_bytes(plan), fit = bytes ? plan->tuning.is.cyclic_bytes / (2 * bytes) : 0;
+    const int64_t bytes = coarsened_bytes(plan), fit = bytes ? plan->machine.tuning.is.cyclic_bytes / (2 * bytes) : 0;
     int64_t tokens = LEAST_BLOCK;
     while (2 * tokens <= fit) tokens *= 2;
-    return bytes && LEAST_ROUNDS * tokens * plan->threads <= n->level_ptr[1] ? (hga_id)tokens : 0;
+    return bytes && LEAST_ROUNDS * tokens * plan->team.n <= n->level_ptr[1] ? (hga_id)tokens : 0;
 }

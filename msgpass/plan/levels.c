@@ -80,8 +80,8 @@ static int shows_nodes(const hga_plan *plan, hga_id stage)
         shows |= ((p->stage[s].reads | p->stage[s].writes) & p->stage[stage].writes) != 0;
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (p->stage[stage].writes >> f & 1u)
-            shows |=
-                plan->storage[f].io_n && plan->storage[f].io_first + plan->storage[f].io_n > plan->nodes.level_ptr[1];
+            shows |= plan->fields.storage[f].io_n &&
+                     plan->fields.storage[f].io_first + plan->fields.storage[f].io_n > plan->nodes.level_ptr[1];
     return shows;
 }
 

@@ -47,8 +47,8 @@ static hga_status find_ranks(const hga_plan *plan, const entry *entries, int64_t
 {
     hga_status st = HGA_OK;
     *r = (ranks){.entries = entries, .n = n, .n_waves = n ? (int64_t)entries[n - 1].when.wave + 1 : 0};
-    HGA_TRY(hga_new(&plan->allocator, n, sizeof *r->item, &r->item));
-    HGA_TRY(hga_new_zero(&plan->allocator, r->n_waves + 1, sizeof *r->wave, &r->wave));
+    HGA_TRY(hga_new(&plan->memory.allocator, n, sizeof *r->item, &r->item));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, r->n_waves + 1, sizeof *r->wave, &r->wave));
     for (int64_t i = 0; i < n; i++) r->item[entries[i].number] = i, r->wave[entries[i].when.wave + 1] = i + 1;
     for (int64_t w = 1; w <= r->n_waves; w++)
         if (r->wave[w] == 0) r->wave[w] = r->wave[w - 1]; /* nothing runs in it */
@@ -58,8 +58,8 @@ done:
 
 static void ranks_clear(const hga_plan *plan, ranks *r)
 {
-    hga_delete(&plan->allocator, r->item, r->n, sizeof *r->item);
-    hga_delete(&plan->allocator, r->wave, r->n_waves + 1, sizeof *r->wave);
+    hga_delete(&plan->memory.allocator, r->item, r->n, sizeof *r->item);
+    hga_delete(&plan->memory.allocator, r->wave, r->n_waves + 1, sizeof *r->wave);
 }
 
 /* Where in the order the wave of an item begins and ends. */
@@ -88,7 +88,7 @@ static hga_status add_range(const hga_plan *plan, live_ranges *l, live_range x)
         last->n += x.n;
         return HGA_OK;
     }
-    hga_status st = hga_grow(&plan->allocator, &l->range, &l->capacity, l->n, l->n + 1, sizeof *l->range);
+    hga_status st = hga_grow(&plan->memory.allocator, &l->range, &l->capacity, l->n, l->n + 1, sizeof *l->range);
     if (!st) l->range[l->n++] = x;
     return st;
 }

@@ -51,8 +51,8 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
         hga_pos cut = alone.first < 0 ? w->split : w->split_alone, splits = (degree - 1) / cut + 1;
         if (splits > INT32_MAX / 2 - s->n_splits)
             return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
-        hga_status st =
-            hga_grow(&plan->allocator, &s->long_row, &s->long_capacity, s->n_long, s->n_long + 1, sizeof *s->long_row);
+        hga_status st = hga_grow(&plan->memory.allocator, &s->long_row, &s->long_capacity, s->n_long, s->n_long + 1,
+                                 sizeof *s->long_row);
         if (st) return st;
         s->long_row[s->n_long++] = (long_row){first + i, s->n_splits, (hga_id)splits, cut, degree, alone};
         s->n_splits += (hga_id)splits;

@@ -8,8 +8,8 @@ static const phase *last_writer(const hga_plan *plan)
 {
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     const phase *last = NULL;
-    for (int64_t i = 0; out && i < plan->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
+    for (int64_t i = 0; out && i < plan->phases.n; i++) {
+        const phase *ph = &plan->phases.list[i];
         if (ph->job != JOB_ROWS || ph->by_position || ph->owner || ph->first >= plan->nodes.level_ptr[1]) continue;
         for (hga_id s = ph->stage; s < stages_end(ph); s++)
             if (plan->program.stage[s].writes >> out & 1u) last = ph;
@@ -21,7 +21,7 @@ void owners_meet_panels(hga_plan *plan)
 {
     const phase *ph = last_writer(plan);
     hga_id *token = plan->waves.token, n = plan->nodes.level_ptr[1];
-    for (hga_id t = 1; ph && t < plan->threads; t++) {
+    for (hga_id t = 1; ph && t < plan->team.n; t++) {
         int64_t at = token[t] <= ph->first ? 0 : token[t] - ph->first;
         int64_t begin = ph->first + (at + ph->panel - 1) / ph->panel * ph->panel;
         if (token[t] > ph->first && token[t] < ph->first + ph->n) token[t] = begin < n ? (hga_id)begin : n;
@@ -37,7 +37,7 @@ void owned_rows(const hga_plan *plan, hga_id thread, int64_t n, int64_t *first, 
     if (n == nodes->n_queries || n == nodes->n_keys) from = nodes->query_first, all = nodes->n_queries;
     for (int i = 0; i < 2; i++) {
         int64_t at = token[i] < from ? 0 : token[i] - from > all ? all : token[i] - from;
-        *(i ? end : first) = thread + i == plan->threads ? n : all ? at * n / all : 0;
+        *(i ? end : first) = thread + i == plan->team.n ? n : all ? at * n / all : 0;
     }
     if (thread == 0) *first = 0;
 }
@@ -73,9 +73,9 @@ hga_status hga_plan_rows(const hga_plan *plan, hga_binding of, hga_id thread, in
     hga_status st = owned_field(plan, of, &f);
     if (st) return st;
     if (!first || !n) return hga_fail(HGA_EINVAL, "nowhere to put a thread's rows");
-    if (thread < 0 || thread >= plan->threads)
-        return hga_fail(HGA_EINVAL, "thread %d of %d does not exist", thread, plan->threads);
-    const field_storage *h = &plan->storage[f];
+    if (thread < 0 || thread >= plan->team.n)
+        return hga_fail(HGA_EINVAL, "thread %d of %d does not exist", thread, plan->team.n);
+    const field_storage *h = &plan->fields.storage[f];
     *first = *n = 0;
     for (hga_id l = 0; l < plan->nodes.n_levels; l++) {
         hga_id begin = plan->nodes.level_ptr[l], end = plan->nodes.level_ptr[l + 1];

@@ -10,13 +10,13 @@
 
 hga_status add_phase(hga_plan *plan, phase ph)
 {
-    hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_capacity, plan->n_phases, plan->n_phases + 1,
-                             sizeof *plan->phase);
-    if (!st) plan->phase[plan->n_phases++] = ph;
+    hga_status st = hga_grow(&plan->memory.allocator, &plan->phases.list, &plan->phases.capacity, plan->phases.n,
+                             plan->phases.n + 1, sizeof *plan->phases.list);
+    if (!st) plan->phases.list[plan->phases.n++] = ph;
     return st;
 }
 
-phase *last_phase(hga_plan *plan) { return &plan->phase[plan->n_phases - 1]; }
+phase *last_phase(hga_plan *plan) { return &plan->phases.list[plan->phases.n - 1]; }
 
 /* ---- what a panel costs ---- */
 
@@ -65,13 +65,13 @@ static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
     if (columns < WIDE || columns > TOO_WIDE || s->relation.n_edges / columns < WIDE) return;
     s->waits_for_heads |= columns >= plan->nodes.n / IN_COMMON;
     if (columns < MOVING) columns = plan->nodes.n < MOVING ? plan->nodes.n : MOVING;
-    if (columns > plan->wide_columns) plan->wide_columns = columns;
+    if (columns > plan->most.wide_columns) plan->most.wide_columns = columns;
 }
 
 static void widen_capacities(hga_plan *plan, const measures *m)
 {
-    if (m->segments > plan->segment_capacity) plan->segment_capacity = m->segments;
-    if (m->list > plan->list_capacity) plan->list_capacity = m->list;
+    if (m->segments > plan->most.segments) plan->most.segments = m->segments;
+    if (m->list > plan->most.listed) plan->most.listed = m->list;
 }
 
 /* Readers load as much of a level's last rows as a longer graph has. */
@@ -89,7 +89,7 @@ static void make_capacity_ahead(hga_plan *plan, hga_id stage, hga_id first, hga_
 static void note_visits(hga_plan *plan, hga_id stage, const measures *m)
 {
     const int64_t visits = m->edges / KERNEL_CHUNK + 3 * m->list;
-    if (plan->stage[stage].by_columns && visits > plan->visit_capacity) plan->visit_capacity = visits;
+    if (plan->stage[stage].by_columns && visits > plan->most.visits) plan->most.visits = visits;
 }
 
 /* Positions [first, first + n) of a stage; the plan's room grows with them. */
@@ -170,7 +170,7 @@ enum {
 
 static int64_t stored_row_bytes(const hga_plan *plan, hga_id field)
 {
-    const field_storage *x = &plan->storage[field];
+    const field_storage *x = &plan->fields.storage[field];
     return field ? (int64_t)x->heads * x->columns * (int64_t)sizeof(float) : 0;
 }
 
@@ -186,9 +186,9 @@ static int64_t tokens_of(const hga_plan *plan, hga_id v)
    and take more rows at once. */
 static hga_id least_tree_rows(const hga_plan *plan, hga_id first)
 {
-    const int64_t low = plan->cyclic && plan->cyclic < LOW_TOKENS ? plan->cyclic : LOW_TOKENS,
+    const int64_t low = plan->team.cyclic && plan->team.cyclic < LOW_TOKENS ? plan->team.cyclic : LOW_TOKENS,
                   rows = low / tokens_of(plan, first);
-    if (plan->threads > 1 && !plan->cyclic) return LOW_TREE;
+    if (plan->team.n > 1 && !plan->team.cyclic) return LOW_TREE;
     return rows > LOW_TREE ? LOW_TREE : rows > 1 ? (hga_id)rows : 1;
 }
 
@@ -197,7 +197,7 @@ static hga_id least_tree_rows(const hga_plan *plan, hga_id first)
 hga_id tree_rows(const hga_plan *plan, hga_id first)
 {
     const hga_shape *s = &plan->shape;
-    int64_t tokens = plan->tuning.is.tree_bytes / ((int64_t)s->n_heads * s->dim_v * (int64_t)sizeof(float));
+    int64_t tokens = plan->machine.tuning.is.tree_bytes / ((int64_t)s->n_heads * s->dim_v * (int64_t)sizeof(float));
     int64_t rows = tokens / tokens_of(plan, first);
     hga_id least = least_tree_rows(plan, first);
     return rows < least ? least : rows < HIGH_ROWS ? (hga_id)rows : HIGH_ROWS;
@@ -228,7 +228,7 @@ static hga_id low_panel(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hg
     const hga_stage *s = &plan->program.stage[stage];
     int64_t bytes = stored_row_bytes(plan, s->query) + stored_row_bytes(plan, s->key) +
                     stored_row_bytes(plan, s->value) + stored_row_bytes(plan, s->out);
-    int64_t fit = plan->tuning.is.attend_bytes / tokens_of(plan, first) / bytes / KERNEL_TILE * KERNEL_TILE;
+    int64_t fit = plan->machine.tuning.is.attend_bytes / tokens_of(plan, first) / bytes / KERNEL_TILE * KERNEL_TILE;
     for (int64_t rows = fit < KERNEL_TILE ? KERNEL_TILE : fit; rows < panel && rows < n; rows *= 2) {
         measures m = measure_rows(plan, stage, first + (hga_id)(n - rows) / 2, (hga_id)rows);
         if (m.columns <= FEW_SOURCES * rows) return (hga_id)rows;
@@ -288,13 +288,13 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
     int in_order = rows.by_position || plan->stage[stage].relation.dst_order;
     if (kind_sums(plan->stage[stage].kind) && !in_order && plan->program.stage[stage].relation >= 0)
         panel = few_edges(plan, stage, first, n, panel);
-    if (plan->cyclic && panel > plan->cyclic) panel = plan->cyclic;
-    if (plan->requested_panel) panel = plan->requested_panel;
+    if (plan->team.cyclic && panel > plan->team.cyclic) panel = plan->team.cyclic;
+    if (plan->requested.panel) panel = plan->requested.panel;
     rows.job = JOB_ROWS, rows.panel = panel, rows.n_panels = (n + panel - 1) / panel;
     HGA_TRY(add_phase(plan, rows));
     phase *ph = last_phase(plan);
     for (hga_id s = stage; s < stages_end(ph); s++) plan->stage[s].panels += ph->n_panels;
-    HGA_TRY(hga_new(&plan->allocator, ph->n_panels, sizeof *ph->cost, &ph->cost));
+    HGA_TRY(hga_new(&plan->memory.allocator, ph->n_panels, sizeof *ph->cost, &ph->cost));
     for (hga_id p = 0; p < ph->n_panels; p++) {
         hga_id begin = first + p * panel, many = n - p * panel < panel ? n - p * panel : panel;
         HGA_TRY(interrupted());

@@ -16,7 +16,7 @@ void share_by_cost(hga_id n, const int64_t *cost, hga_id parts, hga_id *part)
 
 hga_status part_by_cost(const hga_plan *plan, phase *ph)
 {
-    hga_status st = hga_new(&plan->allocator, ph->n_panels, sizeof *ph->owner, &ph->owner);
-    if (!st) share_by_cost(ph->n_panels, ph->cost, plan->threads, ph->owner);
+    hga_status st = hga_new(&plan->memory.allocator, ph->n_panels, sizeof *ph->owner, &ph->owner);
+    if (!st) share_by_cost(ph->n_panels, ph->cost, plan->team.n, ph->owner);
     return st;
 }

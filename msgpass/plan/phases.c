@@ -25,7 +25,7 @@ static hga_status add_splits(hga_plan *plan, hga_id stage)
     hga_status st = add_even(plan, JOB_SPLITS, stage, 0, n, 1);
     if (st || n == 0) return st;
     phase *ph = last_phase(plan);
-    st = hga_new(&plan->allocator, n, sizeof *ph->cost, &ph->cost);
+    st = hga_new(&plan->memory.allocator, n, sizeof *ph->cost, &ph->cost);
     int placed = 1;
     for (const long_row *row = s->long_row; !st && row < s->long_row + s->n_long; row++) {
         placed &= row->alone.first >= 0;
@@ -127,8 +127,8 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
 static hga_id find_head_ranges(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (!kind_attends(s->kind) || !stage_is_fused(plan, stage) || attends_by_rows(plan) || plan->threads == 1) return 1;
-    int64_t need = 2 * (int64_t)plan->threads;
+    if (!kind_attends(s->kind) || !stage_is_fused(plan, stage) || attends_by_rows(plan) || plan->team.n == 1) return 1;
+    int64_t need = 2 * (int64_t)plan->team.n;
     if (!s->panels || s->panels >= need) return 1;
     int64_t parts = (need - 1) / s->panels + 1;
     return parts < plan->shape.n_kv_heads ? (hga_id)parts : plan->shape.n_kv_heads;
@@ -138,14 +138,14 @@ static hga_id find_head_ranges(const hga_plan *plan, hga_id stage)
    its own way with the same rows: bits are those of all heads at once. */
 static hga_status split_heads(hga_plan *plan, phase *ph, hga_id parts)
 {
-    const hga_allocator *a = &plan->allocator;
+    const hga_allocator *a = &plan->memory.allocator;
     int64_t *cost = NULL, n = (int64_t)ph->n_panels * parts;
     hga_delete(a, ph->owner, count_items(ph), sizeof *ph->owner);
     ph->owner = NULL, ph->head_ranges = parts;
     hga_status st = hga_new(a, n, sizeof *cost, &cost);
     if (!st) st = hga_new(a, n, sizeof *ph->owner, &ph->owner);
     for (int64_t i = 0; !st && i < n; i++) cost[i] = ph->cost[i / parts];
-    if (!st) share_by_cost((hga_id)n, cost, plan->threads, ph->owner);
+    if (!st) share_by_cost((hga_id)n, cost, plan->team.n, ph->owner);
     hga_delete(a, cost, n, sizeof *cost);
     return st;
 }
@@ -154,8 +154,8 @@ static hga_status split_heads(hga_plan *plan, phase *ph, hga_id parts)
 static hga_status split_stages(hga_plan *plan)
 {
     hga_status st = HGA_OK;
-    for (int64_t i = 0; !st && i < plan->n_phases; i++) {
-        phase *ph = &plan->phase[i];
+    for (int64_t i = 0; !st && i < plan->phases.n; i++) {
+        phase *ph = &plan->phases.list[i];
         hga_id parts = ph->job == JOB_ROWS ? find_head_ranges(plan, ph->stage) : 1;
         int in_order = ph->by_position || !plan->stage[ph->stage].relation.dst_order;
         if (parts > 1 && in_order) st = split_heads(plan, ph, parts);
@@ -167,14 +167,14 @@ static hga_status split_stages(hga_plan *plan)
    so that graphs of about the same kind need the same. */
 static void find_plain_edges(hga_plan *plan)
 {
-    plan->plain_edges_most = -1;
+    plan->most.plain_edges = -1;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         int whole = kind_attends(plan->stage[s].kind) && rows_are_whole(plan);
         if (stage_is_fused(plan, s) && !whole) continue;
         int64_t widest = edges_most(plan->graph, plan->program.stage[s].relation);
         int64_t capacity = 1;
         while (capacity < widest) capacity *= 2;
-        if (capacity > plan->plain_edges_most) plan->plain_edges_most = capacity;
+        if (capacity > plan->most.plain_edges) plan->most.plain_edges = capacity;
     }
 }
 
@@ -182,7 +182,7 @@ static void find_plain_edges(hga_plan *plan)
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
-    plan->segment_capacity = plan->list_capacity = plan->visit_capacity = 0, plan->wide_columns = 0;
+    plan->most.segments = plan->most.listed = plan->most.visits = 0, plan->most.wide_columns = 0;
     find_plain_edges(plan);
     program_values since;
     program_values_start(&plan->program, &since);
@@ -209,9 +209,9 @@ done:
 
 void phases_forget_costs(hga_plan *plan)
 {
-    const hga_allocator *a = &plan->allocator;
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        phase *ph = &plan->phase[i];
+    const hga_allocator *a = &plan->memory.allocator;
+    for (int64_t i = 0; i < plan->phases.n; i++) {
+        phase *ph = &plan->phases.list[i];
         hga_delete(a, ph->cost, ph->n_panels, sizeof *ph->cost);
         hga_delete(a, ph->owner, count_items(ph), sizeof *ph->owner);
         ph->cost = NULL, ph->owner = NULL;
@@ -221,10 +221,10 @@ void phases_forget_costs(hga_plan *plan)
 /* Forgets phases, windows of columns and long rows, as if none had been made. */
 void phases_clear(hga_plan *plan)
 {
-    const hga_allocator *a = &plan->allocator;
+    const hga_allocator *a = &plan->memory.allocator;
     phases_forget_costs(plan);
-    hga_delete(a, plan->phase, plan->phase_capacity, sizeof *plan->phase);
-    plan->phase = NULL, plan->n_phases = plan->phase_capacity = 0;
+    hga_delete(a, plan->phases.list, plan->phases.capacity, sizeof *plan->phases.list);
+    plan->phases.list = NULL, plan->phases.n = plan->phases.capacity = 0;
     hga_delete(a, plan->windows.begin, plan->windows.capacity, sizeof *plan->windows.begin);
     plan->windows = (column_windows){0};
     for (hga_id s = 0; s < plan->program.n_stages; s++) {

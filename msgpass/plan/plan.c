@@ -41,10 +41,10 @@ static hga_status choose_machine(hga_plan *plan)
     hga_status st = HGA_OK;
     const hga_options *o = &plan->options;
     if (o->threads < 0 || o->threads > 4096) return hga_fail(HGA_EINVAL, "%d threads", o->threads);
-    HGA_TRY(isa_kernels(o->isa, &plan->kernels));
-    HGA_TRY(isa_tuning(&plan->tuning));
-    HGA_TRY(topology_open(o->topology, &plan->machine));
-    plan->threads = isa_threads(o->threads, plan->machine);
+    HGA_TRY(isa_kernels(o->isa, &plan->machine.kernels));
+    HGA_TRY(isa_tuning(&plan->machine.tuning));
+    HGA_TRY(topology_open(o->topology, &plan->machine.topology));
+    plan->team.n = isa_threads(o->threads, plan->machine.topology);
     HGA_TRY(binding_choose(plan));
 done:
     return st;
@@ -100,7 +100,7 @@ static uint64_t next_serial(void)
 
 static hga_status plan_cache_create(hga_plan *plan)
 {
-    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *plan->cache, &plan->cache);
+    hga_status st = hga_new_zero(&plan->memory.allocator, 1, sizeof *plan->cache, &plan->cache);
     if (!st) pthread_mutex_init(&plan->cache->lock, NULL);
     return st;
 }
@@ -121,7 +121,7 @@ static void plan_cache_destroy(hga_plan *plan)
     if (!plan->cache) return;
     plan_cache_drop(plan);
     pthread_mutex_destroy(&plan->cache->lock);
-    hga_delete(&plan->allocator, plan->cache, 1, sizeof *plan->cache);
+    hga_delete(&plan->memory.allocator, plan->cache, 1, sizeof *plan->cache);
 }
 
 /* ---- plans ---- */
@@ -141,20 +141,20 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
 {
     plan->graph = hga_graph_retain(g);
     plan->nodes = hga_graph_nodes(g);
-    plan->serial = next_serial();
+    plan->version.serial = next_serial();
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
     st = check_energies(plan);
     if (st) return st;
-    plan->options.generic = plan->requested_generic || program_is_plain(&plan->program, g);
+    plan->options.generic = plan->requested.generic || program_is_plain(&plan->program, g);
     find_stages(plan);
     rowless_columns_find(plan);
     st = interrupted();
     if (!st) st = by_columns_find(plan);
     if (st) return st;
-    plan->bf16_rows = storage_can_be_bf16(plan);
+    plan->fields.bf16_rows = storage_can_be_bf16(plan);
     storage_find(plan);
-    plan->cyclic = cyclic_tokens(plan);
+    plan->team.cyclic = cyclic_tokens(plan);
     st = phases_make(plan);
     if (!st && plan_is_shared(plan)) st = plan->share.wing->list(plan);
     storage_count_input(plan);
@@ -200,14 +200,14 @@ hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *
     hga_status st = hga_check_reserved("hga_shape", shape->reserved, sizeof shape->reserved);
     if (!st) st = hga_new_zero(a, 1, sizeof *plan, &plan);
     if (st) return st;
-    if (a) plan->user_allocator = *a;
-    HGA_TRY(retained_create(a, &plan->memory));
-    plan->allocator = retained_allocator(plan->memory);
+    if (a) plan->memory.user = *a;
+    HGA_TRY(retained_create(a, &plan->memory.retained));
+    plan->memory.allocator = retained_allocator(plan->memory.retained);
     if (options) plan->options = *options;
     plan->options.allocator = NULL; /* the copy is the plan's */
     if (plan->options.cut_edges == 0) plan->options.cut_edges = CUT_EDGES;
-    plan->identity = next_serial();
-    plan->requested_panel = panel, plan->requested_generic = plan->options.generic;
+    plan->version.identity = next_serial();
+    plan->requested.panel = panel, plan->requested.generic = plan->options.generic;
     plan->program = *p;
     plan->shape = *shape;
     HGA_TRY(check_shape(&plan->shape));
@@ -246,17 +246,17 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     hga_status st = same_relations(plan->graph, g);
     if (st) return plan_failed(plan, st);
     hga_plan *fresh = NULL;
-    retained_keep(plan->memory);
-    st = hga_new(&plan->allocator, 1, sizeof *fresh, &fresh);
+    retained_keep(plan->memory.retained);
+    st = hga_new(&plan->memory.allocator, 1, sizeof *fresh, &fresh);
     if (st) return plan_failed(plan, st);
     *fresh = *plan;
     fresh->graph = NULL; /* until it is lowered */
-    fresh->phase = NULL, fresh->n_phases = fresh->phase_capacity = 0;
+    fresh->phases.list = NULL, fresh->phases.n = fresh->phases.capacity = 0;
     fresh->windows = (column_windows){0};
     fresh->waves = (wave_order){0};
     fresh->slices = NULL;
     memset(fresh->stage, 0, sizeof fresh->stage);
-    memset(fresh->storage, 0, sizeof fresh->storage);
+    memset(fresh->fields.storage, 0, sizeof fresh->fields.storage);
     if (plan_is_shared(plan)) st = plan->share.wing->renew(fresh);
     if (!st) st = lower(fresh, g);
     plan_failed(plan, st);
@@ -269,14 +269,14 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     phases_clear(loser);
     hga_graph_destroy(loser->graph);
     if (!st) *plan = *fresh;
-    hga_delete(&plan->allocator, fresh, 1, sizeof *fresh);
+    hga_delete(&plan->memory.allocator, fresh, 1, sizeof *fresh);
     return st;
 }
 
 void hga_plan_destroy(hga_plan *plan)
 {
     if (!plan) return;
-    hga_allocator user_allocator = plan->user_allocator;
+    hga_allocator user_allocator = plan->memory.user;
     plan_cache_destroy(plan);
     slices_clear(plan);
     if (plan_is_shared(plan)) plan->share.wing->clear(plan);
@@ -284,8 +284,8 @@ void hga_plan_destroy(hga_plan *plan)
     waves_clear(plan);
     phases_clear(plan);
     binding_clear(plan);
-    retained_destroy(plan->memory);
-    topology_close(plan->machine);
+    retained_destroy(plan->memory.retained);
+    topology_close(plan->machine.topology);
     hga_graph_destroy(plan->graph);
     hga_delete(&user_allocator, plan, 1, sizeof *plan);
 }
@@ -293,19 +293,19 @@ void hga_plan_destroy(hga_plan *plan)
 int64_t hga_plan_bytes(const hga_plan *plan)
 {
     pthread_mutex_lock(&plan->cache->lock);
-    int64_t bytes = (int64_t)sizeof *plan + retained_bytes(plan->memory);
+    int64_t bytes = (int64_t)sizeof *plan + retained_bytes(plan->memory.retained);
     pthread_mutex_unlock(&plan->cache->lock);
     return bytes;
 }
 
-hga_id hga_plan_threads(const hga_plan *plan) { return plan->threads; }
+hga_id hga_plan_threads(const hga_plan *plan) { return plan->team.n; }
 
 /* Multiplications and additions per edge, and per edge and head, that a stage cannot do without. */
 static double stage_flops(const hga_plan *plan, hga_id s)
 {
     const hga_shape *shape = &plan->shape;
     const edge_cost *cost = &program_rules[plan->stage[s].kind].cost;
-    const field_storage *out = &plan->storage[plan->program.stage[s].out];
+    const field_storage *out = &plan->fields.storage[plan->program.stage[s].out];
     double of_head = (double)cost->key * shape->dim + (double)cost->value * shape->dim_v + cost->head;
     return plan->stage[s].edges * (shape->n_heads * of_head + (double)cost->column * out->heads * out->columns);
 }
@@ -316,7 +316,7 @@ static double stage_gradient_flops(const hga_plan *plan, hga_id s)
 {
     const hga_shape *shape = &plan->shape;
     const edge_cost *cost = &program_rules[plan->stage[s].kind].cost;
-    const field_storage *out = &plan->storage[plan->program.stage[s].out];
+    const field_storage *out = &plan->fields.storage[plan->program.stage[s].out];
     int attends = kind_attends(plan->stage[s].kind);
     double of_head = (attends ? 3 : 1) * (double)cost->key * shape->dim +
                      (attends ? 2 : 1) * (double)cost->value * shape->dim_v + 2 * (double)cost->head;
@@ -335,7 +335,7 @@ hga_cost hga_plan_cost(const hga_plan *plan)
         for (hga_id s = 0; s < plan->program.n_stages; s++)
             if (plan->program.stage[s].relation >= 0) cost.edges += plan->stage[s].edges;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        cost.bytes_min +=
-            (double)plan->storage[f].io_n * plan->storage[f].heads * plan->storage[f].columns * (double)sizeof(float);
+        cost.bytes_min += (double)plan->fields.storage[f].io_n * plan->fields.storage[f].heads *
+                          plan->fields.storage[f].columns * (double)sizeof(float);
     return cost;
 }

@@ -72,50 +72,85 @@ typedef struct plan_share {
     hga_id first_token, end_token; /* tokens that are this process' alone */
 } plan_share;
 
-struct hga_plan {
-    hga_allocator user_allocator; /* the caller's: for the plan itself and for states, which may outlive it */
-    retained *memory;             /* for all that updates use again */
+/* Memory of a plan. */
+typedef struct plan_memory {
+    hga_allocator user; /* the caller's: for the plan itself and for states, which may outlive it */
+    retained *retained; /* for all that updates use again */
     hga_allocator allocator;
+} plan_memory;
+
+typedef struct plan_machine {
+    const kernel_table *kernels;
+    topology *topology;
+    tuned tuning; /* which changes no bit */
+} plan_machine;
+
+/* Threads that execute a plan. */
+typedef struct plan_team {
+    hga_id n;
+    hga_id cyclic;       /* tokens of the blocks that threads have cyclically, 0: each has one run of them */
+    hga_id *domain, *pu; /* [n] */
+    plan_binding binding;
+    binding_failures *unbound; /* of calls so far */
+} plan_team;
+
+/* Where rows of fields are. */
+typedef struct plan_fields {
+    field_storage storage[HGA_FIELD_SLOTS];
+    hga_id columns[HGA_FIELD_SLOTS];    /* of the storage, for user functions */
+    row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */
+    hga_id n_pools;
+    int lone_rows; /* rows that are computed alone may have other bits, see kernel_tile.lone: a decoder's choice */
+    const struct rows_on_demand *on_demand; /* a workspace has rows for what is there at once (row_slots.h); NULL */
+    int bf16_rows;                          /* bfloat16, and keys and values go to attending stages in 16 bits */
+} plan_fields;
+
+/* [n], in the order of stages and panels. */
+typedef struct phase_list {
+    phase *list;
+    int64_t n, capacity;
+} phase_list;
+
+/* The most of what one execution, one thread or one panel has. */
+typedef struct plan_most {
+    int64_t workspace_floats;
+    int64_t segments, listed; /* of a thread's reader: capacities */
+    int64_t visits;           /* of windows of columns that a panel's rows have, where stages run by columns */
+    int64_t plain_edges;      /* edges of the widest row of plain stages, -1: there are none */
+    hga_id wide_columns;      /* of the widest segment of rows that have no other and share it, 0 */
+} plan_most;
+
+typedef struct plan_version {
+    uint64_t identity; /* of this plan for all its life: the next one at its address has another */
+    uint64_t serial;   /* changes with every update, so that a state knows when it is stale */
+} plan_version;
+
+/* What the caller requested, which updates read again. */
+typedef struct plan_requested {
+    hga_id panel; /* rows of every panel, 0: as the plan thinks best */
+    int generic;  /* options.generic of the caller: graphs may make a plan generic, and updates fused again */
+} plan_requested;
+
+struct hga_plan {
+    plan_memory memory;
     hga_graph *graph;
     hga_program program;
     hga_shape shape;
     hga_options options;
     hga_nodes nodes;
-    const kernel_table *kernels;
-    topology *machine;
-    tuned tuning; /* which changes no bit */
-    hga_id threads;
-    hga_id cyclic;       /* tokens of the blocks that threads have in turn, 0: each has one run of them */
-    hga_id *domain, *pu; /* [threads] */
-    plan_binding binding;
-    binding_failures *unbound; /* of calls so far */
-    int lone_rows; /* rows that are computed alone may have other bits, see kernel_tile.lone: a decoder's choice */
-    const struct rows_on_demand *on_demand; /* a workspace has rows for what is there at once (row_slots.h); NULL */
-    int bf16_rows;                          /* bfloat16, and keys and values go to attending stages in 16 bits */
-    field_storage storage[HGA_FIELD_SLOTS];
-    hga_id columns[HGA_FIELD_SLOTS];    /* of the storage, for user functions */
-    row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */
-    hga_id n_pools;
+    plan_machine machine;
+    plan_team team;
+    plan_fields fields;
     stage_plan stage[HGA_MAX_STAGES];
-    phase *phase;
-    int64_t n_phases, phase_capacity;
+    phase_list phases;
     struct slice_plan *slices; /* options.rows: what slices.h says; NULL */
     plan_share share;          /* options.ranks: processes that share the plan */
     wave_order waves;
-    int64_t workspace_floats;
-    int64_t segment_capacity, list_capacity; /* of a thread's reader */
-    int64_t visit_capacity; /* of windows of columns that a panel's rows have, where stages go by columns */
+    plan_most most;
     column_windows windows;
-    int64_t plain_edges_most; /* edges of the widest row of plain stages, -1: there are none */
-    /* of the widest segment of rows that have no other and share it, 0 */
-    hga_id wide_columns;
-    /* of this plan for all its life: the next one at its address has another */
-    uint64_t identity;
-    /* changes with every update, so that a state knows when it is stale */
-    uint64_t serial;
-    hga_id bias_stage;      /* the attend stage that biases of edges belong to, -1 */
-    hga_id requested_panel; /* rows of every panel, 0: as the plan thinks best */
-    int requested_generic;  /* options.generic of the caller: graphs may make a plan generic, and updates fused again */
+    plan_version version;
+    hga_id bias_stage; /* the attend stage that biases of edges belong to, -1 */
+    plan_requested requested;
     plan_cache *cache;
 };
 

@@ -37,7 +37,7 @@ static hga_status check_order(hga_interval before, hga_interval x)
 /* A call that names no rows asks for all; those that it names must be intervals in ascending order. */
 hga_status ranges_requested(const hga_plan *plan, const hga_io *io, requested_rows *out)
 {
-    hga_id rows = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].input_n;
+    hga_id rows = plan->fields.storage[program_bound(&plan->program, HGA_IO_OUT)].input_n;
     hga_status st = io->rows ? check_intervals(io->rows) : HGA_OK;
     *out = (requested_rows){.n = 1, .buffer = {0, rows}, .all = 1};
     out->interval = &out->buffer;

@@ -17,7 +17,7 @@ sample_queue sample_queue_open(const hga_plan *plan, hga_workspace *const *works
 /* May the thread take a sample of that home in this round: its own, its domain's, anybody's? */
 static int is_for(const sample_queue *d, hga_id me, hga_id home, int round)
 {
-    return round == 2 || home == me || (round == 1 && d->plan->domain[home] == d->plan->domain[me]);
+    return round == 2 || home == me || (round == 1 && d->plan->team.domain[home] == d->plan->team.domain[me]);
 }
 
 /* First the thread's own samples, then its domain's, then anybody's; -1: none is left. */

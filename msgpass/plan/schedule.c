@@ -87,14 +87,14 @@ static void find_panel_indices(const hga_plan *plan, const phase *ph, hga_id pan
 static hga_status list_entries(scheduling *x)
 {
     const hga_plan *plan = x->plan;
-    for (int64_t i = 0; i < plan->n_phases; i++) x->n_entries += count_items(&plan->phase[i]);
-    hga_status st = hga_new(&plan->allocator, x->n_entries, sizeof *x->entry, &x->entry);
+    for (int64_t i = 0; i < plan->phases.n; i++) x->n_entries += count_items(&plan->phases.list[i]);
+    hga_status st = hga_new(&plan->memory.allocator, x->n_entries, sizeof *x->entry, &x->entry);
     entry *e = x->entry;
-    for (int64_t i = 0; !st && i < plan->n_phases; i++)
-        for (int64_t k = 0; k < count_items(&plan->phase[i]); k++, e++) {
-            hga_id parts = head_ranges(&plan->phase[i]), p = (hga_id)(k / parts);
+    for (int64_t i = 0; !st && i < plan->phases.n; i++)
+        for (int64_t k = 0; k < count_items(&plan->phases.list[i]); k++, e++) {
+            hga_id parts = head_ranges(&plan->phases.list[i]), p = (hga_id)(k / parts);
             *e = (entry){.item = {(hga_id)i, p, (hga_id)(k % parts)}, .number = e - x->entry};
-            find_panel_indices(plan, &plan->phase[i], p, &e->when.at, &e->last);
+            find_panel_indices(plan, &plan->phases.list[i], p, &e->when.at, &e->last);
             if ((st = interrupted_at(k))) return st;
         }
     return st;
@@ -108,16 +108,16 @@ static hga_status share_bounds(scheduling *x)
     hga_id n_cells = cells_of(plan);
     hga_status st = HGA_OK;
     int64_t *cost = NULL;
-    HGA_TRY(hga_new(&plan->allocator, n_cells, sizeof *x->thread, &x->thread));
-    HGA_TRY(hga_new_zero(&plan->allocator, n_cells, sizeof *cost, &cost));
+    HGA_TRY(hga_new(&plan->memory.allocator, n_cells, sizeof *x->thread, &x->thread));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, n_cells, sizeof *cost, &cost));
     for (int64_t i = 0; i < x->n_entries; i++) {
-        const phase *ph = &plan->phase[x->entry[i].item.phase];
+        const phase *ph = &plan->phases.list[x->entry[i].item.phase];
         if (!ph->owner && owns_token(plan, x->entry[i].last))
             cost[x->entry[i].when.at / CELL] += item_cost(ph, x->entry[i].item.panel);
     }
-    share_by_cost(n_cells, cost, plan->threads, x->thread);
+    share_by_cost(n_cells, cost, plan->team.n, x->thread);
 done:
-    hga_delete(&plan->allocator, cost, n_cells, sizeof *cost);
+    hga_delete(&plan->memory.allocator, cost, n_cells, sizeof *cost);
     return st;
 }
 
@@ -126,14 +126,14 @@ done:
 static hga_id thread_at(const scheduling *x, hga_id index)
 {
     const hga_plan *plan = x->plan;
-    return plan->cyclic ? index / plan->cyclic % plan->threads : x->thread[index / CELL];
+    return plan->team.cyclic ? index / plan->team.cyclic % plan->team.n : x->thread[index / CELL];
 }
 
 /* Where threads have blocks in turn, a block of each is a round, and none begins before its wave: nobody is ahead of
    those that will read what he makes. */
 static void await_round(const hga_plan *plan, hga_id first, hga_id last, stamp *mine)
 {
-    const hga_id round = plan->cyclic ? last / plan->cyclic / plan->threads : 0;
+    const hga_id round = plan->team.cyclic ? last / plan->team.cyclic / plan->team.n : 0;
     if (mine->wave < round) mine->wave = round, mine->at = first;
 }
 
@@ -142,7 +142,7 @@ static void await_round(const hga_plan *plan, hga_id first, hga_id last, stamp *
    in the wave. */
 static void stamp_entry(const scheduling *x, entry *e, const stamp *after)
 {
-    const phase *ph = &x->plan->phase[e->item.phase];
+    const phase *ph = &x->plan->phases.list[e->item.phase];
     stamp *mine = &e->when;
     hga_id first = mine->at, last = e->last;
     int shared = thread_at(x, first) != thread_at(x, last);
@@ -247,13 +247,13 @@ static hga_status sort_entries(scheduling *x)
 {
     entry *other = NULL;
     if (run_end(x->entry, 0, x->n_entries) == x->n_entries) return HGA_OK;
-    hga_status st = hga_new(&x->plan->allocator, x->n_entries, sizeof *other, &other);
+    hga_status st = hga_new(&x->plan->memory.allocator, x->n_entries, sizeof *other, &other);
     for (int64_t runs = 2; !st && runs > 1;) {
         runs = merge_runs(x->entry, x->n_entries, other);
         entry *sorted = other;
         other = x->entry, x->entry = sorted;
     }
-    hga_delete(&x->plan->allocator, other, x->n_entries, sizeof *other);
+    hga_delete(&x->plan->memory.allocator, other, x->n_entries, sizeof *other);
     return st;
 }
 
@@ -268,7 +268,7 @@ static int is_small(const hga_plan *plan)
     const wave_order *o = &plan->waves;
     const hga_shape *s = &plan->shape;
     int64_t cost = 0;
-    for (int64_t i = 0; i < (int64_t)o->n * plan->threads; i++) cost += o->cost[i];
+    for (int64_t i = 0; i < (int64_t)o->n * plan->team.n; i++) cost += o->cost[i];
     return (double)cost * s->n_heads * (s->dim + s->dim_v) < ALONE * o->n;
 }
 
@@ -276,20 +276,20 @@ static int is_small(const hga_plan *plan)
 static hga_status store_order(scheduling *x)
 {
     wave_order *o = &x->plan->waves;
-    hga_id threads = x->plan->threads;
+    hga_id threads = x->plan->team.n;
     hga_status st = HGA_OK;
     HGA_TRY(sort_entries(x));
     o->n = x->n_entries ? x->entry[x->n_entries - 1].when.wave + 1 : 0;
-    HGA_TRY(hga_new(&x->plan->allocator, x->n_entries, sizeof *o->item, &o->item));
+    HGA_TRY(hga_new(&x->plan->memory.allocator, x->n_entries, sizeof *o->item, &o->item));
     o->n_items = x->n_entries;
-    HGA_TRY(hga_new_zero(&x->plan->allocator, (int64_t)o->n * threads + 1, sizeof *o->ptr, &o->ptr));
-    HGA_TRY(hga_new_zero(&x->plan->allocator, (int64_t)o->n * threads, sizeof *o->cost, &o->cost));
+    HGA_TRY(hga_new_zero(&x->plan->memory.allocator, (int64_t)o->n * threads + 1, sizeof *o->ptr, &o->ptr));
+    HGA_TRY(hga_new_zero(&x->plan->memory.allocator, (int64_t)o->n * threads, sizeof *o->cost, &o->cost));
     for (int64_t i = 0; i < x->n_entries; i++) {
         const entry *e = &x->entry[i];
         int64_t share = (int64_t)e->when.wave * threads + e->when.owner;
         o->item[i] = e->item;
         o->ptr[share + 1]++;
-        o->cost[share] += item_cost(&x->plan->phase[e->item.phase], e->item.panel);
+        o->cost[share] += item_cost(&x->plan->phases.list[e->item.phase], e->item.panel);
     }
     for (int64_t i = 0; i < (int64_t)o->n * threads; i++) o->ptr[i + 1] += o->ptr[i];
     o->alone = is_small(x->plan);
@@ -303,11 +303,11 @@ static hga_status store_tokens(const scheduling *x)
     hga_plan *plan = x->plan;
     hga_id n = plan->nodes.level_ptr[1], cell = 0;
     hga_status st =
-        hga_new(&plan->allocator, (int64_t)plan->threads + 1, sizeof *plan->waves.token, &plan->waves.token);
-    for (hga_id t = 0; !st && t <= plan->threads; t++) {
+        hga_new(&plan->memory.allocator, (int64_t)plan->team.n + 1, sizeof *plan->waves.token, &plan->waves.token);
+    for (hga_id t = 0; !st && t <= plan->team.n; t++) {
         while (cell < cells_of(plan) && x->thread[cell] < t) cell++;
         int64_t token = (int64_t)cell * CELL;
-        int all = t == plan->threads || (t > 0 && plan->waves.alone) || token > n;
+        int all = t == plan->team.n || (t > 0 && plan->waves.alone) || token > n;
         plan->waves.token[t] = all ? n : (hga_id)token;
     }
     if (!st) owners_meet_panels(plan);
@@ -316,7 +316,7 @@ static hga_status store_tokens(const scheduling *x)
 
 static void clear_scheduling(scheduling *x)
 {
-    const hga_allocator *a = &x->plan->allocator;
+    const hga_allocator *a = &x->plan->memory.allocator;
     accesses_close(&x->accesses);
     dependences_close(a, &x->dependences);
     live_ranges_close(a, &x->live);
@@ -330,8 +330,8 @@ hga_status waves_make(hga_plan *plan)
     hga_status st = HGA_OK;
     scheduling x = {.plan = plan, .accesses.plan = plan};
     HGA_TRY(accesses_open(&x.accesses, plan, slots_recycle));
-    HGA_TRY(dependences_open(&plan->allocator, x.accesses.n_buckets, &x.dependences));
-    HGA_TRY(live_ranges_open(&plan->allocator, x.accesses.recycled ? x.accesses.n_buckets : 0, &x.live));
+    HGA_TRY(dependences_open(&plan->memory.allocator, x.accesses.n_buckets, &x.dependences));
+    HGA_TRY(live_ranges_open(&plan->memory.allocator, x.accesses.recycled ? x.accesses.n_buckets : 0, &x.live));
     HGA_TRY(list_entries(&x));
     HGA_TRY(share_bounds(&x));
     HGA_TRY(stamp_entries(&x));
@@ -356,7 +356,7 @@ double waves_longest_shares(const hga_plan *plan)
     int64_t all = 0, longest = 0;
     for (hga_id wave = 0; wave < o->n; wave++) {
         int64_t most = 0;
-        for (const int64_t *c = o->cost + (int64_t)wave * plan->threads, *end = c + plan->threads; c < end; c++)
+        for (const int64_t *c = o->cost + (int64_t)wave * plan->team.n, *end = c + plan->team.n; c < end; c++)
             all += *c, most = *c > most ? *c : most;
         longest += most;
     }
@@ -366,10 +366,10 @@ double waves_longest_shares(const hga_plan *plan)
 void waves_clear(hga_plan *plan)
 {
     wave_order *o = &plan->waves;
-    int64_t shares = (int64_t)o->n * plan->threads;
-    hga_delete(&plan->allocator, o->item, o->n_items, sizeof *o->item);
-    hga_delete(&plan->allocator, o->ptr, shares + 1, sizeof *o->ptr);
-    hga_delete(&plan->allocator, o->cost, shares, sizeof *o->cost);
-    hga_delete(&plan->allocator, o->token, (int64_t)plan->threads + 1, sizeof *o->token);
+    int64_t shares = (int64_t)o->n * plan->team.n;
+    hga_delete(&plan->memory.allocator, o->item, o->n_items, sizeof *o->item);
+    hga_delete(&plan->memory.allocator, o->ptr, shares + 1, sizeof *o->ptr);
+    hga_delete(&plan->memory.allocator, o->cost, shares, sizeof *o->cost);
+    hga_delete(&plan->memory.allocator, o->token, (int64_t)plan->team.n + 1, sizeof *o->token);
     *o = (wave_order){0};
 }

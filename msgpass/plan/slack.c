@@ -62,8 +62,8 @@ static void note_use(void *context, int writes, int64_t first, int64_t last)
 static int64_t longest(const slack *s, hga_id wave)
 {
     int64_t most = 0;
-    for (hga_id t = 0; t < s->plan->threads; t++) {
-        int64_t cost = s->cost[(int64_t)wave * s->plan->threads + t];
+    for (hga_id t = 0; t < s->plan->team.n; t++) {
+        int64_t cost = s->cost[(int64_t)wave * s->plan->team.n + t];
         if (cost > most) most = cost;
     }
     return most;
@@ -72,9 +72,9 @@ static int64_t longest(const slack *s, hga_id wave)
 /* To the first wave where the thread has time for it, if the others wait for the thread where it is. */
 static void settle_wave(slack *s, entry *e, const stamp *before)
 {
-    hga_id threads = s->plan->threads, here = e->when.wave;
+    hga_id threads = s->plan->team.n, here = e->when.wave;
     int precedes = before->owner == e->when.owner && e->when.at <= before->at; /* on its thread, in the same wave */
-    int64_t each = item_cost(&s->plan->phase[e->item.phase], e->item.panel);
+    int64_t each = item_cost(&s->plan->phases.list[e->item.phase], e->item.panel);
     int64_t *mine = s->cost + e->when.owner;
     if (mine[(int64_t)here * threads] < s->most[here]) return;
     for (hga_id w = here + 1; w < before->wave + precedes; w++) {
@@ -109,10 +109,10 @@ static hga_status settle_all(slack *s, accesses *a, entry *entries, int64_t n)
 /* The costs of all shares; is there something to win? */
 static int measure_shares(slack *s, const entry *entries, int64_t n)
 {
-    hga_id threads = s->plan->threads;
+    hga_id threads = s->plan->team.n;
     int64_t all = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        int64_t each = item_cost(&s->plan->phase[entries[i].item.phase], entries[i].item.panel);
+        int64_t each = item_cost(&s->plan->phases.list[entries[i].item.phase], entries[i].item.panel);
         s->cost[(int64_t)entries[i].when.wave * threads + entries[i].when.owner] += each, all += each;
     }
     for (hga_id w = 0; w < s->n_waves; w++) sum += s->most[w] = longest(s, w);
@@ -122,14 +122,14 @@ static int measure_shares(slack *s, const entry *entries, int64_t n)
 /* *moved: panels were tried, which takes several threads and waves that keep them waiting. */
 hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved)
 {
-    const hga_allocator *x = &a->plan->allocator;
+    const hga_allocator *x = &a->plan->memory.allocator;
     slack s = {.plan = a->plan, .n_buckets = a->n_buckets};
     hga_status st = HGA_OK;
     *moved = 0;
     for (int64_t i = 0; i < n; i++)
         if (entries[i].when.wave >= s.n_waves) s.n_waves = entries[i].when.wave + 1;
-    if (s.plan->threads == 1 || s.n_waves < 2) return HGA_OK;
-    int64_t shares = (int64_t)s.n_waves * s.plan->threads;
+    if (s.plan->team.n == 1 || s.n_waves < 2) return HGA_OK;
+    int64_t shares = (int64_t)s.n_waves * s.plan->team.n;
     HGA_TRY(hga_new_zero(x, shares, sizeof *s.cost, &s.cost));
     HGA_TRY(hga_new(x, s.n_waves, sizeof *s.most, &s.most));
     if (!measure_shares(&s, entries, n)) goto done;

@@ -42,7 +42,7 @@ typedef struct forbidden {
 static void look_for(void *context, hga_id first, hga_id last)
 {
     forbidden *x = context;
-    const field_storage *out = &x->plan->storage[out_field(x->plan)];
+    const field_storage *out = &x->plan->fields.storage[out_field(x->plan)];
     if (x->later) {
         int64_t v = bits_next(x->later, first, (int64_t)last + 1);
         if (v <= last) x->node = (hga_id)v;
@@ -58,7 +58,7 @@ static hga_status check_sources(const hga_plan *plan)
     uint64_t fields = fields_with_out(plan), written = 0; /* by phases before */
     for (int64_t j = 0; j < p->n_jobs; j++) {
         const slice_job *job = &p->job[j];
-        const phase *ph = &plan->phase[job->phase];
+        const phase *ph = &plan->phases.list[job->phase];
         uint64_t reads = (job->of.sources | job->of.sources >> STORAGE_ROUNDED) & fields & written;
         written |= job->of.writes;
         forbidden x = {.plan = plan, .node = -1};
@@ -86,11 +86,11 @@ static void put_job_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
 static hga_status refuse_row(const hga_plan *plan, const slice_job *job, hga_id storage, hga_id v)
 {
     const char *name = plan->program.field[storage % HGA_FIELD_SLOTS].name, *what = requester(plan);
-    if (plan->phase[job->phase].job == JOB_ROUND)
+    if (plan->phases.list[job->phase].job == JOB_ROUND)
         return hga_fail(HGA_EUNSUPPORTED, "%s: field %s is rounded at node %d before a later stage writes it", what,
                         name, v);
     return hga_fail(HGA_EUNSUPPORTED, "%s: stage %d reads field %s at node %d before a later one writes it", what,
-                    plan->phase[job->phase].job > JOB_MERGE ? -1 : job->stage, name, v);
+                    plan->phases.list[job->phase].job > JOB_MERGE ? -1 : job->stage, name, v);
 }
 
 /* Rows of a storage that are there are as the last phase left them; so nobody may want them as they were before, but
@@ -101,7 +101,7 @@ static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *
     const struct slice_plan *p = plan->slices;
     for (int64_t j = p->n_jobs - 1; j >= 0; j--) {
         const slice_job *job = &p->job[j];
-        const phase *ph = &plan->phase[job->phase];
+        const phase *ph = &plan->phases.list[job->phase];
         forbidden x = {.plan = plan, .later = later, .node = -1};
         int own = job->of.own >> storage & 1 && !(job->of.writes >> storage & 1);
         if (job->of.sources >> storage & 1) accesses_sources(plan, ph, 0, ph->n, look_for, &x);
@@ -123,14 +123,14 @@ static hga_status check_cached(const hga_plan *plan)
     carver measure = {0};
     row_bits later;
     bits_carve(&measure, plan->nodes.n);
-    hga_status st = hga_new_zero(&plan->allocator, measure.used, 1, &memory);
+    hga_status st = hga_new_zero(&plan->memory.allocator, measure.used, 1, &memory);
     later = bits_carve(&(carver){.base = memory}, plan->nodes.n);
     for (hga_id s = 0; !st && s < N_STORAGES; s++) {
         if (!(plan->slices->listed >> s & 1)) continue;
         bits_clear(&later);
         st = check_storage(plan, s, &later);
     }
-    hga_delete(&plan->allocator, memory, measure.used, 1);
+    hga_delete(&plan->memory.allocator, memory, measure.used, 1);
     return st;
 }
 
@@ -153,14 +153,14 @@ static int runs_by_node(const hga_plan *plan, const phase *ph)
 /* A job for each stage of a phase, with the storages that it touches. */
 static hga_status list_jobs(hga_plan *plan, struct slice_plan *p)
 {
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        phase *ph = &plan->phase[i];
+    for (int64_t i = 0; i < plan->phases.n; i++) {
+        phase *ph = &plan->phases.list[i];
         ph->jobs_at = p->n_jobs, ph->items_at = p->n_items;
         p->n_jobs += stages_end(ph) - ph->stage, p->n_items += count_items(ph);
     }
-    hga_status st = hga_new(&plan->allocator, p->n_jobs, sizeof *p->job, &p->job);
-    for (int64_t i = 0; !st && i < plan->n_phases; i++) {
-        const phase *ph = &plan->phase[i];
+    hga_status st = hga_new(&plan->memory.allocator, p->n_jobs, sizeof *p->job, &p->job);
+    for (int64_t i = 0; !st && i < plan->phases.n; i++) {
+        const phase *ph = &plan->phases.list[i];
         for (hga_id s = ph->stage; s < stages_end(ph); s++) {
             storages_touched t = accesses_touched(plan, ph, s);
             p->job[slice_job_of(ph, s)] = (slice_job){.phase = (hga_id)i,
@@ -178,10 +178,10 @@ static hga_status list_jobs(hga_plan *plan, struct slice_plan *p)
 
 static hga_status list_items(hga_plan *plan, struct slice_plan *p)
 {
-    hga_status st = hga_new(&plan->allocator, p->n_items, sizeof *p->when, &p->when);
+    hga_status st = hga_new(&plan->memory.allocator, p->n_items, sizeof *p->when, &p->when);
     for (int64_t i = 0; !st && i < plan->waves.n_items; i++) {
         wave_item x = plan->waves.item[i];
-        const phase *ph = &plan->phase[x.phase];
+        const phase *ph = &plan->phases.list[x.phase];
         p->when[ph->items_at + (int64_t)x.panel * head_ranges(ph) + x.head_range] = i;
     }
     return st;
@@ -199,7 +199,7 @@ static void carve_slice(const hga_plan *plan, carver *arena, slice *s)
     s->run = carve(arena, p->n_jobs, sizeof *s->run);
     s->made = carve(arena, p->n_jobs, sizeof *s->made);
     for (int64_t j = 0; j < p->n_jobs; j++) {
-        int makes = plan_is_shared(plan) && plan->phase[p->job[j].phase].job == JOB_SPLITS;
+        int makes = plan_is_shared(plan) && plan->phases.list[p->job[j].phase].job == JOB_SPLITS;
         row_bits rows = bits_carve(arena, p->job[j].rows), made = makes ? bits_carve(arena, p->job[j].rows) : no_bits;
         if (s->run) s->run[j] = rows, s->made[j] = made;
     }
@@ -216,7 +216,7 @@ hga_status slices_make(hga_plan *plan)
     carver arena = {0};
     hga_status st = check_plan(plan);
     if (st) return st;
-    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *plan->slices, &plan->slices));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, 1, sizeof *plan->slices, &plan->slices));
     HGA_TRY(list_jobs(plan, plan->slices));
     HGA_TRY(list_items(plan, plan->slices));
     carve_slice(plan, &arena, &measured);
@@ -231,9 +231,9 @@ void slices_clear(hga_plan *plan)
 {
     struct slice_plan *p = plan->slices;
     if (!p) return;
-    hga_delete(&plan->allocator, p->job, p->n_jobs, sizeof *p->job);
-    hga_delete(&plan->allocator, p->when, p->n_items, sizeof *p->when);
-    hga_delete(&plan->allocator, p, 1, sizeof *p);
+    hga_delete(&plan->memory.allocator, p->job, p->n_jobs, sizeof *p->job);
+    hga_delete(&plan->memory.allocator, p->when, p->n_items, sizeof *p->when);
+    hga_delete(&plan->memory.allocator, p, 1, sizeof *p);
     plan->slices = NULL;
 }
 
@@ -241,6 +241,6 @@ int64_t slices_bytes(const hga_plan *plan) { return plan->slices ? plan->slices-
 
 int slice_is_input(const hga_plan *plan, hga_id storage, hga_id v)
 {
-    const field_storage *h = &plan->storage[storage % HGA_FIELD_SLOTS];
+    const field_storage *h = &plan->fields.storage[storage % HGA_FIELD_SLOTS];
     return v >= h->io_first && v - h->io_first < h->io_n;
 }

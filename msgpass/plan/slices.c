@@ -23,13 +23,13 @@ static void request_nodes(slice *s, hga_id storage, int64_t first, int64_t n)
 void slice_request(const hga_plan *plan, slice *s, int64_t first, int64_t n)
 {
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
-    request_nodes(s, out, plan->storage[out].io_first + first, n);
+    request_nodes(s, out, plan->fields.storage[out].io_first + first, n);
 }
 
 void slice_request_others(const hga_plan *plan, slice *s)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const field_storage *h = &plan->storage[f];
+        const field_storage *h = &plan->fields.storage[f];
         if (plan->program.field[f].binding == HGA_IO_USER && program_writes_input(&plan->program, f))
             request_nodes(s, f, h->io_first, h->io_n);
     }
@@ -46,7 +46,7 @@ void slice_request_row(slice *s, hga_id storage, hga_id v) { slice_request_nodes
 static int64_t job_of_splits(const hga_plan *plan, hga_id stage)
 {
     const slice_job *job = plan->slices->job;
-    while (job->stage != stage || plan->phase[job->phase].job != JOB_SPLITS) job++;
+    while (job->stage != stage || plan->phases.list[job->phase].job != JOB_SPLITS) job++;
     return job - plan->slices->job;
 }
 
@@ -91,7 +91,7 @@ void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id
 /* Marks the rows that a job's wanted rows read: sources of their edges, and rows of their own nodes. */
 static void need_all(const hga_plan *plan, slice *s, const slice_job *job)
 {
-    const phase *ph = &plan->phase[job->phase];
+    const phase *ph = &plan->phases.list[job->phase];
     needing sources = {s, job->of.sources}, own = {s, job->of.own};
     FOR_RUNS(&s->run[slice_job_of(ph, job->stage)], i, end, 0, job->rows)
     {
@@ -143,7 +143,7 @@ static void run_nodes(const phase *ph, const row_bits *needed, row_bits *run)
 /* Turns the rows that are wanted of a job's results into runs of its rows. */
 static void find_needed(const hga_plan *plan, slice *s, const slice_job *job, int64_t j)
 {
-    const phase *ph = &plan->phase[job->phase];
+    const phase *ph = &plan->phases.list[job->phase];
     for (uint64_t by = job->fills; by; by &= by - 1) {
         const row_bits *needed = &s->needed[__builtin_ctzll(by)];
         if (bits_none(needed)) continue;
@@ -161,7 +161,7 @@ void slice_find(const hga_plan *plan, slice *s)
         find_needed(plan, s, job, j);
         if (bits_none(&s->run[j])) continue;
         bits_put(&s->jobs, j);
-        if (plan->phase[job->phase].job != JOB_LSE) need_all(plan, s, job);
+        if (plan->phases.list[job->phase].job != JOB_LSE) need_all(plan, s, job);
     }
 }
 
@@ -191,7 +191,7 @@ void slice_list(const hga_plan *plan, slice *s)
 {
     FOR_JOBS(s, j)
     {
-        const phase *ph = &plan->phase[plan->slices->job[j].phase];
+        const phase *ph = &plan->phases.list[plan->slices->job[j].phase];
         int64_t listed = -1;
         FOR_RUNS(&s->run[j], i, end, 0, s->run[j].n)
         {
@@ -214,7 +214,7 @@ void slice_drop_rows(slice *s, hga_id f, hga_id first, hga_id n)
 /* Rows of the caller's are never there: he brings them anew. */
 void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end)
 {
-    const field_storage *h = &plan->storage[storage % HGA_FIELD_SLOTS];
+    const field_storage *h = &plan->fields.storage[storage % HGA_FIELD_SLOTS];
     int64_t io = h->io_first, io_end = io + h->io_n;
     bits_put_run(&s->there[storage], first, h->io_n && io < end ? io : end, &no_bits);
     if (h->io_n && io_end < end) bits_put_run(&s->there[storage], first > io_end ? first : io_end, end, &no_bits);
@@ -227,7 +227,7 @@ void slice_end(const hga_plan *plan, slice *s)
     FOR_JOBS(s, j)
     {
         const slice_job *job = &plan->slices->job[j];
-        const phase *ph = &plan->phase[job->phase];
+        const phase *ph = &plan->phases.list[job->phase];
         int in_order = ph->job != JOB_MERGE && !ph->by_position;
         if (s->made[j].n) FOR_RUNS(&s->run[j], i, end, 0, job->rows) bits_put_run(&s->made[j], i, end, &no_bits);
         for (uint64_t by = job->of.writes; by; by &= by - 1) {

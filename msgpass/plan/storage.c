@@ -29,8 +29,8 @@ static int attends_fused(const hga_plan *plan, hga_id stage)
 
 int storage_is_large(const hga_plan *plan, hga_id field)
 {
-    const field_storage *h = &plan->storage[field];
-    return h->io_n * (int64_t)h->heads * h->columns * (int64_t)sizeof(float) >= plan->tuning.is.stream_output;
+    const field_storage *h = &plan->fields.storage[field];
+    return h->io_n * (int64_t)h->heads * h->columns * (int64_t)sizeof(float) >= plan->machine.tuning.is.stream_output;
 }
 
 /* Does the stage read operands, and all as 16 bits? Tensors of the user's are no operands. */
@@ -59,7 +59,7 @@ int storage_can_be_bf16(const hga_plan *plan)
 static int has_rounded_rows(const hga_plan *plan, hga_id field)
 {
     uint32_t reads = 0;
-    if (plan->bf16_rows) return storage_is_attended(plan, field);
+    if (plan->fields.bf16_rows) return storage_is_attended(plan, field);
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (reads_rounded(&plan->program.stage[s])) reads |= plan->program.stage[s].reads;
     return storage_is_rounded(plan, field) && reads >> field & 1u;
@@ -67,7 +67,7 @@ static int has_rounded_rows(const hga_plan *plan, hga_id field)
 
 hga_id read_storage(const hga_plan *plan, const hga_stage *s, hga_id field)
 {
-    return reads_rounded(s) && plan->storage[field].rounded.n ? STORAGE_ROUNDED + field : field;
+    return reads_rounded(s) && plan->fields.storage[field].rounded.n ? STORAGE_ROUNDED + field : field;
 }
 
 uint64_t read_storages(const hga_plan *plan, const hga_stage *s, uint32_t fields)
@@ -110,7 +110,7 @@ static void find_areas(const hga_plan *plan, const hga_field *f, field_storage *
     hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
     const int64_t floats = (int64_t)h->heads * h->columns;
     if (has_rounded_rows(plan, number))
-        h->rounded = (area){.first = first, .n = n, .floats = plan->bf16_rows ? (floats + 1) / 2 : floats};
+        h->rounded = (area){.first = first, .n = n, .floats = plan->fields.bf16_rows ? (floats + 1) / 2 : floats};
     const hga_id disjoint = written_by_columns(plan, number) ? number : 0;
     h->rows = (area){.first = first, .n = n, .floats = floats, .own_pool = disjoint};
     if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads, .own_pool = disjoint};
@@ -143,8 +143,8 @@ static hga_status append_rows(int64_t *total, int64_t rows, int64_t each, int64_
 static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
 {
     if (!a->slot) return append_rows(total, a->n, a->floats, &a->at);
-    for (hga_id i = 0; i < plan->n_pools; i++)
-        if (pool_is_of(&plan->pool[i], a)) a->at = plan->pool[i].at;
+    for (hga_id i = 0; i < plan->fields.n_pools; i++)
+        if (pool_is_of(&plan->fields.pool[i], a)) a->at = plan->fields.pool[i].at;
     return HGA_OK;
 }
 
@@ -153,7 +153,7 @@ int rows_here_next(const hga_plan *plan, hga_id f, rows_here *at)
 {
     const hga_interval all = {0, plan->nodes.n}, *mine = plan_is_shared(plan) ? plan->share.rows : &all;
     const int64_t n = plan_is_shared(plan) ? plan->share.n_rows : 1;
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     at->row += at->n;
     for (at->n = 0; at->n == 0 && at->interval < n; at->interval++) {
         int64_t first = mine[at->interval].first, end = first + mine[at->interval].n;
@@ -167,8 +167,8 @@ int rows_here_next(const hga_plan *plan, hga_id f, rows_here *at)
 void storage_count_input(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        plan->storage[f].input_n = 0;
-        for (rows_here at = {0}; rows_here_next(plan, f, &at);) plan->storage[f].input_n += at.n;
+        plan->fields.storage[f].input_n = 0;
+        for (rows_here at = {0}; rows_here_next(plan, f, &at);) plan->fields.storage[f].input_n += at.n;
     }
 }
 
@@ -176,8 +176,8 @@ void storage_count_input(hga_plan *plan)
 
 void aliases_clear(hga_plan *plan, hga_id field)
 {
-    alias_rows *x = &plan->storage[field].aliases;
-    hga_delete(&plan->allocator, x->row, x->n, sizeof *x->row);
+    alias_rows *x = &plan->fields.storage[field].aliases;
+    hga_delete(&plan->memory.allocator, x->row, x->n, sizeof *x->row);
     *x = (alias_rows){0};
 }
 
@@ -195,7 +195,7 @@ static int shares_slot(const hga_plan *plan, hga_id alias, hga_id host)
     if (first == n) return 0;
     const hga_stage *s = &plan->program.stage[first];
     const stage_rule *rule = &program_rules[plan->stage[first].kind];
-    uint32_t others = program_fields(s, rule->source_reads | rule->writes | (rule->own_reads & ~rule->gives_slot));
+    uint32_t others = program_fields(s, rule->reads.source | rule->writes | (rule->reads.own & ~rule->gives_slot));
     int gives = stage_is_fused(plan, first) && !plan->stage[first].by_columns && s->out == host &&
                 program_fields(s, rule->gives_slot) >> alias & 1u && !(others >> alias & 1u);
     for (hga_id later = first + 1; gives && later < n; later++) gives = !(touches(plan, later) >> alias & 1u);
@@ -205,7 +205,7 @@ static int shares_slot(const hga_plan *plan, hga_id alias, hga_id host)
 int storage_may_host(const hga_plan *plan, hga_id alias, hga_id host)
 {
     const hga_field *f = &plan->program.field[alias], *g = &plan->program.field[host];
-    const field_storage *x = &plan->storage[alias], *y = &plan->storage[host];
+    const field_storage *x = &plan->fields.storage[alias], *y = &plan->fields.storage[host];
     return f->binding == HGA_INTERNAL && !program_is_input(g->binding) && x->heads == y->heads &&
            x->columns == y->columns && g->width != HGA_WIDTH_STATE &&
            program_rows_within(&plan->nodes, f->rows, g->rows) && shares_slot(plan, alias, host);
@@ -218,20 +218,20 @@ static void find_aliases(hga_plan *plan)
 {
     if (plan->options.keep_fields || plan->options.rows) return;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        for (hga_id g = 1; g <= plan->program.n_fields && !plan->storage[f].host; g++)
+        for (hga_id g = 1; g <= plan->program.n_fields && !plan->fields.storage[f].host; g++)
             if (f != g && !storage_is_large(plan, g) && storage_may_host(plan, f, g))
-                plan->storage[f].host = g, plan->storage[f].rows.n = 0;
+                plan->fields.storage[f].host = g, plan->fields.storage[f].rows.n = 0;
 }
 
 /* What each field holds and where, before nodes take rows of the workspace. */
 void storage_find(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        field_storage *h = &plan->storage[f];
+        field_storage *h = &plan->fields.storage[f];
         *h = (field_storage){0};
         h->heads = program_heads(&plan->program, &plan->shape, f);
         h->columns = program_columns(&plan->program, &plan->shape, f);
-        plan->columns[f] = h->columns;
+        plan->fields.columns[f] = h->columns;
         find_areas(plan, &plan->program.field[f], h);
     }
     find_aliases(plan);
@@ -239,7 +239,7 @@ void storage_find(hga_plan *plan)
 
 int64_t split_floats(const hga_plan *plan, hga_id stage)
 {
-    const field_storage *out = &plan->storage[plan->program.stage[stage].out];
+    const field_storage *out = &plan->fields.storage[plan->program.stage[stage].out];
     if (kind_sums(plan->stage[stage].kind))
         return ((int64_t)out->heads * out->columns + 1) * (int64_t)(sizeof(double) / sizeof(float));
     return (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2);
@@ -249,7 +249,7 @@ int64_t split_floats(const hga_plan *plan, hga_id stage)
 static void begin_page(const hga_plan *plan, const row_pool *pool, int64_t *total)
 {
     int64_t grain = pages_grain(pool->rows * pool->floats * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
-    if (plan->domain[0] != plan->domain[plan->threads - 1]) *total = (*total + grain - 1) / grain * grain;
+    if (plan->team.domain[0] != plan->team.domain[plan->team.n - 1]) *total = (*total + grain - 1) / grain * grain;
 }
 
 /* Where everything begins in the workspace: pools, rows, log-sum-exps, kept fields, pieces of long rows. */
@@ -257,20 +257,21 @@ hga_status storage_lay_out(hga_plan *plan)
 {
     int64_t total = 0;
     hga_status st = HGA_OK;
-    for (hga_id i = 0; i < plan->n_pools; i++) {
-        begin_page(plan, &plan->pool[i], &total);
-        HGA_TRY(append_rows(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
+    for (hga_id i = 0; i < plan->fields.n_pools; i++) {
+        begin_page(plan, &plan->fields.pool[i], &total);
+        HGA_TRY(append_rows(&total, plan->fields.pool[i].rows, plan->fields.pool[i].floats, &plan->fields.pool[i].at));
     }
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        HGA_TRY(take_area(plan, &total, &plan->storage[f].rows));
-        HGA_TRY(take_area(plan, &total, &plan->storage[f].lse));
-        HGA_TRY(take_area(plan, &total, &plan->storage[f].rounded));
-        HGA_TRY(append_rows(&total, plan->storage[f].copy_n, (int64_t)plan->storage[f].heads * plan->storage[f].columns,
-                            &plan->storage[f].copy_at));
+        HGA_TRY(take_area(plan, &total, &plan->fields.storage[f].rows));
+        HGA_TRY(take_area(plan, &total, &plan->fields.storage[f].lse));
+        HGA_TRY(take_area(plan, &total, &plan->fields.storage[f].rounded));
+        HGA_TRY(append_rows(&total, plan->fields.storage[f].copy_n,
+                            (int64_t)plan->fields.storage[f].heads * plan->fields.storage[f].columns,
+                            &plan->fields.storage[f].copy_at));
     }
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         HGA_TRY(append_rows(&total, plan->stage[s].n_splits, split_floats(plan, s), &plan->stage[s].split_at));
-    plan->workspace_floats = total + (total ? LINE_FLOATS : 0);
+    plan->most.workspace_floats = total + (total ? LINE_FLOATS : 0);
 done:
     return st;
 }

@@ -21,7 +21,7 @@ static inline int64_t tape_lses(const hga_plan *plan)
 {
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     int state = out && plan->program.field[out].width == HGA_WIDTH_STATE;
-    return state ? (int64_t)plan->storage[out].input_n * plan->shape.n_heads : 0;
+    return state ? (int64_t)plan->fields.storage[out].input_n * plan->shape.n_heads : 0;
 }
 
 #endif

@@ -25,7 +25,7 @@ done:
 
 int workspace_is_of(const hga_workspace *workspace, const hga_plan *plan)
 {
-    return ((const workspace_base *)(const void *)workspace)->identity == plan->identity;
+    return ((const workspace_base *)(const void *)workspace)->identity == plan->version.identity;
 }
 
 int workspace_enlist(hga_workspace *workspace, int listed)

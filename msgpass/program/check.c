@@ -174,7 +174,7 @@ static hga_status check_sets(const hga_program *p, const hga_stage *s, stage_kin
 {
     const stage_rule *rule = &program_rules[kind];
     if (kind == KIND_USER) return check_user(p, s);
-    uint32_t reads = program_fields(s, rule->source_reads | rule->own_reads), writes = program_fields(s, rule->writes);
+    uint32_t reads = program_fields(s, rule->reads.source | rule->reads.own), writes = program_fields(s, rule->writes);
     if (s->reads != reads || s->writes != writes)
         return hga_fail(HGA_EPROGRAM, "stage '%s': reads 0x%x, writes 0x%x should be 0x%x, 0x%x", s->name, s->reads,
                         s->writes, reads, writes);

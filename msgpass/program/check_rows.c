@@ -49,7 +49,7 @@ static hga_status complain(const inspection *c, uint32_t fields, const row_set *
 /* Whatever a built-in stage reads or writes at a row has memory there, whether the row has edges or not. */
 static hga_status check_memory(const inspection *c, const stage_rule *rule)
 {
-    uint32_t fields = program_fields(c->stage, rule->own_reads | rule->lone_reads | rule->writes);
+    uint32_t fields = program_fields(c->stage, rule->reads.own | rule->reads.lone | rule->writes);
     row_set exists[HGA_FIELD_SLOTS] = {0};
     for (hga_id f = 1; f <= c->p->n_fields; f++) exists[f] = program_row_set(c->p->field[f].rows);
     row_set lacks = lacking(c->p, fields, exists, c->visited);
@@ -183,9 +183,9 @@ static void find_reads(inspection *c, const stage_rule *rule)
 {
     const hga_stage *s = c->stage;
     int user = rule == &program_rules[KIND_USER];
-    c->source_reads = program_fields(s, user ? 1u << ROLE_KEY : rule->source_reads);
-    c->own_reads = program_fields(s, user ? 1u << ROLE_QUERY : rule->own_reads);
-    c->lone_reads = program_fields(s, rule->lone_reads);
+    c->source_reads = program_fields(s, user ? 1u << ROLE_KEY : rule->reads.source);
+    c->own_reads = program_fields(s, user ? 1u << ROLE_QUERY : rule->reads.own);
+    c->lone_reads = program_fields(s, rule->reads.lone);
     c->rows = program_row_set(c->p->field[s->out].rows) & c->present;
     c->visited = program_visits(c->p, s) & c->present;
     c->source_lacks = lacking(c->p, c->source_reads, c->after.holds, c->present);

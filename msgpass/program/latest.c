@@ -143,22 +143,22 @@ static uint32_t user_reads(const hga_stage *s)
 uint32_t latest_source_fields(const hga_stage *s)
 {
     stage_kind kind = program_kind(s);
-    return kind == KIND_USER ? user_reads(s) : program_fields(s, program_rules[kind].source_reads);
+    return kind == KIND_USER ? user_reads(s) : program_fields(s, program_rules[kind].reads.source);
 }
 
 uint32_t latest_own_fields(const hga_stage *s, int lone)
 {
     stage_kind kind = program_kind(s);
     if (kind == KIND_USER) return user_reads(s);
-    return program_fields(s, lone ? program_rules[kind].lone_reads : program_rules[kind].own_reads);
+    return program_fields(s, lone ? program_rules[kind].reads.lone : program_rules[kind].reads.own);
 }
 
 static uint32_t own_fields(const token_trace *t, hga_id v, int lone)
 {
     const stage_rule *rule = &program_rules[t->kind];
     if (t->kind == KIND_USER) return user_reads(t->stage);
-    unsigned roles = lone ? rule->lone_reads : rule->own_reads;
-    if (rule->gating_reads && t->latest[t->stage->value][v] == EMPTY) roles &= ~rule->gating_reads;
+    unsigned roles = lone ? rule->reads.lone : rule->reads.own;
+    if (rule->reads.gating && t->latest[t->stage->value][v] == EMPTY) roles &= ~rule->reads.gating;
     return program_fields(t->stage, roles);
 }
 
@@ -180,7 +180,7 @@ static int32_t latest_source(const token_trace *t, const reach *r)
 
 static int32_t latest_below(const token_trace *t, hga_id v)
 {
-    const uint32_t fields = program_fields(t->stage, program_rules[t->kind].child_reads);
+    const uint32_t fields = program_fields(t->stage, program_rules[t->kind].reads.child);
     int32_t best = EMPTY;
     const hga_id *list = NULL;
     hga_id first = 0, n = fields ? children_of(&t->nodes, v, &list, &first) : 0;

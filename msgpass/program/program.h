@@ -31,6 +31,21 @@ typedef struct edge_cost {
     int key, value, column, head;
 } edge_cost;
 
+/* Roles that are read, as sets. */
+typedef struct role_reads {
+    unsigned source; /* at the source of an edge */
+    unsigned own;    /* at the row itself when it has an in-edge */
+    unsigned lone;   /* at a row without in-edges */
+    unsigned child;  /* at the row's children, which the stage has written before */
+    unsigned gating; /* of lone, those without effect where the state in ROLE_VALUE is empty */
+} role_reads;
+
+/* The stage hands values on: tokens that `source` of a source and `own` of the row stand for reach ROLE_OUT. */
+typedef struct role_carry {
+    int on;
+    unsigned source, own;
+} role_carry;
+
 /* One row of the legal table. */
 typedef struct stage_rule {
     const char *name;
@@ -40,20 +55,13 @@ typedef struct stage_rule {
     unsigned relations;      /* ON_* it may run along */
     unsigned orders;         /* set of hga_order */
     unsigned width[N_ROLES]; /* set of hga_width the role may have; 0: the role is unused */
-    unsigned source_reads;   /* roles read at the source of an edge */
-    unsigned own_reads;      /* roles read at the row itself when it has an in-edge */
-    unsigned lone_reads;     /* roles read at a row without in-edges */
-    unsigned child_reads;    /* roles read at the row's children, which the stage has written before */
-    unsigned gating_reads;   /* of lone_reads, those without effect where the state in ROLE_VALUE is empty */
-    unsigned gives_slot; /* of own_reads, those whose rows the stage may write to: a row is read before it is written */
+    role_reads reads;
+    unsigned gives_slot; /* of reads.own, those whose rows the stage may write to: a row is read before it is written */
     unsigned writes;     /* roles written */
     unsigned ready;      /* roles that an input or an earlier stage must have filled */
     unsigned may_be_out; /* roles that may name the out field too */
     unsigned must_be_out; /* roles that must */
-    /* the stage hands values on: tokens that carry_source of a source and carry_own of the row stand for reach ROLE_OUT
-       */
-    int carries;
-    unsigned carry_source, carry_own;
+    role_carry carry;
     int attends;         /* its edges have scores */
     int starts_from_out; /* what it computes is merged with what ROLE_OUT holds */
     edge_cost cost;

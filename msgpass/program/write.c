@@ -48,7 +48,7 @@ static void settle_roles(hga_stage *s)
                               [ROLE_GATE] = &s->gate,   [ROLE_KEEP] = &s->keep, [ROLE_OUT] = &s->out};
     for (int i = 0; i < N_ROLES; i++)
         if (!r->width[i]) *field[i] = 0;
-    s->reads = program_fields(s, r->source_reads | r->own_reads);
+    s->reads = program_fields(s, r->reads.source | r->reads.own);
     s->writes = program_fields(s, r->writes);
 }
 

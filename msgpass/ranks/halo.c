@@ -72,8 +72,8 @@ static hga_id node_of(const reach *r, hga_id i) { return r->row_order ? r->row_o
 /* Does the stage compute node v's row? */
 static int computes(const finding *f, hga_id v)
 {
-    return program_row(&f->nodes, f->p->field[f->stage->out].rows, v) &&
-           !(program_keeps_tokens(f->stage) && v < f->nodes.level_ptr[1]);
+    return program_row(&f->nodes, f->p->field[f->walk.stage->out].rows, v) &&
+           !(program_keeps_tokens(f->walk.stage) && v < f->nodes.level_ptr[1]);
 }
 
 static int64_t sent_row_bytes(const finding *f, hga_id field)
@@ -92,16 +92,16 @@ static hga_status find_requests(const reach *r, void *context)
     hga_id rows = 0;
     for (hga_id i = 0; i < r->n_rows; i++) rows += computes(f, node_of(r, i));
     if (rows == 0 || sources == 0) return HGA_OK;
-    if (f->rank == SHARED && halo_cuts(f, r, sources)) return halo_cut_row(f, r, sources);
-    *(f->rank == SHARED ? &f->shared_edges : &f->out->load[f->rank].n_edges) += rows * sources;
-    hga_id to = f->rank == SHARED ? HGA_EVERY_RANK : f->rank;
+    if (f->walk.rank == SHARED && halo_cuts(f, r, sources)) return halo_cut_row(f, r, sources);
+    *(f->walk.rank == SHARED ? &f->shared_edges : &f->out->load[f->walk.rank].n_edges) += rows * sources;
+    hga_id to = f->walk.rank == SHARED ? HGA_EVERY_RANK : f->walk.rank;
     return halo_each_interval(f, r, halo_request_interval, &to);
 }
 
 static uint32_t source_reads(const hga_stage *s)
 {
     if (program_kind(s) == KIND_USER) return s->reads | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY);
-    return program_fields(s, program_rules[program_kind(s)].source_reads);
+    return program_fields(s, program_rules[program_kind(s)].reads.source);
 }
 
 /* Nothing is wanted where one rank has all nodes: degrees are enough, which are quicker found than sources. */
@@ -111,7 +111,7 @@ static void count_alone(finding *f)
     hga_pos degree[PART];
     for (hga_id first = 0; first < f->nodes.n; first += PART) {
         hga_id n = f->nodes.n - first < PART ? f->nodes.n - first : PART;
-        hga_graph_degrees(f->g, f->stage->relation, first, n, degree);
+        hga_graph_degrees(f->g, f->walk.stage->relation, first, n, degree);
         for (hga_id i = 0; i < n; i++)
             if (computes(f, first + i)) f->out->load[0].n_edges += degree[i];
     }
@@ -122,9 +122,9 @@ static hga_status walk_rows(finding *f)
 {
     hga_status st = HGA_OK;
     reach_walk *walk = NULL;
-    HGA_TRY(reach_walk_create(f->g, f->stage->relation, &walk));
+    HGA_TRY(reach_walk_create(f->g, f->walk.stage->relation, &walk));
     for (hga_id v = 0; v < f->nodes.n; v = f->next[v]) {
-        f->rank = f->owner[v];
+        f->walk.rank = f->owner[v];
         HGA_TRY(reach_nodes(walk, v, f->next[v] - v, find_requests, f));
     }
 done:
@@ -137,10 +137,11 @@ static hga_status walk_stage(finding *f, hga_id number)
 {
     hga_status st = HGA_OK;
     const hga_stage *s = &f->p->stage[number];
-    f->stage = s, f->number = number;
-    f->reads = source_reads(s);
-    f->rule = f->cut_edges ? split_rule_of(f->g, f->p, number, f->cut_edges) : (split_rule){.longer = INT64_MAX};
-    uint32_t in_place = f->reads & s->writes;
+    f->walk.stage = s, f->walk.number = number;
+    f->walk.reads = source_reads(s);
+    f->walk.rule =
+        f->walk.cut_edges ? split_rule_of(f->g, f->p, number, f->walk.cut_edges) : (split_rule){.longer = INT64_MAX};
+    uint32_t in_place = f->walk.reads & s->writes;
     for (hga_id i = 1; i <= f->p->n_fields; i++)
         if (in_place >> i & 1u) f->wrote[i] = number;
     if (f->out->n_ranks == 1 && f->out->n_shared == 0 && s->relation >= 0)
@@ -214,7 +215,8 @@ static hga_status list_transfers(finding *f)
 {
     hga_status st = HGA_OK;
     halo_melt(f);
-    for (row_request *begin = f->request, *last = begin + f->n_requests, *end, *every; begin < last; begin = end) {
+    for (row_request *begin = f->requests.list, *last = begin + f->requests.n, *end, *every; begin < last;
+         begin = end) {
         for (end = begin; end < last && end->field == begin->field && end->wrote == begin->wrote;) end++;
         for (every = begin; every < end && every->to == HGA_EVERY_RANK;) every++;
         for (const row_request *w = every; w < end; w++) read_early(begin, every, w);
@@ -306,7 +308,7 @@ static hga_status start(finding *f, const hga_shape *shape, const hga_id *cuts, 
     HGA_TRY(hga_new_zero(&f->out->allocator, n_ranks, sizeof *f->out->load, &f->out->load));
     HGA_TRY(hga_new(NULL, f->nodes.n, sizeof *f->owner, &f->owner));
     HGA_TRY(hga_new(NULL, f->nodes.n, sizeof *f->next, &f->next));
-    HGA_TRY(hga_new(NULL, n_ranks, sizeof *f->has, &f->has));
+    HGA_TRY(hga_new(NULL, n_ranks, sizeof *f->cut.has, &f->cut.has));
     find_owners(f, cuts, n_ranks);
     halo_begin_requests(f), memset(f->wrote, -1, sizeof f->wrote);
 done:
@@ -318,7 +320,7 @@ hga_status halo_find(const hga_graph *g, const hga_program *p, const hga_shape *
                      hga_id n_ranks, hga_pos cut_edges, hga_id *owner, hga_halo_list *out)
 {
     hga_status st = HGA_OK;
-    finding f = {.g = g, .p = p, .out = out, .cut_edges = cut_edges};
+    finding f = {.g = g, .p = p, .out = out, .walk.cut_edges = cut_edges};
     if (!out) return hga_fail(HGA_EINVAL, "halo: no result");
     memset(out, 0, sizeof *out);
     if (!g || !p || !shape || !cuts)
@@ -332,10 +334,10 @@ hga_status halo_find(const hga_graph *g, const hga_program *p, const hga_shape *
 done:
     hga_delete(NULL, f.owner, f.nodes.n, sizeof *f.owner);
     hga_delete(NULL, f.next, f.nodes.n, sizeof *f.next);
-    hga_delete(NULL, f.request, f.capacity, sizeof *f.request);
-    hga_delete(NULL, f.has, n_ranks, sizeof *f.has);
-    hga_delete(NULL, f.maker, f.maker_capacity, sizeof *f.maker);
-    hga_delete(NULL, f.run_end, f.run_capacity, sizeof *f.run_end);
+    hga_delete(NULL, f.requests.list, f.requests.capacity, sizeof *f.requests.list);
+    hga_delete(NULL, f.cut.has, n_ranks, sizeof *f.cut.has);
+    hga_delete(NULL, f.cut.maker, f.cut.maker_capacity, sizeof *f.cut.maker);
+    hga_delete(NULL, f.cut.run_end, f.cut.run_capacity, sizeof *f.cut.run_end);
     if (st != HGA_OK) hga_halo_clear(out);
     return st;
 }

@@ -16,6 +16,33 @@ typedef struct row_request {
 
 /* What goes through all of a search. */
 typedef struct finding finding;
+/* Rows that ranks request of each other. */
+typedef struct request_list {
+    row_request *list;
+    int64_t n, capacity, melt_at;
+    /* the last two requests of each field and level, -1: neighbouring rows request the same on their left and right */
+    int64_t recent[HGA_FIELD_SLOTS][RECENT_LEVELS][SIDES];
+} request_list;
+
+/* The stage at hand. */
+typedef struct stage_walk {
+    const hga_stage *stage;
+    hga_id number, rank; /* whose rows are walked */
+    uint32_t reads;      /* fields read at sources */
+    hga_pos cut_edges;   /* 0: no row is cut */
+    split_rule rule;
+} stage_walk;
+
+/* The shared row at hand, and its splits. */
+typedef struct row_cut {
+    hga_id row;
+    hga_pos sources;
+    hga_pos *has;    /* [n_ranks]: sources of a split that a rank owns */
+    hga_id *maker;   /* [n]: the rank that computes a split, SHARED: all do */
+    hga_id *run_end; /* [n]: the first split after it that has another maker */
+    int64_t maker_capacity, run_capacity;
+} row_cut;
+
 struct finding {
     const hga_graph *g;
     const hga_program *p;
@@ -23,25 +50,11 @@ struct finding {
     hga_nodes nodes;
     hga_id *owner, *next; /* [n]: of a node, SHARED; the first node after it that is not of the same owner and level */
     hga_id wrote[HGA_FIELD_SLOTS];
-    row_request *request;
-    int64_t n_requests, capacity, melt_at;
-    /* the last two wants of each field and level, -1: rows beside each other want the same on their left and right */
-    int64_t recent[HGA_FIELD_SLOTS][RECENT_LEVELS][SIDES];
+    request_list requests;
     hga_pos shared_edges;
     hga_halo_list *out;
-    /* of the stage at hand */
-    const hga_stage *stage;
-    hga_id number, rank; /* whose rows are walked */
-    uint32_t reads;      /* fields read at sources */
-    hga_pos cut_edges;   /* 0: no row is cut */
-    split_rule rule;
-    /* of the shared row at hand, and its pieces */
-    hga_id row;
-    hga_pos sources;
-    hga_pos *has;    /* [n_ranks]: sources of a piece that a rank owns */
-    hga_id *maker;   /* [n]: the rank that computes a piece, SHARED: all do */
-    hga_id *run_end; /* [n]: the first piece after it that has another maker */
-    int64_t maker_capacity, run_capacity;
+    stage_walk walk;
+    row_cut cut;
 };
 
 typedef hga_status (*interval_visit)(finding *f, hga_id first, hga_id last, void *context);

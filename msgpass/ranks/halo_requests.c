@@ -33,20 +33,24 @@ static void unite(row_request *a, const row_request *b)
     if (b->reads < a->reads) a->reads = b->reads;
 }
 
-static void forget_recent(finding *f) { memset(f->recent, -1, (size_t)(f->p->n_fields + 1) * sizeof *f->recent); }
+static void forget_recent(finding *f)
+{
+    memset(f->requests.recent, -1, (size_t)(f->p->n_fields + 1) * sizeof *f->requests.recent);
+}
 
 /* Sorts the wants and unites those that touch each other. */
 void halo_melt(finding *f)
 {
     int64_t n = 0;
-    sort_requests(f->request, f->n_requests);
-    for (int64_t i = 0; i < f->n_requests; i++)
-        if (n && alike(&f->request[n - 1], &f->request[i]) && touch(&f->request[n - 1], &f->request[i]))
-            unite(&f->request[n - 1], &f->request[i]);
+    sort_requests(f->requests.list, f->requests.n);
+    for (int64_t i = 0; i < f->requests.n; i++)
+        if (n && alike(&f->requests.list[n - 1], &f->requests.list[i]) &&
+            touch(&f->requests.list[n - 1], &f->requests.list[i]))
+            unite(&f->requests.list[n - 1], &f->requests.list[i]);
         else
-            f->request[n++] = f->request[i];
-    f->n_requests = n;
-    f->melt_at = n < MOST_REQUESTS / 2 ? MOST_REQUESTS : 2 * n;
+            f->requests.list[n++] = f->requests.list[i];
+    f->requests.n = n;
+    f->requests.melt_at = n < MOST_REQUESTS / 2 ? MOST_REQUESTS : 2 * n;
     forget_recent(f);
 }
 
@@ -54,16 +58,18 @@ void halo_melt(finding *f)
 static hga_status request_field(finding *f, const row_request *w)
 {
     hga_status st = HGA_OK;
-    int64_t *recent = f->recent[w->field][hga_graph_level(f->g, w->first) % RECENT_LEVELS];
+    int64_t *recent = f->requests.recent[w->field][hga_graph_level(f->g, w->first) % RECENT_LEVELS];
     for (int side = 0; side < SIDES; side++)
-        if (recent[side] >= 0 && alike(&f->request[recent[side]], w) && touch(&f->request[recent[side]], w)) {
-            unite(&f->request[recent[side]], w);
+        if (recent[side] >= 0 && alike(&f->requests.list[recent[side]], w) &&
+            touch(&f->requests.list[recent[side]], w)) {
+            unite(&f->requests.list[recent[side]], w);
             return HGA_OK;
         }
-    if (f->n_requests >= f->melt_at) halo_melt(f);
-    HGA_TRY(hga_grow(NULL, &f->request, &f->capacity, f->n_requests, f->n_requests + 1, sizeof *f->request));
-    recent[1] = recent[0], recent[0] = f->n_requests;
-    f->request[f->n_requests++] = *w;
+    if (f->requests.n >= f->requests.melt_at) halo_melt(f);
+    HGA_TRY(hga_grow(NULL, &f->requests.list, &f->requests.capacity, f->requests.n, f->requests.n + 1,
+                     sizeof *f->requests.list));
+    recent[1] = recent[0], recent[0] = f->requests.n;
+    f->requests.list[f->requests.n++] = *w;
 done:
     return st;
 }
@@ -81,8 +87,8 @@ static hga_status request_nodes(finding *f, hga_id to, hga_id first, hga_id last
     hga_status st = HGA_OK;
     if (has_nodes(f, to, first, last)) return HGA_OK;
     for (hga_id i = 1; i <= f->p->n_fields; i++)
-        if (f->reads >> i & 1u) {
-            row_request w = {i, f->wrote[i], to, first, last, f->number};
+        if (f->walk.reads >> i & 1u) {
+            row_request w = {i, f->wrote[i], to, first, last, f->walk.number};
             HGA_TRY(request_field(f, &w));
         }
 done:
@@ -91,7 +97,7 @@ done:
 
 void halo_begin_requests(finding *f)
 {
-    f->melt_at = MOST_REQUESTS;
+    f->requests.melt_at = MOST_REQUESTS;
     forget_recent(f);
 }
 

@@ -7,11 +7,11 @@
 
 int halo_cuts(const finding *f, const reach *r, hga_pos sources)
 {
-    int lone = sources > f->rule.longer && r->n_rows == 1 && r->n_spans == 1 && r->n_nodes == 0;
+    int lone = sources > f->walk.rule.longer && r->n_rows == 1 && r->n_spans == 1 && r->n_nodes == 0;
     row_look row;
     if (!lone) return 0;
-    look_at_rows(f->g, f->stage->relation, r->row, 1, &row);
-    return lone_columns_of(f->g, f->p, f->number, r->row, &row).first >= 0;
+    look_at_rows(f->g, f->walk.stage->relation, r->row, 1, &row);
+    return lone_columns_of(f->g, f->p, f->walk.number, r->row, &row).first >= 0;
 }
 
 static hga_status count_owners(finding *f, hga_id first, hga_id last, void *context)
@@ -19,7 +19,7 @@ static hga_status count_owners(finding *f, hga_id first, hga_id last, void *cont
     (void)context;
     for (hga_id u = first, end; u <= last; u = end) {
         end = f->next[u] <= last ? f->next[u] : last + 1;
-        if (f->owner[u] != SHARED) f->has[f->owner[u]] += end - u;
+        if (f->owner[u] != SHARED) f->cut.has[f->owner[u]] += end - u;
     }
     return HGA_OK;
 }
@@ -33,11 +33,11 @@ static hga_status find_maker(finding *f, const reach *split, hga_id *maker)
         *maker = f->owner[first];
         return HGA_OK;
     }
-    memset(f->has, 0, (size_t)n_ranks * sizeof *f->has);
+    memset(f->cut.has, 0, (size_t)n_ranks * sizeof *f->cut.has);
     HGA_TRY(halo_each_interval(f, split, count_owners, NULL));
     *maker = SHARED;
     for (hga_id r = 0; r < n_ranks; r++)
-        if (f->has[r] > (*maker == SHARED ? 0 : f->has[*maker])) *maker = r;
+        if (f->cut.has[r] > (*maker == SHARED ? 0 : f->cut.has[*maker])) *maker = r;
     if (*maker != SHARED) HGA_TRY(halo_each_interval(f, split, halo_request_interval, maker));
 done:
     return st;
@@ -47,14 +47,15 @@ done:
 static hga_status add_split(finding *f, hga_id lo, hga_id hi)
 {
     hga_halo_list *out = f->out;
-    hga_pos first = lo * f->rule.split, end = hi * f->rule.split, edges = (end < f->sources ? end : f->sources) - first;
-    hga_id rank = f->maker[lo], field = f->stage->out;
+    hga_pos first = lo * f->walk.rule.split, end = hi * f->walk.rule.split,
+            edges = (end < f->cut.sources ? end : f->cut.sources) - first;
+    hga_id rank = f->cut.maker[lo], field = f->walk.stage->out;
     hga_status st =
         hga_grow(&out->allocator, &out->split, &out->capacity[1], out->n_splits, out->n_splits + 1, sizeof *out->split);
     if (st) return st;
-    int64_t bytes = split_bytes(program_kind(f->stage), program_heads(f->p, &f->shape, field),
+    int64_t bytes = split_bytes(program_kind(f->walk.stage), program_heads(f->p, &f->shape, field),
                                 program_columns(f->p, &f->shape, field));
-    out->split[out->n_splits++] = (hga_split){rank, f->number, f->row, edges, rank == SHARED ? 0 : bytes};
+    out->split[out->n_splits++] = (hga_split){rank, f->walk.number, f->cut.row, edges, rank == SHARED ? 0 : bytes};
     *(rank == SHARED ? &f->shared_edges : &out->load[rank].n_edges) += edges;
     return HGA_OK;
 }
@@ -63,7 +64,7 @@ static hga_status add_split(finding *f, hga_id lo, hga_id hi)
 static hga_status add_splits(finding *f, hga_id lo, hga_id hi)
 {
     hga_status st = HGA_OK;
-    if (f->run_end[lo] >= hi) return add_split(f, lo, hi);
+    if (f->cut.run_end[lo] >= hi) return add_split(f, lo, hi);
     hga_id middle = splits_middle(lo, hi);
     HGA_TRY(add_splits(f, lo, middle));
     HGA_TRY(add_splits(f, middle, hi));
@@ -75,19 +76,19 @@ done:
 hga_status halo_cut_row(finding *f, const reach *r, hga_pos sources)
 {
     hga_status st = HGA_OK;
-    hga_id n = (hga_id)((sources - 1) / f->rule.split + 1);
-    f->row = r->row, f->sources = sources;
-    HGA_TRY(hga_grow(NULL, &f->maker, &f->maker_capacity, 0, n, sizeof *f->maker));
-    HGA_TRY(hga_grow(NULL, &f->run_end, &f->run_capacity, 0, n, sizeof *f->run_end));
+    hga_id n = (hga_id)((sources - 1) / f->walk.rule.split + 1);
+    f->cut.row = r->row, f->cut.sources = sources;
+    HGA_TRY(hga_grow(NULL, &f->cut.maker, &f->cut.maker_capacity, 0, n, sizeof *f->cut.maker));
+    HGA_TRY(hga_grow(NULL, &f->cut.run_end, &f->cut.run_capacity, 0, n, sizeof *f->cut.run_end));
     for (hga_id i = 0; i < n; i++) {
-        int64_t first = r->spans->first + i * f->rule.split, last = first + f->rule.split - 1;
+        int64_t first = r->spans->first + i * f->walk.rule.split, last = first + f->walk.rule.split - 1;
         reach_span columns = {(hga_id)first, last < r->spans->last ? (hga_id)last : r->spans->last};
         reach split = *r;
         split.spans = &columns;
-        HGA_TRY(find_maker(f, &split, &f->maker[i]));
+        HGA_TRY(find_maker(f, &split, &f->cut.maker[i]));
     }
     for (hga_id i = n - 1; i >= 0; i--)
-        f->run_end[i] = i + 1 < n && f->maker[i + 1] == f->maker[i] ? f->run_end[i + 1] : i + 1;
+        f->cut.run_end[i] = i + 1 < n && f->cut.maker[i + 1] == f->cut.maker[i] ? f->cut.run_end[i + 1] : i + 1;
     HGA_TRY(add_splits(f, 0, n));
 done:
     return st;

@@ -23,7 +23,7 @@ static hga_status open_rows(const hga_plan *plan, hga_id host, alias_rows *x)
     for (rows_here at = {0}; rows_here_next(plan, host, &at); end = at.first + at.n)
         if (at.row == 0) x->first = at.first;
     if (end == 0) return HGA_OK;
-    hga_status st = hga_new(&plan->allocator, end - x->first, sizeof *x->row, &x->row);
+    hga_status st = hga_new(&plan->memory.allocator, end - x->first, sizeof *x->row, &x->row);
     if (!st) x->n = end - x->first;
     for (hga_id i = 0; i < x->n; i++) x->row[i] = -1;
     return st;
@@ -33,7 +33,7 @@ static hga_status open_rows(const hga_plan *plan, hga_id host, alias_rows *x)
 static hga_status find_alias_rows(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step, hga_id alias,
                                   hga_id host)
 {
-    alias_rows *x = &plan->storage[alias].aliases;
+    alias_rows *x = &plan->fields.storage[alias].aliases;
     hga_id found = 0;
     hga_status st = open_rows(plan, host, x);
     for (rows_here at = {0}; !st && rows_here_next(plan, host, &at);)

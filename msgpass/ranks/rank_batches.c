@@ -101,7 +101,7 @@ hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const rank_tr
 {
     placed *x = NULL;
     open_batch b = {0};
-    hga_status st = hga_new(&plan->allocator, all->n, sizeof *x, &x);
+    hga_status st = hga_new(&plan->memory.allocator, all->n, sizeof *x, &x);
     if (st) return st;
     place(plan, owner, all, x);
     sort_placed(x, all->n);
@@ -114,6 +114,6 @@ hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const rank_tr
         order[i] = x[i].transfer, batch[i] = b.number;
     }
     *n_batches = all->n ? b.number + 1 : 0;
-    hga_delete(&plan->allocator, x, all->n, sizeof *x);
+    hga_delete(&plan->memory.allocator, x, all->n, sizeof *x);
     return HGA_OK;
 }

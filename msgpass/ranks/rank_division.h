@@ -28,7 +28,7 @@ void division_request_sent(const hga_plan *plan, slice *s, hga_id batch);
 static inline double division_work(const division *d, double edges)
 {
     const hga_shape *shape = &d->plan->shape;
-    return edges * shape->n_heads * (shape->dim + shape->dim_v) / d->plan->threads;
+    return edges * shape->n_heads * (shape->dim + shape->dim_v) / d->plan->team.n;
 }
 
 /* Which of the rows that are left need nothing of batches from that one on; of `among` alone, NULL: of all. */

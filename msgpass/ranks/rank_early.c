@@ -57,16 +57,16 @@ static hga_status agree_on_time(const division *d, rank_load mine, double *work)
     rank_load *all = NULL, most = {0};
     double longest = 0;
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new(&d->plan->allocator, x->n_ranks, sizeof *all, &all));
+    HGA_TRY(hga_new(&d->plan->memory.allocator, x->n_ranks, sizeof *all, &all));
     HGA_TRY(x->gather(x->ctx, &mine, sizeof mine, all));
     for (hga_id r = 0; r < x->n_ranks; r++) {
         longest = fmax(longest, all[r].first + all[r].meanwhile + all[r].rest);
         most.first = fmax(most.first, all[r].first), most.rest = fmax(most.rest, all[r].rest);
     }
     *work = longest - most.first - most.rest;
-    *work -= d->plan->requested_panel ? *work / 2 : HIDDEN_WORK; /* tests have small graphs */
+    *work -= d->plan->requested.panel ? *work / 2 : HIDDEN_WORK; /* tests have small graphs */
 done:
-    hga_delete(&d->plan->allocator, all, x->n_ranks, sizeof *all);
+    hga_delete(&d->plan->memory.allocator, all, x->n_ranks, sizeof *all);
     return st;
 }
 
@@ -102,7 +102,7 @@ static int writes_rows(const division *d)
 static hga_id token_behind(const hga_plan *plan, double share)
 {
     const struct rank_plan *r = plan->share.ranks;
-    const hga_id *cut = r->cuts + r->exchange->rank, panel = plan->requested_panel ? plan->requested_panel : PANEL_ROWS;
+    const hga_id *cut = r->cuts + r->exchange->rank, panel = plan->requested.panel ? plan->requested.panel : PANEL_ROWS;
     return cut[0] + (hga_id)(fmin(share, 1) * (cut[1] - cut[0])) / panel * panel;
 }
 
@@ -111,7 +111,7 @@ static void keep_before(division *d, hga_id token)
 {
     const hga_nodes *nodes = &d->plan->nodes;
     for (int64_t j = 0; j < d->plan->slices->n_jobs; j++) {
-        const phase *ph = &d->plan->phase[d->plan->slices->job[j].phase];
+        const phase *ph = &d->plan->phases.list[d->plan->slices->job[j].phase];
         FOR_RUNS(&d->left[j], i, end, 0, d->left[j].n)
         {
             for (int64_t k = i; k < end; k++) {

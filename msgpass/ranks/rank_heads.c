@@ -26,7 +26,7 @@ static int is_out(const hga_plan *plan, hga_id f) { return plan->program.field[f
 
 static uint8_t type_of(const hga_plan *plan, hga_id f, const hga_tensor *t)
 {
-    return t->data && plan->storage[f].input_n ? (uint8_t)t->dtype : (uint8_t)TYPE_UNKNOWN;
+    return t->data && plan->fields.storage[f].input_n ? (uint8_t)t->dtype : (uint8_t)TYPE_UNKNOWN;
 }
 
 /* The call's needs are those of the rank's own tensors. */
@@ -125,7 +125,7 @@ static hga_tensor tensor_here(const head_call *h, hga_id f, hga_id heads, hga_id
            end = heads_of_rank(h->plan, h->plan->share.ranks->exchange->rank, &first);
     uintptr_t before = (uintptr_t)group * (uintptr_t)first * (uintptr_t)columns * dtype_bytes(type);
     return (hga_tensor){.data = memory ? (void *)((uintptr_t)memory - before) : NULL,
-                        .rows = h->plan->storage[f].io_n,
+                        .rows = h->plan->fields.storage[f].io_n,
                         .row_stride = (ptrdiff_t)group * (end - first) * columns,
                         .head_stride = columns,
                         .dtype = type};
@@ -184,15 +184,15 @@ static void lay_out_tensors(sharing *s, const gradient_call *c, carver *arena)
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         hga_id all = field_heads(plan, f), columns = field_columns(plan, f);
         size_t number = dtype_bytes(known_type(h->all.type[f])), d_number = dtype_bytes(known_type(h->all.d_type[f]));
-        int64_t numbers = (int64_t)plan->storage[f].io_n * heads_here(plan, &c->needs, all) * columns;
+        int64_t numbers = (int64_t)plan->fields.storage[f].io_n * heads_here(plan, &c->needs, all) * columns;
         int reads = !is_out(plan, f) || h->shared.reads_out;
         if (!is_bound(plan, f)) continue;
         tensor_of(plan, &h->io, f)->data = reads ? carve(arena, numbers, number) : NULL;
         gradient_of(plan, &h->grad, f)->data = has_gradient(h, f) ? carve(arena, numbers, d_number) : NULL;
         bytes = most(bytes, swap_bytes(plan, f, all, columns, number > d_number ? number : d_number));
     }
-    h->lse = has_lses(plan) ? carve_floats(arena, (int64_t)plan->storage[out].io_n * own) : NULL;
-    h->grad.d_lse.data = h->all.d_lse ? carve_floats(arena, (int64_t)plan->storage[out].io_n * own) : NULL;
+    h->lse = has_lses(plan) ? carve_floats(arena, (int64_t)plan->fields.storage[out].io_n * own) : NULL;
+    h->grad.d_lse.data = h->all.d_lse ? carve_floats(arena, (int64_t)plan->fields.storage[out].io_n * own) : NULL;
     h->buffer = carve(arena, bytes, 1);
     h->send = carve(arena, swap_packets(plan), sizeof *h->send);
     h->receive = carve(arena, swap_packets(plan), sizeof *h->receive);

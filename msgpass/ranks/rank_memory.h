@@ -16,7 +16,7 @@ typedef struct rank_memory {
     uint32_t copied; /* bit f: of field f stages are given a copy */
 } rank_memory;
 
-static inline rank_memory *memory_of(const hga_workspace *workspace) { return workspace->shared; }
+static inline rank_memory *memory_of(const hga_workspace *workspace) { return workspace->shared.at; }
 
 /* rank_stage.c: bytes of a room; *io, the caller's tensors, becomes what stages are given; and what these have written
    goes to the caller. */

@@ -16,7 +16,7 @@ static void begin_there(const hga_plan *plan, slice *s)
 {
     const struct rank_plan *r = plan->share.ranks;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const field_storage *h = &plan->storage[f];
+        const field_storage *h = &plan->fields.storage[f];
         int64_t at = 0;
         if (!s->there[f].n) continue;
         for (int64_t k = 0; k < r->rows.n_mine; at = r->rows.mine[k].first + r->rows.mine[k].n, k++)
@@ -31,7 +31,7 @@ static void begin_there(const hga_plan *plan, slice *s)
 /* Where chunk i of n of so many rows begins, at a panel's first row. */
 static hga_id chunk_begin(const hga_plan *plan, hga_id rows, int i, int n)
 {
-    hga_id panel = plan->requested_panel ? plan->requested_panel : PANEL_ROWS;
+    hga_id panel = plan->requested.panel ? plan->requested.panel : PANEL_ROWS;
     return i == n ? rows : (hga_id)((int64_t)rows * i / n) / panel * panel;
 }
 
@@ -57,7 +57,7 @@ static hga_status add_job_rows(const hga_plan *plan, int64_t job, int64_t first,
 {
     hga_status st = HGA_OK;
     struct rank_plan *r = plan->share.ranks;
-    const int64_t most = (int64_t)RUN_PANELS * plan->phase[plan->slices->job[job].phase].panel;
+    const int64_t most = (int64_t)RUN_PANELS * plan->phases.list[plan->slices->job[job].phase].panel;
     for (int64_t next; first < end; first = next) {
         next = (first / most + 1) * most < end ? (first / most + 1) * most : end;
         HGA_TRY(hga_grow(&r->allocator, &r->passes.run, &r->passes.run_capacity, r->passes.n_runs, r->passes.n_runs + 1,
@@ -160,7 +160,7 @@ static double cost_of_pass(const division *d, const rank_pass *pass)
 static int count_chunks(const division *d, double cost)
 {
     double chunks = division_work(d, cost) / CHUNK_WORK;
-    if (d->plan->requested_panel) return MOST_CHUNKS;
+    if (d->plan->requested.panel) return MOST_CHUNKS;
     return chunks < 1 ? 1 : chunks < MOST_CHUNKS ? (int)chunks : MOST_CHUNKS;
 }
 
@@ -246,7 +246,8 @@ static double row_cost(const phase *ph)
 static void begin_division(division *d)
 {
     const hga_plan *plan = d->plan;
-    for (int64_t j = 0; j < plan->slices->n_jobs; j++) d->cost[j] = row_cost(&plan->phase[plan->slices->job[j].phase]);
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++)
+        d->cost[j] = row_cost(&plan->phases.list[plan->slices->job[j].phase]);
     begin_there(plan, &d->s);
     slice_begin(plan, &d->s);
     for (hga_id b = 0; b < plan->share.ranks->traffic.n_batches; b++) division_request_sent(plan, &d->s, b);
@@ -264,7 +265,7 @@ hga_status rank_passes_make(hga_plan *plan)
     void *memory = NULL;
     hga_id batches = 0;
     int64_t bytes = division_carve(&d, NULL);
-    HGA_TRY(hga_new_zero(&plan->allocator, bytes, 1, &memory));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, bytes, 1, &memory));
     division_carve(&d, memory);
     begin_division(&d);
     for (hga_id come = 0; come <= plan->share.ranks->traffic.n_batches; come++) {
@@ -275,6 +276,6 @@ hga_status rank_passes_make(hga_plan *plan)
         HGA_TRY(add_ready(&d, come));
     }
 done:
-    hga_delete(&plan->allocator, memory, bytes, 1);
+    hga_delete(&plan->memory.allocator, memory, bytes, 1);
     return st;
 }

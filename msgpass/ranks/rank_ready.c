@@ -21,7 +21,7 @@ static void watch(void *context, hga_id first, hga_id last)
 /* What is written over a late row is late, too. */
 static int is_late(const hga_plan *plan, const slice *s, const slice_job *job, hga_id i)
 {
-    const phase *ph = &plan->phase[job->phase];
+    const phase *ph = &plan->phases.list[job->phase];
     source_watch sources = {s, job->of.sources, 0}, own = {s, job->of.own | job->of.writes, 0};
     hga_id v = phase_node(plan, ph, i);
     watch(&own, v, v);
@@ -38,7 +38,7 @@ static void put_late_row(slice *s, uint64_t by, hga_id v)
 /* A late piece makes its row late, which another phase merges. */
 static void put_late(const hga_plan *plan, slice *s, const slice_job *job, hga_id v)
 {
-    const phase *ph = &plan->phase[job->phase];
+    const phase *ph = &plan->phases.list[job->phase];
     uint64_t by = ph->job == JOB_SPLITS ? plan->program.stage[job->stage].writes : job->of.writes;
     put_late_row(s, by, v);
 }
@@ -89,7 +89,7 @@ void division_find_ready(division *d, hga_id batch, const row_bits *among)
         {
             for (int64_t k = i; k < end; k++)
                 if ((among && !bits_have(&among[j], k)) || is_late(plan, &d->s, job, (hga_id)k))
-                    put_late(plan, &d->s, job, phase_node(plan, &plan->phase[job->phase], (hga_id)k));
+                    put_late(plan, &d->s, job, phase_node(plan, &plan->phases.list[job->phase], (hga_id)k));
                 else
                     bits_put(&d->ready[j], k);
         }

@@ -15,7 +15,7 @@
 static char *move_parcel_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, char *parcel,
                              int in)
 {
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     const bound_field *x = &workspace->field[f];
     int is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
     float *row = bound_row(x, v);
@@ -88,7 +88,7 @@ static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspac
 static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const rank_pass *pass)
 {
     const pass_rows *first = plan->share.ranks->passes.run + pass->run;
-    slice *s = &workspace->slice;
+    slice *s = &workspace->sliced.slice;
     if (pass->n_runs == 0) return HGA_OK;
     slice_begin(plan, s);
     for (const pass_rows *x = first; x < first + pass->n_runs; x++) slice_run_rows(plan, s, x->job, x->first, x->n);
@@ -135,7 +135,7 @@ done:
 static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
 {
     if (samples == 0) return rank_call_meet(plan->share.ranks->exchange, rank_word_of(RANKS_EXECUTE, plan, NULL, 0));
-    workspace->sliced = 1;
+    workspace->sliced.on = 1;
     if (plan->share.ranks->n_splits) memset(memory_of(workspace)->merged, 0, (size_t)plan->share.ranks->n_splits);
     hga_status st = tell_call(plan, workspace, io, samples);
     if (!st) st = run_passes(plan, workspace);

@@ -33,7 +33,7 @@ typedef struct laying {
 
 static int has_rows(const hga_plan *plan, hga_id storage)
 {
-    const field_storage *h = &plan->storage[storage % HGA_FIELD_SLOTS];
+    const field_storage *h = &plan->fields.storage[storage % HGA_FIELD_SLOTS];
     return storage < STORAGE_ROUNDED ? h->rows.n > 0 || h->lse.n > 0 : h->rounded.n > 0;
 }
 
@@ -41,7 +41,7 @@ static int has_rows(const hga_plan *plan, hga_id storage)
 
 static hga_status add_step(laying *x, hga_id wave, hga_id thread)
 {
-    hga_status st = hga_grow(&x->plan->allocator, &x->step, &x->capacity, x->n, x->n + 1, sizeof *x->step);
+    hga_status st = hga_grow(&x->plan->memory.allocator, &x->step, &x->capacity, x->n, x->n + 1, sizeof *x->step);
     if (!st) x->step[x->n] = (entry){.when = {wave, thread, (hga_id)x->n}, .number = x->n};
     if (!st) x->n++;
     return st;
@@ -57,11 +57,11 @@ static hga_status add_steps(laying *x, const rank_pass *pass)
     slice_begin(plan, &x->slice);
     for (int64_t i = 0; i < pass->n_runs; i++) slice_run_rows(plan, &x->slice, run[i].job, run[i].first, run[i].n);
     slice_list(plan, &x->slice);
-    for (int64_t share = 0; share < (int64_t)o->n * plan->threads; share++)
+    for (int64_t share = 0; share < (int64_t)o->n * plan->team.n; share++)
         for (int64_t end = o->ptr[share + 1], i = bits_next(&x->slice.items, o->ptr[share], end); i < end;
              i = bits_next(&x->slice.items, i + 1, end)) {
             x->step_of[i] = x->n;
-            HGA_TRY(add_step(x, x->waves + (hga_id)(share / plan->threads), (hga_id)(share % plan->threads)));
+            HGA_TRY(add_step(x, x->waves + (hga_id)(share / plan->team.n), (hga_id)(share % plan->team.n)));
         }
     x->waves += o->n;
 done:
@@ -85,7 +85,7 @@ static void note_live(void *context, hga_id first, hga_id last)
 static void note_job_rows(laying *x, const slice_job *job, hga_id first, hga_id end)
 {
     const hga_plan *plan = x->plan;
-    const phase *ph = &plan->phase[job->phase];
+    const phase *ph = &plan->phases.list[job->phase];
     x->storages = job->of.sources, x->writes = 0;
     if (x->storages && ph->job <= JOB_SPLITS) accesses_sources(plan, ph, first, end - first, note_live, x);
     x->storages = job->of.own;
@@ -99,7 +99,7 @@ static void note_run(laying *x, const pass_rows *run)
 {
     const hga_plan *plan = x->plan;
     const slice_job *job = &plan->slices->job[run->job];
-    const phase *ph = &plan->phase[job->phase];
+    const phase *ph = &plan->phases.list[job->phase];
     hga_id parts = head_ranges(ph), end = run->first + run->n;
     for (hga_id i = run->first, next; i < end; i = next) {
         hga_id panel = i / ph->panel;
@@ -174,12 +174,12 @@ static hga_status open(laying *x)
     hga_status st = HGA_OK;
     carver measure = {0};
     HGA_TRY(accesses_open(&x->accesses, plan, has_rows));
-    HGA_TRY(live_ranges_open(&plan->allocator, x->accesses.n_buckets, &x->live));
-    HGA_TRY(hga_new(&plan->allocator, plan->waves.n_items, sizeof *x->step_of, &x->step_of));
+    HGA_TRY(live_ranges_open(&plan->memory.allocator, x->accesses.n_buckets, &x->live));
+    HGA_TRY(hga_new(&plan->memory.allocator, plan->waves.n_items, sizeof *x->step_of, &x->step_of));
     carve(&measure, slices_bytes(plan), 1);
     bits_carve(&measure, x->accesses.n_buckets);
     x->bytes = measure.used;
-    HGA_TRY(hga_new_zero(&plan->allocator, x->bytes, 1, &x->memory));
+    HGA_TRY(hga_new_zero(&plan->memory.allocator, x->bytes, 1, &x->memory));
     carver arena = {.base = x->memory};
     slice_open(plan, &x->slice, carve(&arena, slices_bytes(plan), 1));
     x->written = bits_carve(&arena, x->accesses.n_buckets);
@@ -189,7 +189,7 @@ done:
 
 static void close(laying *x)
 {
-    const hga_allocator *a = &x->plan->allocator;
+    const hga_allocator *a = &x->plan->memory.allocator;
     accesses_close(&x->accesses);
     live_ranges_close(a, &x->live);
     hga_delete(a, x->step, x->capacity, sizeof *x->step);
@@ -214,7 +214,7 @@ static void reach_to(node_reach *x, hga_id first, hga_id end)
 /* Is the row one of the caller's tensor? */
 static int is_elsewhere(const hga_plan *plan, hga_id f, hga_id v)
 {
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     return is_alias(&h->aliases, v) || (slice_is_input(plan, f, v) && rank_computes(plan->share.ranks, v));
 }
 
@@ -236,7 +236,7 @@ static void find_reach(const laying *x, hga_id f, node_reach *rows, node_reach *
 static void shorten_areas(laying *x)
 {
     for (hga_id f = 1; f <= x->plan->program.n_fields; f++) {
-        field_storage *h = &x->plan->storage[f];
+        field_storage *h = &x->plan->fields.storage[f];
         node_reach rows = {0}, lse = {0};
         if (storage_is_attended(x->plan, f) || !(x->accesses.recycled >> f & 1u)) continue;
         find_reach(x, f, &rows, &lse);
@@ -249,7 +249,7 @@ static void shorten_areas(laying *x)
 static void drop_areas(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        field_storage *h = &plan->storage[f];
+        field_storage *h = &plan->fields.storage[f];
         area *const areas[] = {&h->rows, &h->lse, &h->rounded};
         for (int i = 0; i < 3; i++)
             if (!areas[i]->slot) areas[i]->n = 0;

@@ -57,15 +57,15 @@ hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_
     rank_memory *x = memory_of(workspace);
     carve_memory(plan, x), x->staged = **io;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        if (is_copied(plan, f, *io)) floats += plan->storage[f].input_n * row_floats(&plan->storage[f]);
+        if (is_copied(plan, f, *io)) floats += plan->fields.storage[f].input_n * row_floats(&plan->fields.storage[f]);
     HGA_TRY(workspace_spare(workspace, floats * (int64_t)sizeof *copy, (void **)&copy));
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_copied(plan, f, *io)) continue;
-        copy_staged(&plan->storage[f], program_tensor(&plan->program, *io, f), copy, 1);
+        copy_staged(&plan->fields.storage[f], program_tensor(&plan->program, *io, f), copy, 1);
         *(hga_tensor *)program_tensor(&plan->program, &x->staged, f) =
-            (hga_tensor){.data = copy, .rows = plan->storage[f].input_n};
+            (hga_tensor){.data = copy, .rows = plan->fields.storage[f].input_n};
         x->copied |= 1u << f;
-        copy += plan->storage[f].input_n * row_floats(&plan->storage[f]);
+        copy += plan->fields.storage[f].input_n * row_floats(&plan->fields.storage[f]);
     }
     *io = &x->staged;
 done:
@@ -77,6 +77,6 @@ void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const 
     const rank_memory *x = memory_of(workspace);
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         if (rank_gives_back(plan, f) && x->copied >> f & 1u)
-            copy_staged(&plan->storage[f], program_tensor(&plan->program, io, f),
+            copy_staged(&plan->fields.storage[f], program_tensor(&plan->program, io, f),
                         program_tensor(&plan->program, &x->staged, f)->data, 0);
 }

@@ -29,7 +29,7 @@ static int is_here(const struct rank_plan *r, hga_id owner)
 static int owned_next(const hga_plan *plan, hga_id field, row_run *x)
 {
     const struct rank_plan *r = plan->share.ranks;
-    const field_storage *f = &plan->storage[field];
+    const field_storage *f = &plan->fields.storage[field];
     while (x->at < r->rows.n_owned) {
         const owned_nodes *o = &r->rows.owned[x->at++];
         hga_id first = o->first > f->io_first ? o->first : f->io_first, end = o->first + o->n;
@@ -65,7 +65,7 @@ static some_heads heads_at(const hga_plan *plan, hga_id heads, hga_id rank)
 int64_t swap_bytes(const hga_plan *plan, hga_id field, hga_id heads, hga_id columns, size_t number)
 {
     some_heads own = heads_at(plan, heads, plan->share.ranks->exchange->rank);
-    return (int64_t)plan->storage[field].input_n * (heads - own.n) * columns * (int64_t)number;
+    return (int64_t)plan->fields.storage[field].input_n * (heads - own.n) * columns * (int64_t)number;
 }
 
 /* ---- rows ---- */

@@ -37,9 +37,9 @@ static hga_status rank_plan_open(hga_plan *plan, const hga_exchange *x, const hg
 {
     hga_id n = x->n_ranks + 1;
     struct rank_plan *r;
-    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *r, &r);
+    hga_status st = hga_new_zero(&plan->memory.allocator, 1, sizeof *r, &r);
     if (st) return st;
-    r->allocator = plan->allocator, r->exchange = x;
+    r->allocator = plan->memory.allocator, r->exchange = x;
     plan->share.ranks = r;
     HGA_TRY(hga_new(&r->allocator, n, sizeof *cuts, &r->cuts));
     memcpy(r->cuts, cuts, (size_t)n * sizeof *cuts);
@@ -183,7 +183,7 @@ static rank_stamp stamp_of(const hga_plan *plan)
                     .program = identity_of_program(&plan->program),
                     .graph = identity_of_graph(plan->graph)};
     x.options = identity_mix(x.options, &o->dropout, sizeof o->dropout);
-    strncpy(x.isa, plan->kernels->isa, sizeof x.isa - 1);
+    strncpy(x.isa, plan->machine.kernels->isa, sizeof x.isa - 1);
     return x;
 }
 
@@ -206,14 +206,14 @@ static hga_status check_stamps(const hga_plan *plan, const rank_stamp *mine)
     const hga_exchange *x = plan->share.ranks->exchange;
     rank_stamp *all = NULL;
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new(&plan->allocator, x->n_ranks, sizeof *all, &all));
+    HGA_TRY(hga_new(&plan->memory.allocator, x->n_ranks, sizeof *all, &all));
     HGA_TRY(x->gather(x->ctx, mine, sizeof *mine, all));
     for (hga_id r = 1; r < x->n_ranks; r++) {
         const char *what = difference(&all[0], &all[r]);
         if (what) HGA_TRY(hga_fail(HGA_EINVAL, "ranks: rank 0 and rank %d have different %s", r, what));
     }
 done:
-    hga_delete(&plan->allocator, all, x->n_ranks, sizeof *all);
+    hga_delete(&plan->memory.allocator, all, x->n_ranks, sizeof *all);
     return st;
 }
 
@@ -299,6 +299,6 @@ hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *
         return hga_fail(HGA_EINVAL, "field %d of %d does not exist", field, plan->program.n_fields);
     *n = 0;
     for (rows_here at = {0}; rows_here_next(plan, field, &at); ++*n)
-        if (*n < capacity) rows[*n] = (hga_interval){at.first - plan->storage[field].io_first, at.n};
+        if (*n < capacity) rows[*n] = (hga_interval){at.first - plan->fields.storage[field].io_first, at.n};
     return HGA_OK;
 }

@@ -104,7 +104,7 @@ static void score_rows(const selecting *s, chooser *t, const scoring *b, const s
             key[c] =
                 b->of->at ? b->of->at[j + c] + (ptrdiff_t)r->kv * s->columns : b->of->rows + (all + j + c) * s->columns;
         kernel_tile tile = {
-            .n_groups = 1, .n = some, .dim = s->columns, .k = key, .bias = none, .group = {{.q = t->transposed}}};
+            .n_groups = 1, .n = some, .dim = s->columns, .k = key, .terms.bias = none, .group = {{.q = t->transposed}}};
         s->kernels->score_tile(&tile, alone ? out : product);
         if (!alone) take_scores(r, some, product, out);
     }

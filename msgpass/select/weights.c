@@ -63,7 +63,9 @@ static double weigh_columns(const weighing *w, const weighed_row *r, hga_id firs
         strided[c] = -slope * fabsf((float)(r->token - first - c));
     }
     w->s.kernels->grad_scores(
-        &(kernel_grad_row){.n = n, .dim = w->s.dim, .k = k, .score = strided, .q = r->q, .cap = w->of->softcap}, score);
+        &(kernel_grad_row){
+            .n = n, .dim = w->s.dim, .k = k, .terms.bias = strided, .q = r->q, .terms.cap = w->of->softcap},
+        score);
     double sum = 0;
     for (hga_id c = 0; c < n; c++) sum += (double)expf(score[c] - r->lse);
     return sum;

@@ -123,9 +123,9 @@ def _given(tables: Optional[Tables], wanted: Dict[str, np.ndarray], spare: Optio
     """Where the tables are, and where their gradients go."""
     c = ffi.new("hga_py_tables *")
     for name, x in (tables.arrays if tables is not None else {}).items():
-        c.given[ROWS[name].place] = address(x)
+        c.input[ROWS[name].place] = address(x)
     for name, x in wanted.items():
         place = ROWS[name].place
-        c.wanted[place], c.floats[place] = address(x), x.size
+        c.gradients[place], c.floats[place] = address(x), x.size
     c.spare = address(spare)
     return c

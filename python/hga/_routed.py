@@ -131,10 +131,11 @@ class ChosenHierarchy(ByContent):
     def _how(self, n: int) -> Tuple[Any, Any]:
         """hga_routed and hga_selection of a call of n tokens."""
         p, how, s = ffi.new("hga_routed *", lib.hga_routed_defaults()), ffi.new("hga_selection *"), self.settings
-        p.n_tokens, p.block, p.query_block, p.causal, p.threshold = n, s["block"], s["query_block"], s["causal"], s["threshold"] or 0
-        p.sinks, p.local, p.coarse, p.coarse_k, p.prefill = s["sinks"], s["local"], s["coarse"], s["coarse_k"], s["prefill"]
-        p.k = p.k if s["k"] is None else s["k"]
-        p.share, p.score = (_place(s, name) for name in ("share", "score"))
+        p.n_tokens, p.block, p.query_block, p.causal = n, s["block"], s["query_block"], s["causal"]
+        c = p.choose
+        c.sinks, c.local, c.coarse, c.coarse_k, c.prefill = s["sinks"], s["local"], s["coarse"], s["coarse_k"], s["prefill"]
+        c.k, c.threshold = c.k if s["k"] is None else s["k"], s["threshold"] or 0
+        c.share, c.score = (_place(s, name) for name in ("share", "score"))
         check(lib.hga_routed_selection(p, how))
         return p, how
 

@@ -174,7 +174,7 @@ def plans_info() -> PlansInfo:
     tensors of 16 bits add at their first call is not in it."""
     with _LOCK:
         built = list(_BUILT.values())
-    plans, jax = list(PLANS.values()), lib.hga_py_kept_all()
+    plans, jax = list(PLANS.values()), lib.hga_py_cached_all()
     return PlansInfo(
         len(built), sum(_graph_bytes(h) for h in built), len(plans) + jax.plans,
         sum(p.bytes for p in plans) + jax.plan_bytes, sum(p.n_workspaces for p in plans) + jax.workspaces,
@@ -187,7 +187,7 @@ def plans_clear() -> None:
     with _LOCK:
         _BUILT.clear()
     LEFT.clear()
-    lib.hga_py_forget_kept()
+    lib.hga_py_forget_cached()
     for h in list(KNOWN.values()):
         with h._lock:
             h._plans.clear()

@@ -33,21 +33,21 @@ static int *owner;
 static hga_status find_owners(const hga_plan *plan)
 {
     hga_id f = program_bound(&plan->program, HGA_IO_QUERY), first, end;
-    const field_storage *h = &plan->storage[f];
+    const field_storage *h = &plan->fields.storage[f];
     owner = malloc((size_t)plan->nodes.n * sizeof *owner);
     if (!owner) return HGA_ENOMEM;
     memset(owner, -1, (size_t)plan->nodes.n * sizeof *owner);
-    for (hga_id t = 0; t < plan->threads; t++)
+    for (hga_id t = 0; t < plan->team.n; t++)
         for (hga_id l = 0; l < plan->nodes.n_levels; l++)
             if (owned_of_level(plan, t, l, h->io_first, h->io_n, &first, &end))
                 for (hga_id i = first; i < end; i++)
-                    owner[h->io_first + i] = topology_domain_at(plan->machine, plan->domain[t]).number;
+                    owner[h->io_first + i] = topology_domain_at(plan->machine.topology, plan->team.domain[t]).number;
     return HGA_OK;
 }
 
 static void add_read(const bound_field *f, hga_id v, int node)
 {
-    if (!f->io_n || !bound_is_io(f, v)) return;
+    if (!f->io.n || !bound_is_io(f, v)) return;
     add(&count.read, bound_row(f, v), node);
     count.reads++, count.owned += owner[v] == node;
 }
@@ -81,7 +81,7 @@ static int count_sources(const hga_plan *plan, const hga_workspace *ws, const hg
 
 static int count_panel(const hga_plan *plan, const hga_workspace *ws, const wave_item *item, int node)
 {
-    const phase *ph = &plan->phase[item->phase];
+    const phase *ph = &plan->phases.list[item->phase];
     if (ph->job != JOB_ROWS || item->head_range) return 1;
     hga_id first = ph->first + item->panel * ph->panel, end = ph->first + ph->n;
     if (end - first > ph->panel) end = first + ph->panel;
@@ -99,9 +99,9 @@ static int count_panel(const hga_plan *plan, const hga_workspace *ws, const wave
 static int count_all(const hga_plan *plan, const hga_workspace *ws)
 {
     const wave_order *w = &plan->waves;
-    for (int64_t list = 0; list < (int64_t)w->n * plan->threads; list++) {
-        hga_id thread = w->alone ? 0 : (hga_id)(list % plan->threads);
-        int node = topology_domain_at(plan->machine, plan->domain[thread]).number;
+    for (int64_t list = 0; list < (int64_t)w->n * plan->team.n; list++) {
+        hga_id thread = w->alone ? 0 : (hga_id)(list % plan->team.n);
+        int node = topology_domain_at(plan->machine.topology, plan->team.domain[thread]).number;
         for (int64_t i = w->ptr[list]; i < w->ptr[list + 1]; i++)
             if (!count_panel(plan, ws, &w->item[i], node)) return 0;
     }
@@ -256,7 +256,7 @@ static hga_status run(const char *words, hga_id n, change how)
     HGA_TRY(find_owners(plan));
     if (!count_all(plan, ws)) HGA_TRY(HGA_ENOMEM);
     printf("%-20s %d threads, %d nodes; written near:", words, (int)hga_plan_threads(plan),
-           (int)topology_domains(plan->machine));
+           (int)topology_domains(plan->machine.topology));
     say("workspace", &count.inner), say("output", &count.out);
     printf("; the caller's, read near:"), say("as filled", &count.read);
     HGA_TRY(say_touched(plan, ws, &io));

@@ -44,7 +44,7 @@ static void count_source(const hga_decode_workspace *w, const hga_stage *s, hga_
 {
     const hga_id of[] = {s->key, s->value};
     for (int k = 0; k < 2; k++)
-        if (of[k] && w->workspace->row_slots[of[k]].slot[u])
+        if (of[k] && w->workspace->slots.of[of[k]].slot[u])
             add(&count.read, workspace_input_row(w->workspace, of[k], u), node);
 }
 
@@ -52,14 +52,14 @@ static void count_source(const hga_decode_workspace *w, const hga_stage *s, hga_
 static int count_item(const hga_decode_workspace *w, const wave_item *item, int node)
 {
     const hga_plan *plan = w->decoder->plan;
-    const phase *ph = &plan->phase[item->phase];
+    const phase *ph = &plan->phases.list[item->phase];
     const hga_stage *s = &plan->program.stage[ph->stage];
     hga_id first = ph->first + item->panel * ph->panel, end = ph->first + ph->n;
     if (end - first > ph->panel) end = first + ph->panel;
     if (ph->job != JOB_ROWS || s->relation < 0 || item->head_range) return 1;
     for (hga_id at = first; at < end; at++) {
         hga_csr rows;
-        if (!bits_have(slice_rows(&w->workspace->slice, ph, ph->stage), at - ph->first)) continue;
+        if (!bits_have(slice_rows(&w->workspace->sliced.slice, ph, ph->stage), at - ph->first)) continue;
         if (hga_graph_rows(plan->graph, s->relation, at, 1, &rows)) return 0;
         for (hga_pos i = 0; i < rows.ptr[1]; i++) count_source(w, s, rows.src[i], node);
         hga_csr_clear(&rows);
@@ -74,10 +74,11 @@ static int count_token(const hga_decode_workspace *w, const hga_cache *c)
     int here = my_node(), alone = x->alone || execution_is_alone(plan) || slice_is_for_one(plan, w->workspace);
     count.alone += alone, count.tokens++;
     count_kept(w->decoder, c, here);
-    for (int64_t list = 0; list < (int64_t)x->n * plan->threads; list++) {
-        int node = topology_domain_at(plan->machine, plan->domain[list % plan->threads]).number;
+    for (int64_t list = 0; list < (int64_t)x->n * plan->team.n; list++) {
+        int node = topology_domain_at(plan->machine.topology, plan->team.domain[list % plan->team.n]).number;
         for (int64_t i = x->ptr[list]; i < x->ptr[list + 1]; i++)
-            if (bits_have(&w->workspace->slice.items, i) && !count_item(w, &x->item[i], alone ? here : node)) return 0;
+            if (bits_have(&w->workspace->sliced.slice.items, i) && !count_item(w, &x->item[i], alone ? here : node))
+                return 0;
     }
     look_up(&count.kept), look_up(&count.read); /* before the rows move */
     return 1;
@@ -133,7 +134,7 @@ static hga_status run(const char *words, hga_id n)
     HGA_TRY(hga_cache_create(pages, &cache));
     HGA_TRY(feed(w, cache, n));
     printf("%-20s %d threads, %d nodes; a decoder's rows:", words, (int)hga_plan_threads(d->plan),
-           (int)topology_domains(d->plan->machine));
+           (int)topology_domains(d->plan->machine.topology));
     say("written near", &count.kept), say("read near", &count.read);
     printf("; %d of %d tokens by one thread\n", (int)count.alone, (int)count.tokens);
 done:
