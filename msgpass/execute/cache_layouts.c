@@ -18,7 +18,7 @@ enum { PART_OF_TENSORS = 10 };
 /* The panels being written, contiguous words. */
 typedef struct writer {
     worker *w;
-    const hga_allocator *a; /* not the plan's, which would keep what words have outgrown */
+    const hga_allocator *a; /* not the plan's, which would retain outgrown arrays */
     int typed;              /* for calls whose scores depend on types */
     uint32_t *word;
     int64_t n, capacity;

@@ -58,7 +58,7 @@ static void leave_types_out(tile_batch *b, const tile_chunk *c)
     }
 }
 
-/* Runs the batch, without columns and types that no row wants, and empties it. */
+/* Runs the batch, without columns and types of rows that are not requested, and empties it. */
 void hand_over(tile_chooser *t)
 {
     for (hga_id i = 0; t->leaves_out && i < t->batch->n; i++) {

@@ -23,7 +23,7 @@ float *edge_out_row(const worker *w, hga_id v, hga_id head)
                      v - w->workspace->field[out].io_first, head);
 }
 
-/* Of all heads, from head to head. */
+/* Sums of all heads; `head` is the stride. */
 typedef struct edge_sums {
     float *at;
     ptrdiff_t head;
