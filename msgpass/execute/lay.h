@@ -62,8 +62,8 @@ void load_run_types(tile_chooser *t, const row_group *g, const run *r);
 
 /* ---- shared_chunks.c ---- */
 
-/* Does the run go to chunks that groups share? Then it does, behind what the group has shared already: *place is -1
-   before a group's first run. lay_shared lays them all. */
+/* Whether the run belongs to chunks that groups share; share_run adds it after the group's earlier shared runs (*index
+   is -1 before its first); lay_shared makes all shared chunks. */
 int is_shared_run(const tile_chooser *t, const row_group *g, const run *r);
 void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *index);
 void lay_shared(tile_chooser *t);

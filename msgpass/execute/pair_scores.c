@@ -116,7 +116,7 @@ const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, 
     const tile_part *part = &c->part[i];
     const part_types *of = &w->tile.types[c->typed + i];
     const float *base = w->io->node_pos.data ? w->tile.pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE : NULL;
-    if (!c->types_vary || !(w->io->rel_key.data || w->io->rel_bias.data)) return base; /* types for dropout only */
+    if (!c->types_vary || !(w->io->rel_key.data || w->io->rel_bias.data)) return base; /* dropout needs types, too */
     float *bias = w->tile.pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
     const ptrdiff_t first = (ptrdiff_t)part->first * KERNEL_TILE;
     score_types(w, of, head, queries);

@@ -47,8 +47,8 @@ int row_band_is_wide(const row_band *x)
     return least(x->n, last - first + 1) >= 2 * KERNEL_CHUNK;
 }
 
-/* Lanes from the first that has the column to the last; the one between them that has not, where there is a hole, gets
-   back what it had. */
+/* Writes the types of all lanes from the first to the last that have the column; a hole between them keeps its old
+   type. */
 void row_band_types(const row_band *x, hga_id c, int32_t *type)
 {
     const unsigned rows = rows_of_column(x, c);

@@ -1,4 +1,4 @@
-/* slice_run.c: a workspace's slice: which rows an execution runs, which are there, and rows in and out. */
+/* slice_run.c: a workspace's slice: which rows an execution runs, and which are present. */
 #include "slice_run.h"
 #include "plan.h"
 #include "ranges.h"
@@ -38,7 +38,7 @@ void workspace_request(hga_workspace *workspace, const needed_row *list, int64_t
 
 void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->choice = choice; }
 
-/* Which rows this execution runs: those that the rows asked for depend on and that are not there yet. */
+/* Finds the rows that this execution runs: those that the requested rows depend on and that are not present yet. */
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     slice *s = &workspace->slice;
