@@ -48,8 +48,7 @@ static void rank_row(row_reader *r, hga_id v)
 
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank)
 {
-    if (!r->r.n_blocks) { /* relations of explicit edges only are read in canonical order; r->rank has capacity for the
-                             others only */
+    if (!r->r.n_blocks) { /* explicit edges are read in canonical order; r->rank may have no capacity */
         for (hga_id e = 0; e < chunk->n; e++) rank[e] = chunk->number + e;
         return;
     }

@@ -89,8 +89,8 @@ static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_sp
 
 /* ---- keys and values ---- */
 
-/* How many columns from source position `at` on, before `end`, are of one chunk: chunks begin at multiples of
-   KERNEL_CHUNK inside the instance. */
+/* Number of columns from source position `at` on, before `end`, in one chunk: chunks begin at multiples of KERNEL_CHUNK
+   inside the instance. */
 static hga_id chunk_columns(const wide_span *s, hga_id at, hga_id end)
 {
     hga_id n = KERNEL_CHUNK - (at - s->origin) % KERNEL_CHUNK;

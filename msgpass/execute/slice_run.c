@@ -61,8 +61,8 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
 /* Multiplications that take about as long as waking the other threads. */
 static const double SMALL = 1e6;
 
-/* Does each job run one row, all heads of which go together? Then no two threads would have work at once, and the
-   calling thread has what decoders brought. Strict rows and columns share out their heads. */
+/* Whether each job runs one row, with all heads: then no two threads would have work at once, and the decoder's inputs
+   are in the calling thread's cache. Strict rows and columns divide their heads among threads. */
 static int rows_come_alone(const hga_plan *plan, const slice *s)
 {
     FOR_JOBS(s, j)
