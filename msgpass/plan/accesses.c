@@ -66,9 +66,9 @@ typedef struct visit {
     int writes;
     hga_id first, last;
     access_function each;
-    node_function nodes; /* or nodes are told as they are */
+    node_function nodes; /* or nodes are reported themselves */
     void *context;
-    run_list *runs; /* runs are kept here instead */
+    run_list *runs; /* runs are stored here instead */
 } visit;
 
 static void tell_run(const visit *r, bucket_run x)
@@ -341,13 +341,13 @@ static storages_touched find_storages(const hga_plan *plan, const phase *ph, hga
     int user = kind == KIND_USER;
     t.sources = read_storages(plan, s, user ? s->reads : program_fields(s, rule->source_reads | rule->child_reads));
     t.own = read_storages(plan, s, user ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads));
-    /* across the cut a row reads what it is about to write */
+    /* across the cut a row reads its own row before it writes it */
     if (ph->part_of_tree == TREE_ACROSS)
         t.own = t.writes = plan->stage[stage].crosses_all ? s->writes : UINT64_C(1) << s->out;
     return t;
 }
 
-/* An alias's rows are its host's. */
+/* Replaces aliases by their hosts, whose rows they use. */
 static uint64_t with_hosts(const hga_plan *plan, uint64_t set)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
@@ -373,7 +373,7 @@ static storages_touched find_touched(const hga_plan *plan, const phase *ph)
     return all;
 }
 
-/* Those of `set` that have users before the phase, or after it; and, after it, those that are recycled. */
+/* Those of `set` that have users before the phase, or after it; with `after` also recycled ones. */
 static row_sets find_sets(const accesses *a, uint64_t set, const users *by, hga_id number, int after)
 {
     row_sets some;
@@ -411,7 +411,8 @@ static void note_users(users *of, uint64_t set, int64_t by)
     for (; set; set &= set - 1) note_user(&of[__builtin_ctzll(set)], by);
 }
 
-/* The first and the last phase that write each storage, or use it at all, and the storages whose rows take turns. */
+/* Finds the first and the last phase that write each storage, or use it at all, and the storages whose rows are
+   recycled. */
 static void find_users(accesses *a, int (*recycles)(const hga_plan *, hga_id))
 {
     for (int s = 0; s < N_ROW_SETS; s++) a->writers[s] = a->all[s] = (users){-1, -1};
@@ -423,7 +424,7 @@ static void find_users(accesses *a, int (*recycles)(const hga_plan *, hga_id))
         if (ph->job == JOB_SPLITS) note_user(&a->writers[SPLITS + ph->stage], i);
         if (ph->job == JOB_SPLITS || ph->job == JOB_MERGE) note_user(&a->all[SPLITS + ph->stage], i);
     }
-    const users *used = plan_is_shared(a->plan) ? a->all : a->writers; /* others write what a rank alone reads */
+    const users *used = plan_is_shared(a->plan) ? a->all : a->writers; /* other ranks write what this one only reads */
     for (hga_id s = 0; s < N_STORAGES; s++)
         if (used[s].last >= 0 && recycles(a->plan, s)) a->recycled |= UINT64_C(1) << s;
 }
@@ -441,7 +442,7 @@ static void number_buckets(accesses *a)
     }
 }
 
-/* Levels are cut into buckets, and storages that several phases use get numbers of these. */
+/* Cuts levels into buckets, and numbers the buckets of storages that several phases use. */
 hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(const hga_plan *, hga_id))
 {
     hga_id levels = plan->nodes.n_levels;

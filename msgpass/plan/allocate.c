@@ -16,7 +16,7 @@ typedef struct slot_run {
 typedef struct slot_stack {
     slot_run *free;
     int64_t n_free, capacity;
-    hga_id rows, before; /* before: rows of other threads that lie in front */
+    hga_id rows, before; /* before: number of other threads' rows that precede them */
 } slot_stack;
 
 typedef struct assignment {
@@ -61,7 +61,7 @@ int slots_recycle(const hga_plan *plan, hga_id storage)
 
 /* ---- a thread's rows ---- */
 
-/* n rows for a thread: those given back last, then new ones. */
+/* n rows for a thread: those freed last, then new ones. */
 static hga_status take_slots(const hga_plan *plan, slot_stack *s, hga_id n, hga_id *slot)
 {
     (void)plan;

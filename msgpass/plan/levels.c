@@ -49,11 +49,11 @@ static hga_status add_whole(hga_plan *plan, hga_id stage, hga_id together)
 
 /* ---- down the tree, below a cut first ----
 
-   What a row reads from above may be merged in any order: softmax states merge to the same, and shares multiply. Level after
-   level from the top down, nothing could run before all attention is done, and the states of all nodes
-   would wait in memory. So the nodes below a level of small subtrees run first, as soon as the subtree
-   has been attended to, when its states are in the cache and not needed afterwards; the levels from the cut on
-   run as always; and then each row below reads its ancestor there. */
+   What a row reads from above may be merged in any order: softmax states merge to the same, and shares multiply. Level
+   after level from the top down, nothing could run before all attention is done, and the states of all nodes would wait
+   in memory. So the nodes below a level of small subtrees run first, as soon as the subtree has been attended to, when
+   its states are in the cache and not needed afterwards; the levels from the cut on run as always; and then each row
+   below reads its ancestor there. */
 
 static int goes_down(const hga_plan *plan, hga_id stage)
 {
