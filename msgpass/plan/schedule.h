@@ -1,5 +1,5 @@
-/* schedule.h: shared by the files that make a schedule. schedule.c is on top and calls the others, panel by
-   panel in program order:
+/* schedule.h: shared by the files that make a schedule. schedule.c is on top and calls the others, panel by panel
+   in program order:
 
    accesses.c      which rows a panel reads and writes
    dependences.c   what it depends on: panels that wrote what it reads (RAW), read (WAR) or wrote (WAW) what it writes

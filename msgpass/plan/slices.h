@@ -1,13 +1,13 @@
 /* slices.h: a slice of a plan: which rows of which stages an execution runs, and which rows of the program's internal
-   fields are present, computed by an earlier slice or put there. An execution of some rows of the output is one; callers
-   that know the needed rows otherwise (a token's, a rank's) request them directly.
+   fields are present, computed by an earlier slice or put there. An execution of some rows of the output is one;
+   callers that know the needed rows otherwise (a token's, a rank's) request them directly.
 
    slices.c        from rows of the output back to all rows that they depend on
    slice_plan.c    what a plan knows for its slices, and which programs have none
    row_bits.h      sets of rows
 
-   A phase computes one stage, or several over the same rows: a job is one of them. Its rows are counted from
-   the phase's first one. */
+   A phase computes one stage, or several over the same rows: a job is one of them. Its rows are counted from the
+   phase's first one. */
 #ifndef SLICES_H
 #define SLICES_H
 
