@@ -277,8 +277,8 @@ static void put_passing(const hga_decoder *d, const readers *r, hga_id f, row_bi
     }
 }
 
-/* Whether the job reads, at the sources of the output's rows, only rows that a cache holds or is about to hold. Rounded
-   rows are made on demand. */
+/* Whether the job reads, at the sources of the output's rows, only rows that a cache holds or is about to hold. Jobs
+   that read rounded rows do not count: an execution makes those rows. */
 static int has_all_at_hand(const hga_decoder *d, const readers *r, const slice_job *job, search *x)
 {
     const phase *ph = &d->plan->phase[job->phase];

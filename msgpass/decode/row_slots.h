@@ -11,8 +11,8 @@
 /* The value of on_demand in such plans. */
 extern const struct rows_on_demand slots_on_demand;
 
-/* Takes a slot for node v's row of a field, and returns the row for the caller to write; stages read it as the
-   caller's. */
+/* Takes a slot for node v's row of a field, and returns the row for the caller to write, in the layout that stages
+   read. */
 hga_status workspace_take_slot(hga_workspace *workspace, hga_id field, hga_id v, float **row);
 /* Whether rows of the field can be borrowed: stages read them unrounded. workspace_borrow_row makes node v's row one in
    the caller's memory, until the node frees it or another is borrowed in its place; it takes no slot of the
