@@ -1,17 +1,17 @@
-/* append.c: tokens for any number of caches, all or nothing: everything that may fail comes before anything that a
-   cache shows. */
+/* append.c: tokens for any number of caches, all or nothing: every step that may fail precedes any that a cache
+   shows. */
 #include "call.h"
 #include "call_check.h"
 #include "choose.h"
 #include "call_lists.h"
 #include "program.h"
 
-/* A tensor that the program reads has rows for all of these tokens, in float32 and without a fold. */
+/* Checks that a tensor that the program reads has rows for all of these tokens, in float32 and without a fold. */
 static hga_status check_tensor(const hga_decoder *d, hga_id from, hga_id n_tokens, hga_binding of, const hga_tensor *t,
                                const char *name)
 {
     hga_id rows = hga_decoder_rows(d, from, n_tokens, NULL, 0);
-    if (!program_bound(&d->plan->program, of)) return HGA_OK; /* nobody reads it, as in a call */
+    if (!program_bound(&d->plan->program, of)) return HGA_OK; /* the program does not read it, as in a call */
     if (!t->data && of == HGA_IO_OUT) return HGA_OK;
     if (!t->data) return hga_fail(HGA_EINVAL, "%s is missing", name);
     if (t->rows < rows)
@@ -28,7 +28,7 @@ static hga_status check_semantics(const hga_io *io)
     return refused ? hga_fail(HGA_EUNSUPPORTED, "decoding: an append has no meaning for %s", refused) : HGA_OK;
 }
 
-/* In the order in which an append comes upon them. */
+/* Checks in the order of an append. */
 hga_status hga_decoder_check_tables(const hga_decoder *d, const hga_io *io)
 {
     hga_status st = HGA_OK;
@@ -43,7 +43,7 @@ done:
     return st;
 }
 
-/* What n_tokens from token `from` on bring: rows of queries, keys and values, and what may come with them. */
+/* Checks the tensors of n_tokens from token `from` on: rows of queries, keys, values, the output, and tables. */
 hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io)
 {
     hga_status st = check_semantics(io);
@@ -60,7 +60,7 @@ done:
     return st;
 }
 
-/* One append: a cache of this decoder that the list names once, with room for its tokens. */
+/* Checks one append: a cache of this decoder, listed once, with capacity for its tokens. */
 static hga_status check_cache(const hga_decoder *d, const hga_append *a)
 {
     const hga_cache *c = a->cache;
@@ -84,7 +84,7 @@ static hga_status name_cache(hga_status st, hga_id i, hga_id n)
     return hga_fail(st, "append %d: %s", i, why);
 }
 
-/* Checks every append before any cache changes; caches are marked meanwhile to find one that is there twice. */
+/* Checks every append before any cache changes; caches are marked meanwhile to find one listed twice. */
 static hga_status check_all(const hga_decoder *d, const hga_append *list, hga_id n)
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* cache.c: caches come, are shared and cut, and go. */
+/* cache.c: the life of caches: creating, sharing, cutting and destroying them. */
 #include "cache.h"
 
 #include <string.h>
@@ -64,8 +64,8 @@ done:
 
 /* ---- rows ---- */
 
-/* A shared page is replaced by a copy before anything is written to it: where the cache's rows were laid, they are not
-   any more. */
+/* Replaces a shared page by a copy before it is written; the cache is then in a new state, since no workspace may read
+   its rows at the old addresses. */
 static hga_status unshare(hga_cache *c, page_entry *e)
 {
     const hga_decoder *d = c->pages->decoder;
@@ -112,7 +112,7 @@ void cache_drop_row(hga_cache *c, hga_id kind, hga_id node)
     table_remove(&c->table, e);
 }
 
-/* Pages without a live row go back to the pool. */
+/* Returns pages without a live row to the pool. */
 void cache_sweep(hga_cache *c)
 {
     for (int64_t s = 0; s < c->table.n_slots;) {
@@ -122,13 +122,13 @@ void cache_sweep(hga_cache *c)
             continue;
         }
         page_drop(c->pages, e->page);
-        table_remove(&c->table, e); /* another one may be in its place now */
+        table_remove(&c->table, e); /* another entry may have moved to its slot */
     }
 }
 
 /* ---- time ---- */
 
-/* The cache now has so many tokens: rows that they bring live, and rows that are not read again die. */
+/* Sets the cache's number of tokens: rows born with them become live, and rows that are not read again die. */
 void cache_advance(hga_cache *c, hga_id tokens)
 {
     const hga_decoder *d = c->pages->decoder;
@@ -142,7 +142,7 @@ void cache_advance(hga_cache *c, hga_id tokens)
             cache_drop_row(c, d->dies.row[i].kind, d->dies.row[i].node);
         c->least = least;
     }
-    if (tokens == d->n_tokens) cache_sweep(c); /* of blocks that nobody looks at any more */
+    if (tokens == d->n_tokens) cache_sweep(c); /* rows of blocks that no later token reads */
     c->tokens = tokens, c->state = new_state(c->pages->decoder);
 }
 

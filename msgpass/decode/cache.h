@@ -61,9 +61,9 @@ static inline uint64_t page_key(const hga_decoder *d, hga_id kind, hga_id node)
     return ((uint64_t)kind << 32 | (uint32_t)(node >> d->page_shift)) + 1;
 }
 page_entry *table_find(const page_table *t, uint64_t key);
-/* Make the table large enough for n entries more. */
+/* Grows the table to hold n more entries. */
 hga_status table_reserve(const hga_allocator *a, page_table *t, int64_t n);
-/* Add an entry to a table that is large enough. */
+/* Adds an entry to a table that is large enough. */
 page_entry *table_add(page_table *t, uint64_t key);
 void table_remove(page_table *t, page_entry *e);
 void table_clear(const hga_allocator *a, page_table *t);
@@ -79,16 +79,16 @@ struct hga_cache {
     int listed; /* in the append at hand */
 };
 
-/* The number of a state that no cache has been in. */
+/* A state number that no cache has had. */
 uint64_t new_state(const hga_decoder *d);
-/* Does the cache hold node's row of a kind? */
+/* Whether the cache holds node's row of a kind. */
 int cache_has_row(const hga_cache *c, hga_id kind, hga_id node);
-/* A page of the cache's own for node's row of a kind, with nothing live in it where it is new. */
+/* A page that only this cache has for node's row of a kind; a new one has no live row. */
 hga_status cache_own_page(hga_cache *c, hga_id kind, hga_id node, page_entry **out);
-/* Pages without live rows are given back. */
+/* Returns pages without live rows to the pool. */
 void cache_sweep(hga_cache *c);
 void cache_drop_row(hga_cache *c, hga_id kind, hga_id node);
-/* The cache holds `tokens` from now on: rows that nobody reads any more go. */
+/* Sets the number of tokens; rows that no later token reads are dropped. */
 void cache_advance(hga_cache *c, hga_id tokens);
 
 #endif

@@ -1,5 +1,5 @@
-/* choose.c: tokens that choose the blocks of earlier ones that they see (select/appended.h): rows that stand for
-   complete blocks lie in pages of their own, and a choice takes the place of the graph's edges for one execution. */
+/* choose.c: tokens that choose which blocks of earlier ones they see (select/appended.h): rows that represent complete
+   blocks are in pages of their own, and a choice replaces the graph's edges for one execution. */
 #include "choose.h"
 #include "attend_solvers.h"
 #include "bindings.h"
@@ -7,7 +7,7 @@
 #include "plan.h"
 #include "score.h"
 
-/* ---- who may ---- */
+/* ---- checks ---- */
 
 /* Tokens choose one by one, or with prefill those of one append by query blocks. */
 hga_status choose_check_options(const hga_decode_options *o, const hga_shape *shape)
@@ -24,7 +24,7 @@ hga_status choose_check_options(const hga_decode_options *o, const hga_shape *sh
     return appended_check(&how, shape);
 }
 
-/* Choosing needs the graph of hga_build_routed_decoder, whose rows can go by their columns. */
+/* Choosing needs the graph of hga_build_routed_decoder, whose rows can run by their columns. */
 hga_status choose_check_plan(const hga_decoder *d)
 {
     const hga_plan *plan = d->plan;
@@ -61,12 +61,12 @@ hga_status choose_reserve(hga_decode_workspace *w, hga_id end, hga_id n)
     if (!tokens_choose(d)) return HGA_OK;
     const int64_t blocks = (int64_t)complete_blocks(d, KIND_BLOCK, end) + complete_blocks(d, KIND_COARSE, end);
     const int64_t block = d->how.coarse > d->how.block ? d->how.coarse : d->how.block;
-    const int64_t keys = block < end ? block : end; /* of a block that is whole */
+    const int64_t keys = block < end ? block : end; /* of a complete block */
     const int64_t most = n + blocks > keys ? n + blocks : keys;
     return most <= w->at_capacity ? HGA_OK : hga_grow(&w->allocator, &w->at, &w->at_capacity, 0, most, sizeof *w->at);
 }
 
-/* Where rows of tokens [first, first + n) are, of a tensor. */
+/* Finds the rows of tokens [first, first + n) of a tensor. */
 static void find_tokens(const hga_decode_workspace *w, hga_binding of, hga_id first, hga_id n, const float **at)
 {
     const hga_id f = program_bound(&w->decoder->plan->program, of);
@@ -90,7 +90,7 @@ static float *block_row(const hga_decoder *d, const hga_cache *c, hga_id kind, h
     return (float *)(void *)page_row(d, e->page, block);
 }
 
-/* The rows of blocks that tokens before `end` complete, each made of the block's keys. */
+/* Makes the rows of blocks that tokens before `end` complete, each from the block's keys. */
 void choose_make_blocks(hga_decode_workspace *w, const hga_cache *c, hga_id end)
 {
     const hga_decoder *d = w->decoder;
@@ -104,7 +104,7 @@ void choose_make_blocks(hga_decode_workspace *w, const hga_cache *c, hga_id end)
     }
 }
 
-/* Rows of the blocks of a kind that some token before `end` may look at, page by page; how many. */
+/* Finds the rows of the blocks of a kind that some token before `end` may see, page by page; returns how many. */
 static hga_id find_blocks(const hga_decoder *d, const hga_cache *c, hga_id kind, hga_id end, const float **at)
 {
     const hga_id each = 1 << d->page_shift, n = complete_blocks(d, kind, end - 1);
@@ -120,7 +120,7 @@ static hga_id find_blocks(const hga_decoder *d, const hga_cache *c, hga_id kind,
 /* Products that take about as long as waking the other threads. */
 static const double SMALL = 1e6;
 
-/* Which blocks the appended tokens see, in place of the graph's edges for the next execution. */
+/* Chooses the blocks that the appended tokens see, which replace the graph's edges in the next execution. */
 hga_status choose_blocks(hga_decode_workspace *w, const hga_append *a)
 {
     const hga_decoder *d = w->decoder;

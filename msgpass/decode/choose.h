@@ -1,4 +1,4 @@
-/* choose.h: tokens that choose blocks of keys: the rows that stand for blocks, and the choice (choose.c). */
+/* choose.h: tokens that choose blocks of keys: the rows that represent blocks, and the choice (choose.c). */
 #ifndef CHOOSE_H
 #define CHOOSE_H
 
@@ -7,24 +7,24 @@
 #include "stage_rows.h"
 
 static inline int tokens_choose(const hga_decoder *d) { return d->options.selection != NULL; }
-/* Tokens in a block of a kind, 0: there are none. */
+/* Tokens in a block of a kind; 0: there are none. */
 static inline hga_id tokens_of_block(const hga_decoder *d, hga_id kind)
 {
     return !tokens_choose(d) ? 0 : kind == KIND_BLOCK ? d->how.block : d->how.coarse;
 }
-/* May tokens choose so? Asked before there is a plan. */
+/* Checks the options of a choice, before there is a plan. */
 hga_status choose_check_options(const hga_decode_options *o, const hga_shape *shape);
-/* May they on the plan's graph? */
+/* Checks that tokens may choose on the plan's graph. */
 hga_status choose_check_plan(const hga_decoder *d);
-/* May they in a call with these tensors? */
+/* Checks that tokens may choose in a call with these tensors. */
 hga_status choose_check_io(const hga_decoder *d, const hga_io *io);
-/* Memory for what an append of n tokens up to token `end` looks at. */
+/* Allocates memory for what an append of n tokens up to token `end` reads. */
 hga_status choose_reserve(hga_decode_workspace *w, hga_id end, hga_id n);
-/* Make the rows that stand for blocks which are whole with tokens before `end`, in pages of the cache's own. */
+/* Makes the rows of blocks that tokens before `end` complete, in pages of the cache's own. */
 void choose_make_blocks(hga_decode_workspace *w, const hga_cache *c, hga_id end);
-/* Choose for the tokens of the append: the next execution takes these blocks. */
+/* Chooses blocks for the tokens of the append: the next execution uses them in place of edges. */
 hga_status choose_blocks(hga_decode_workspace *w, const hga_append *a);
-/* The choice is over. */
+/* Ends the choice. */
 void choose_end(hga_decode_workspace *w);
 
 #endif

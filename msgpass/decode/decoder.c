@@ -1,4 +1,4 @@
-/* decoder.c: a decoder, made of a plan whose rows stay; what it tells of caches before there are any. */
+/* decoder.c: a decoder, made from a plan whose rows stay; sizes of caches before there are any. */
 #include "choose.h"
 #include "program_check.h"
 #include "storage.h"
@@ -6,7 +6,7 @@
 static const hga_binding bindings[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
 enum { N_BINDINGS = sizeof bindings / sizeof *bindings };
 
-/* Refuses options that have no meaning token by token, and pages that cannot be. */
+/* Refuses options without meaning token by token, and invalid pages. */
 static hga_status check_options(const hga_decode_options *o)
 {
     hga_status st = hga_check_reserved("hga_decode_options", o->reserved, sizeof o->reserved);
@@ -24,7 +24,7 @@ static hga_status check_options(const hga_decode_options *o)
     return HGA_OK;
 }
 
-/* Queries and keys are the same tokens, and no tensor is the user's own. */
+/* Refuses queries and keys that are different tokens, and user tensors. */
 static hga_status check_tokens(const hga_graph *g, const hga_program *p)
 {
     hga_nodes nodes = hga_graph_nodes(g);
@@ -37,7 +37,7 @@ static hga_status check_tokens(const hga_graph *g, const hga_program *p)
     return HGA_OK;
 }
 
-/* All tensors have the same rows. */
+/* Finds the tensors' rows, which must be the same for all. */
 static hga_status find_tensors(hga_decoder *d)
 {
     const field_storage *out = &d->plan->fields.storage[program_bound(&d->plan->program, HGA_IO_OUT)];
@@ -56,7 +56,7 @@ static hga_status find_tensors(hga_decoder *d)
     return HGA_OK;
 }
 
-/* The floats and bytes of a row of each kind, and the bytes of its pages. */
+/* Computes the floats and bytes of a row of each kind, and the bytes of its pages. */
 static void measure_pages(hga_decoder *d)
 {
     const hga_program *p = &d->plan->program;
@@ -142,13 +142,13 @@ hga_id hga_decoder_rows(const hga_decoder *d, hga_id first_token, hga_id n, hga_
     return (hga_id)(end - begin);
 }
 
-/* ---- what a cache will hold ---- */
+/* ---- sizes of caches ---- */
 
 typedef struct holding {
     int64_t rows, bytes;
 } holding;
 
-/* The rows that a cache of so many tokens keeps, and the bytes of their pages, of which t has one each. */
+/* Adds the rows that a cache of so many tokens holds, and the bytes of their pages; t has an entry for each page. */
 static hga_status add_up(const hga_decoder *d, hga_id tokens, page_table *t, holding *h)
 {
     for (int64_t i = 0; i < d->born.ptr[tokens]; i++) {

@@ -21,8 +21,8 @@ typedef struct cached_row {
 enum { N_PAGE_KINDS = 2 * HGA_FIELD_SLOTS };
 static inline hga_id field_of_kind(hga_id kind) { return kind / 2; }
 static inline int kind_is_input(hga_id kind) { return kind % 2; }
-/* Field 0 is none: its kinds are rows that stand for blocks of tokens, which these choose by. Their nodes are blocks'
-   numbers. */
+/* Field 0 is none: its kinds are rows that represent blocks of tokens, by which tokens choose. Their nodes are indices
+   of blocks. */
 enum { KIND_BLOCK, KIND_COARSE, N_BLOCK_KINDS };
 static inline int kind_stands(hga_id kind) { return kind < N_BLOCK_KINDS; }
 
@@ -49,13 +49,14 @@ struct hga_decoder {
 hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p);
 void ready_clear(hga_decoder *d);
 
-/* Is a row that is born in an append up to token `end` cached after it? */
+/* Whether a row that is born in an append up to token `end` is cached after it. */
 static inline int is_cached(const hga_decoder *d, const cached_row *r, hga_id end)
 {
     return r->other >= end - d->options.rollback;
 }
 
-/* identity.c, for files, beside program/identity.h: a number for the decoder's shape and what its rows are. */
+/* identity.c, for files, beside program/identity.h: a hash of the decoder's shape and of the options that determine its
+   rows. */
 uint64_t identity_of_numbers(const hga_decoder *d);
 
 #endif

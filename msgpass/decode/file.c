@@ -1,5 +1,5 @@
-/* file.c: a cache as a file. A header that says what it is a cache of; then the rows that a cache of so many tokens
-   holds, in the order in which they are born, which the graph tells; then CRC-32C of all that. Little endian. */
+/* file.c: a cache as a file: a header that identifies it; then the rows that a cache of so many tokens holds, in the
+   order of birth, which the graph determines; then CRC-32C of all that. Little endian. */
 #include "cache.h"
 #include "hga_file.h"
 #include "identity.h"
@@ -50,7 +50,7 @@ static void count_rows(const hga_cache *c, cache_header *h)
     }
 }
 
-/* What the cache's file says of it: versions, instruction set, identities, tokens, rows. */
+/* Fills in the header of the cache's file: versions, instruction set, identities, tokens, rows. */
 static void fill_header(const hga_cache *c, cache_header *h)
 {
     const hga_decoder *d = c->pages->decoder;
@@ -107,7 +107,7 @@ static hga_status differs(const char *path, const char *what)
     return hga_fail(HGA_EFORMAT, "%.200s: a cache of another %s", path, what);
 }
 
-/* The file is of this version and this decoder; with same_bits also of this engine and instruction set. */
+/* Checks that the file is of this version and this decoder; with same_bits also of this engine and instruction set. */
 static hga_status check_header(const char *path, const hga_decoder *d, const cache_header *h, const cache_header *own)
 {
     if (memcmp(h->magic, magic, sizeof magic)) return hga_fail(HGA_EFORMAT, "%.200s: no cache of hga", path);
@@ -127,7 +127,7 @@ static hga_status check_header(const char *path, const hga_decoder *d, const cac
     return HGA_OK;
 }
 
-/* The header, how long the file should be, and its checksum. */
+/* Checks the header, the file's length, and its checksum. */
 static hga_status check_file(const char *path, hga_cache *c, const char *text, int64_t n, cache_header *h)
 {
     cache_header own, counted;
@@ -150,7 +150,7 @@ static hga_status check_file(const char *path, hga_cache *c, const char *text, i
     return HGA_OK;
 }
 
-/* The file's rows, in the order in which they are born, to pages of the cache. */
+/* Copies the file's rows, in the order of birth, to pages of the cache. */
 static hga_status take_rows(hga_cache *c, const char *from)
 {
     const hga_decoder *d = c->pages->decoder;

@@ -1,4 +1,4 @@
-/* identity.c: of the shape and the options that are part of a cache's bits, as one number. */
+/* identity.c: a hash of the shape and the options that determine a cache's bits. */
 #include "identity.h"
 #include "choose.h"
 

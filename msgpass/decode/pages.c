@@ -1,12 +1,11 @@
-/* pages.c: a pool of pages, shared by caches and threads. A large pool without a limit takes them from the system many
-   at a time, in huge pages of memory: one token that reads rows here and there waits for walks through page tables as
-   long as for the rows. */
+/* pages.c: a pool of pages, shared by caches and threads. A large pool without a limit allocates many at a time, in
+   huge pages of memory: a token that reads scattered rows would wait for page table walks as long as for the rows. */
 #include "pages.h"
 #include "cache.h"
 
 #include <string.h>
 
-/* From so many bytes on; where at least so many pages go into one. */
+/* Slabs are used from so many bytes of the pool on, and if at least so many pages fit into one. */
 static const int64_t LARGE = 1 << 22;
 enum { PAGES_TOGETHER = 8 };
 
@@ -24,7 +23,7 @@ hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages 
     return HGA_OK;
 }
 
-/* One page of a kind that is free goes back to the allocator, or stays in its slab. */
+/* Frees a free page of a kind, or drops it from the free list if it is in a slab; 0: there is none. */
 static int give_back(hga_pages *pool, hga_id kind)
 {
     page *p = pool->free[kind];
@@ -46,7 +45,7 @@ void hga_pages_destroy(hga_pages *p)
     hga_delete(&p->decoder->allocator, p, 1, sizeof *p);
 }
 
-/* Under the limit, if free pages of other kinds make room. */
+/* Checks the limit; frees free pages of any kind to keep it. */
 static hga_status make_capacity(hga_pages *pool, int64_t bytes)
 {
     for (hga_id k = 0; k < N_PAGE_KINDS; k++)
@@ -56,7 +55,7 @@ static hga_status make_capacity(hga_pages *pool, int64_t bytes)
                     (long long)pool->bytes, (long long)pool->most, (long long)bytes);
 }
 
-/* The pages of one slab become free, in their order; 0: there is no memory for it. */
+/* Allocates a slab and adds its pages to the free list, in order; 0: there is no memory for it. */
 static int take_slab(hga_pages *pool, hga_id kind)
 {
     const int64_t all = pages_huge_bytes(), bytes = pool->decoder->page_bytes[kind];
@@ -82,7 +81,7 @@ static int wants_slab(const hga_pages *pool, hga_id kind)
            d->page_bytes[kind] <= pages_huge_bytes() / PAGES_TOGETHER;
 }
 
-/* A page from a new slab, or from the allocator if the limit lets it. */
+/* Allocates a page from a new slab, or from the allocator if the limit allows it. */
 static hga_status take_new(hga_pages *pool, hga_id kind, page **out)
 {
     int64_t bytes = pool->decoder->page_bytes[kind];

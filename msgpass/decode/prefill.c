@@ -1,6 +1,6 @@
-/* prefill.c: a prompt whose tokens ranks share out. Each rank makes the rows that its own tokens give; who goes on is
-   sent those of them that later tokens, or rows above a cut, read, and makes the rest. So its cache is that of one who
-   has appended all tokens, and no more has been sent than it holds and what it was made of. */
+/* prefill.c: a prompt whose tokens are divided among ranks. Each rank computes the rows that depend on its own tokens
+   only; the home is sent those of them that later tokens, or rows above a cut, read, and computes the rest. So its
+   cache equals that of a process that has appended all tokens, and only rows that it holds or depends on are sent. */
 #include "prefill.h"
 #include "choose.h"
 #include "identity.h"
@@ -10,7 +10,7 @@
 
 enum { PREFILL_CHANNEL = 1 };
 
-/* each(x, kind, v) of rows that the rank sends home. */
+/* Calls each(x, kind, v) for the rows that the rank sends home. */
 static hga_status each_sent(prefill *x, hga_id rank, hga_status (*each)(prefill *x, hga_id kind, hga_id v))
 {
     hga_status st = HGA_OK;
@@ -32,7 +32,7 @@ static hga_status count_row(prefill *x, hga_id kind, hga_id v)
     return HGA_OK;
 }
 
-/* Packets of what goes home: all of them there, else one's own. */
+/* Makes the packets that go home: all of them there, else the rank's own. */
 static hga_status make_packets(prefill *x)
 {
     hga_status st = HGA_OK;
@@ -78,7 +78,7 @@ static hga_status unpack_row(prefill *x, hga_id kind, hga_id v)
 
 /* ---- the two sides ---- */
 
-/* The rank's own rows of tensors lie where the plan reads them, and nothing else is there. */
+/* Copies the rank's own rows of tensors to where the plan reads them; the workspace holds no others. */
 static hga_status fetch_own(prefill *x)
 {
     hga_status st = HGA_OK;
@@ -93,7 +93,7 @@ done:
     return st;
 }
 
-/* A rank other than the home computes what it is to send, and sends it. */
+/* A rank other than the home computes the rows that it sends, and sends them. */
 static hga_status send_home(prefill *x)
 {
     hga_status st = HGA_OK;
@@ -111,7 +111,7 @@ done:
     return st;
 }
 
-/* Rows of others in place of the home's own, of which there are none: packets of all ranks but this. */
+/* Receives the packets of all other ranks and copies their rows into the workspace. */
 static hga_status receive(prefill *x)
 {
     hga_status st = HGA_OK;
@@ -129,7 +129,7 @@ done:
     return st;
 }
 
-/* The home receives rows of all ranks, computes the others, and keeps those that its cache keeps. */
+/* The home receives the rows of all ranks, computes the others, and caches those that its cache holds. */
 static hga_status go_on(prefill *x)
 {
     hga_status st = HGA_OK;
@@ -148,7 +148,7 @@ done:
 
 /* ---- the call ---- */
 
-/* Cuts ascend from 0 to a number of tokens that the decoder has, and the home is one of the ranks. */
+/* Cuts must ascend from 0 to a number of tokens that the decoder has, and the home be one of the ranks. */
 static hga_status check_cuts(const hga_decoder *d, const hga_prefill *p)
 {
     const hga_exchange *e = p->exchange;
@@ -164,7 +164,7 @@ static hga_status check_cuts(const hga_decoder *d, const hga_prefill *p)
     return HGA_OK;
 }
 
-/* The home has a cache without tokens, and no other rank has one. */
+/* The home must have a cache without tokens, and the other ranks none. */
 static hga_status check_cache(const hga_decoder *d, const hga_prefill *p)
 {
     const hga_cache *c = p->cache;
@@ -177,7 +177,7 @@ static hga_status check_cache(const hga_decoder *d, const hga_prefill *p)
     return HGA_OK;
 }
 
-/* What one rank can find wrong with its call. */
+/* Checks what one rank can check of its call. */
 static hga_status check(const hga_decoder *d, const hga_decode_workspace *w, const hga_prefill *p)
 {
     hga_status st = HGA_OK;
@@ -194,7 +194,8 @@ done:
     return st;
 }
 
-/* Have all ranks the same decoder, cuts, home, numbers and instruction set, without which bits would differ? */
+/* Checks that all ranks have the same decoder, cuts, home, numbers and instruction set, without which bits would
+   differ. */
 static hga_status meet(const hga_decoder *d, const hga_prefill *p)
 {
     const char *isa = d->plan->machine.kernels->isa;
@@ -208,7 +209,7 @@ static hga_status meet(const hga_decoder *d, const hga_prefill *p)
                           (rank_word){RANKS_PREFILL, identity_mix(IDENTITY_OF_NOTHING, of, sizeof of), numbers, 1});
 }
 
-/* One rank's part: the call is checked, all ranks meet, and the home goes on where others send. */
+/* Runs one rank's side: checks the call, meets all ranks, then continues at home or sends. */
 static hga_status run(prefill *x)
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* prefill.h: what the two files of a prefill share: prefill.c, and prefill_rows.c for which rows go home. */
+/* prefill.h: shared by the two files of a prefill: prefill.c, and prefill_rows.c for which rows are sent home. */
 #ifndef PREFILL_H
 #define PREFILL_H
 
@@ -24,12 +24,13 @@ typedef struct prefill {
     uint32_t made_at_home; /* fields */
 } prefill;
 
-/* The rank that has a row, -1: nobody alone. A tensor has a row with the token with which it is whole; a row of the
-   program's own is who has all tokens under it. */
+/* The rank that has a row, -1: no single one. A tensor's row belongs to the token with which it is whole; a row of an
+   internal field to the rank that has all tokens under it. */
 hga_id prefill_owner(const prefill *x, hga_id kind, hga_id v);
-/* The slice, the rows that go home, the packets; returns the bytes. */
+/* Carves the slice, the sets of rows to send and the packets from memory, or measures them if that is NULL; returns the
+   bytes. */
 int64_t prefill_carve(prefill *x, void *memory);
-/* Which rows go home. */
+/* Finds the rows that are sent home. */
 void prefill_find(prefill *x);
 
 #endif

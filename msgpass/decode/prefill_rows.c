@@ -1,16 +1,16 @@
-/* prefill_rows.c: which rows of a prompt go home: those that the cache keeps, and those of others that rows read which
-   are made at home. A field's rows are made by the ranks that have the tokens under them, unless they depend on tensors
-   of other ranks as well. */
+/* prefill_rows.c: which rows of a prompt are sent home: those that the cache holds, and those of other ranks that rows
+   computed at home read. A field's rows are computed by the ranks that have the tokens under them, unless they depend
+   on tensors of other ranks as well. */
 #include "carve.h"
 #include "decoder.h"
 #include "plan.h"
 #include "prefill.h"
 
-/* ---- whose is a row? ---- */
+/* ---- owners ---- */
 
 enum { NOBODYS = -1 };
 
-/* The rank that has the token, by its cuts; NOBODYS for one behind the prompt. */
+/* The rank that has the token, by its cuts; NOBODYS for one after the prompt. */
 static hga_id owner_of_token(const prefill *x, hga_id token)
 {
     hga_id first = 0, end = x->call->exchange->n_ranks;
@@ -50,7 +50,7 @@ static hga_id kind_of(const prefill *x, hga_id field, hga_id v)
     return 2 * field + (slice_is_input(x->d->plan, field, v) ? 1 : 0);
 }
 
-/* ---- what a slice reads ---- */
+/* ---- sources of a slice ---- */
 
 typedef void (*row_reader)(prefill *x, hga_id field, hga_id v);
 
@@ -78,7 +78,7 @@ static void read_row(prefill *x, const slice_job *job, hga_id i, row_reader each
     if (ph->job <= JOB_SPLITS && sources.storages) accesses_sources(plan, ph, i, 1, read_interval, &sources);
 }
 
-/* Finds the slice's rows and tells `each` what they read. */
+/* Finds the slice's rows and calls `each` with the rows that they read. */
 static void read_slice(prefill *x, row_reader each)
 {
     const struct slice_plan *p = x->d->plan->slices;
@@ -91,7 +91,7 @@ static void read_slice(prefill *x, row_reader each)
     }
 }
 
-/* ---- what goes home ---- */
+/* ---- rows sent home ---- */
 
 static void lack(prefill *x, hga_id field, hga_id v)
 {
@@ -99,7 +99,7 @@ static void lack(prefill *x, hga_id field, hga_id v)
     if (x->d->row_bytes[kind] && is_sent(x, kind, v)) bits_put(&x->lacks[kind], v);
 }
 
-/* What is kept, and what of others the rows read that are made at home. */
+/* Finds the cached rows that are sent, and other ranks' rows that rows computed at home read. */
 static void find_lacking(prefill *x)
 {
     const hga_decoder *d = x->d;
@@ -129,7 +129,7 @@ static void clear_there(prefill *x)
         if (x->slice.there[f].n) bits_clear(&x->slice.there[f]);
 }
 
-/* Do rows of the field that the rank would send depend on tensors of others? */
+/* Whether rows of the field that the rank would send depend on tensors of other ranks. */
 static int hang_on_others(prefill *x, hga_id f, hga_id rank)
 {
     const row_bits *rows = &x->lacks[2 * f];
@@ -145,7 +145,8 @@ static int hang_on_others(prefill *x, hga_id f, hga_id rank)
     return x->hangs_on_others;
 }
 
-/* Fields are made by ranks until that is seen of one of their rows, and then at home, from what its rows read. */
+/* A field is computed by ranks until one of their rows is found to depend on others, and then at home, from its rows'
+   sources. Returns whether any field changed. */
 static int find_made_at_home(prefill *x)
 {
     uint32_t before = x->made_at_home;
@@ -168,7 +169,7 @@ void prefill_find(prefill *x)
 
 /* ---- memory ---- */
 
-/* The call's sets of rows and packets; measured alone without memory. Returns their bytes. */
+/* Carves the call's sets of rows and packets, or measures them without memory. Returns their bytes. */
 int64_t prefill_carve(prefill *x, void *memory)
 {
     const hga_plan *plan = x->d->plan;

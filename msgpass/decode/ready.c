@@ -1,5 +1,5 @@
-/* ready.c: when each row of each field is whole, which is with the latest token that reaches it, and when it is read
-   for the last time, which is with the latest row that reads it: rows are computed when they are whole. */
+/* ready.c: with which token each row of each field is whole: the latest token that reaches it; and with which it is
+   read for the last time: that of the latest row that reads it. Rows are computed when they are whole. */
 #include "carve.h"
 #include "choose.h"
 #include "plan.h"
@@ -9,21 +9,21 @@
 
 enum { MOST_SPANS = 32 };
 
-/* Of a program's fields: for each node the last token with which somebody reads its row, -1: nobody does. */
+/* For each field and node of a program the last token with which its row is read, -1: never. */
 typedef struct readers {
     const hga_program *p;
     const hga_graph *g;
     hga_nodes nodes;
     const latest_tokens *ready;
     int32_t *last[HGA_FIELD_SLOTS];
-    program_values filled; /* by the caller or by a stage: a user's may read rows that nobody fills */
+    program_values filled; /* filled by the caller or by a stage: a user's may read rows that nobody fills */
     hga_id out;
-    /* of the stage at hand */
+    /* of the current stage */
     const hga_stage *stage;
-    int looks_up;        /* does it read the output at its sources? */
+    int looks_up;        /* whether it reads the output at its sources */
     const hga_id *order; /* of its sources; NULL: node ids */
     hga_id n_sources;
-    int32_t *over[MOST_SPANS]; /* [n_sources]: of positions i .. i + 2^k - 1, to be handed down */
+    int32_t *over[MOST_SPANS]; /* [n_sources]: of positions i .. i + 2^k - 1, to be propagated */
 } readers;
 
 static void grow_to(int32_t *x, int32_t to)
@@ -31,7 +31,7 @@ static void grow_to(int32_t *x, int32_t to)
     if (*x < to) *x = to;
 }
 
-/* All sources of a span are read until `token`: noted at the two intervals of 2^k sources that cover it. */
+/* Notes that all sources of a span are read until `token`, at the two intervals of 2^k sources that cover it. */
 static hga_status span_read(readers *r, reach_span s, int32_t token)
 {
     hga_status st = HGA_OK;
@@ -73,7 +73,7 @@ done:
     return st;
 }
 
-/* What holds for 2^k positions holds for each of their halves. */
+/* Propagates intervals of 2^k positions to their halves. */
 static hga_status hand_down(readers *r)
 {
     hga_status st = HGA_OK;
@@ -101,7 +101,7 @@ static void forget_spans(readers *r)
     }
 }
 
-/* When the stage reads rows of the output, at its sources or at its own rows. */
+/* Notes when the stage reads rows of the output, at its sources or at its own rows. */
 static hga_status follow_stage(readers *r, const hga_stage *s)
 {
     hga_status st = HGA_OK;
@@ -129,7 +129,7 @@ done:
     return st;
 }
 
-/* The rows of the output that are the caller's, by the program's edges alone: the plan may look past these at rows that
+/* Uses only the program's edges for rows of the output that are the caller's: the plan may also read rows there that
    make no difference. */
 static hga_status find_output_readers(readers *r)
 {
@@ -139,11 +139,11 @@ done:
     return st;
 }
 
-/* ---- what the plan reads ---- */
+/* ---- rows that the plan reads ---- */
 
-/* Slices ask for rows as the plan's phases reach them, which may be more than the program's edges say. A job's rows go
-   by the latest token first: a source that has been read keeps the token that it got, and is passed over from then on,
-   so that all of a job's sources cost as much as they are, however often they are read. */
+/* Slices need rows as the plan's phases read them, which may be more than the program's edges say. A job's rows are
+   visited from the latest token down: a source keeps the first token noted, and is skipped from then on, so that a
+   job's sources cost in proportion to their number, however often they are read. */
 typedef struct plan_reads {
     readers *r;
     const hga_plan *plan;
@@ -167,7 +167,7 @@ static void node_read(plan_reads *x, uint64_t storages, hga_id v)
     for (uint64_t set = storages; set; set &= set - 1) storage_read(x, __builtin_ctzll(set), v);
 }
 
-/* The first node from v on that has not been read. */
+/* The first node from v on that has not been read (union-find). */
 static hga_id not_read(hga_id *next, hga_id v)
 {
     while (next[v] != v) v = next[v] = next[next[v]];
@@ -191,7 +191,7 @@ static int32_t job_token(const readers *r, const slice_job *job, hga_id v)
     return token;
 }
 
-/* By counting. */
+/* Counting sort of the job's rows, the latest token first. */
 static void order_rows(plan_reads *x, const slice_job *job)
 {
     const phase *ph = &x->plan->phases.list[job->phase];
@@ -208,7 +208,7 @@ static void order_rows(plan_reads *x, const slice_job *job)
     for (hga_id i = 0; i < job->rows; i++) x->order[x->begin[x->of_row[i]]++] = i;
 }
 
-/* When the rows of a job read their sources and themselves, those of the latest tokens first. */
+/* Notes when the rows of a job read their sources and themselves, those of the latest tokens first. */
 static void job_reads(plan_reads *x, const slice_job *job)
 {
     const phase *ph = &x->plan->phases.list[job->phase];
@@ -223,7 +223,7 @@ static void job_reads(plan_reads *x, const slice_job *job)
     }
 }
 
-/* When the plan's phases read rows, which may be later than the program's edges say. */
+/* Notes when the plan's phases read rows, which may be later than the program's edges say. */
 static hga_status add_plan(readers *r, const hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -253,7 +253,7 @@ static int32_t first_token_of(const readers *r, hga_id f, hga_id v)
     return born < 0 ? 0 : born;
 }
 
-/* ---- which sources are at hand ---- */
+/* ---- jobs whose sources are at hand ---- */
 
 /* A visitor of sources that notes whether one of the rows is among them. */
 typedef struct search {
@@ -267,8 +267,8 @@ static void look_for(void *context, hga_id first, hga_id last)
     x->found |= bits_next(&x->rows, first, (int64_t)last + 1) <= last;
 }
 
-/* The rows of a field that its program makes and that no token after their own reads: no cache keeps them. With the
-   last token nothing is kept: it is not asked about. */
+/* The internal rows of a field that no token after their own reads: no cache holds them. Rows of the last token do not
+   count, since nothing is cached with it. */
 static void put_passing(const hga_decoder *d, const readers *r, hga_id f, row_bits *to)
 {
     for (hga_id v = 0; v < r->nodes.n; v++) {
@@ -277,8 +277,8 @@ static void put_passing(const hga_decoder *d, const readers *r, hga_id f, row_bi
     }
 }
 
-/* May the job read no row, at the sources of the output's rows, but what a cache keeps and what it is about to keep?
-   Rounded rows are made for those who read them. */
+/* Whether the job reads, at the sources of the output's rows, only rows that a cache holds or is about to hold. Jobs
+   that read rounded rows do not count: an execution makes those rows. */
 static int has_all_at_hand(const hga_decoder *d, const readers *r, const slice_job *job, search *x)
 {
     const phase *ph = &d->plan->phases.list[job->phase];
@@ -291,7 +291,7 @@ static int has_all_at_hand(const hga_decoder *d, const readers *r, const slice_j
     return !x->found;
 }
 
-/* Jobs of whose rows an append of one token need not ask what they read. */
+/* Finds the jobs for which an append of one token need not visit sources. */
 static hga_status find_at_hand(const hga_decoder *d, const readers *r)
 {
     carver measure = {0};
@@ -308,9 +308,9 @@ static hga_status find_at_hand(const hga_decoder *d, const readers *r)
     return HGA_OK;
 }
 
-/* ---- what may be decoded ---- */
+/* ---- which programs can be decoded ---- */
 
-/* No output depends on a later token, and nobody reads it once later tokens are there. */
+/* No output may depend on a later token, nor be read once later tokens are present. */
 static hga_status check_output(const hga_decoder *d, const readers *r)
 {
     hga_id out = r->out;
@@ -334,7 +334,7 @@ typedef struct row_at {
     int32_t born, last;
 } row_at;
 
-/* Of field 0: the next row that stands for a block, which any later token may look at. */
+/* Of field 0: the next row of a block, which any later token may read. */
 static int next_block(const hga_decoder *d, row_at *at)
 {
     at->last = d->n_tokens - 1;
@@ -375,13 +375,13 @@ done:
     return st;
 }
 
-/* Counts at token + 2 become begins at token + 1, which end as the ends of the tokens' rows. */
+/* Prefix sums of counts at token + 2: begins at token + 1, which become ends as the tokens' rows are listed. */
 static void add_up(int64_t *ptr, hga_id n)
 {
     for (hga_id t = 0; t < n; t++) ptr[t + 2] += ptr[t + 1];
 }
 
-/* The rows that outlive their token, listed by when they are born and by when they die. */
+/* Lists the rows that outlive their token by birth and by death. */
 static hga_status list_events(hga_decoder *d, const readers *r)
 {
     hga_status st = HGA_OK;
@@ -400,7 +400,7 @@ done:
     return st;
 }
 
-/* Rows of tensors, by the token with which they come. */
+/* Lists rows of tensors by the token with which they are whole. */
 static hga_status list_io(hga_decoder *d, const readers *r)
 {
     hga_status st = HGA_OK;
@@ -416,7 +416,7 @@ done:
     return st;
 }
 
-/* A row of the output that depends on earlier tokens alone is computed with its own, when it is asked for. */
+/* A row of the output that depends on earlier tokens only is computed with its own token, when it is requested. */
 static void request_with_own_tokens(hga_decoder *d, hga_id out)
 {
     for (hga_id v = d->io_first; v < d->io_first + d->io_n; v++) grow_to(&d->ready.of[out][v], d->ready.token[v]);

@@ -1,7 +1,7 @@
-/* row_slots.c: rows of a workspace that take turns (row_slots.h). For each field, and for the pieces of each stage,
-   there is a number of places: arrays of as many rows, and for each node which place is its own. Place 0 is nobody's:
-   kernels look at, and mask away, rows of a group of sixteen that a call does not need. The place given back last is
-   taken first, for it is still in the cache. */
+/* row_slots.c: recycled rows of a workspace (row_slots.h). For each field, and for the splits of each stage, there are
+   arrays of slots, and for each node the slot that it has. Slot 0 belongs to no node: kernels read, and mask away, rows
+   of a group of sixteen that a call does not need. The slot freed last is reused first, since it is still in the
+   cache. */
 #include "row_slots.h"
 #include "carve.h"
 #include "plan.h"
@@ -12,14 +12,14 @@
 
 enum {
     LEAST_CAPACITY = 16,
-    PATIENCE = 64 /* calls that needed less than a quarter of the room, until there is less of it */
+    PATIENCE = 64 /* calls that need less than a quarter of the capacity, until it is reduced */
 };
 
-/* ---- how large ---- */
+/* ---- sizes ---- */
 
 static int is_field(hga_id i) { return i < HGA_FIELD_SLOTS; }
 
-/* Nodes, or the pieces of a stage, that may have places. */
+/* Number of nodes, or of a stage's splits, that may have slots. */
 static hga_id count_owners(const hga_plan *plan, hga_id i)
 {
     if (is_field(i)) return i >= 1 && i <= plan->program.n_fields ? plan->nodes.n : 0;
@@ -36,7 +36,8 @@ static void measure(const hga_plan *plan, hga_id i, int64_t floats[SLOT_ARRAYS])
     floats[SLOT_ROUNDED] = h->rounded.floats;
 }
 
-/* Arrays for so many places in memory, NULL: measured alone. Kernels read a little beyond a row's end. */
+/* Carves arrays for so many slots from memory, or measures them if that is NULL. Kernels read a little beyond a row's
+   end. */
 static int64_t lay_out(row_slots *x, hga_id capacity, void *memory)
 {
     carver c = {.base = memory};
@@ -49,7 +50,7 @@ static int64_t lay_out(row_slots *x, hga_id capacity, void *memory)
     return x->bytes = c.used;
 }
 
-/* Moves the owners, with their rows, to the first places of arrays with another room. */
+/* Moves the owners, with their rows, to the first slots of arrays of another capacity. */
 static hga_status change_capacity(const hga_allocator *a, row_slots *x, hga_id capacity)
 {
     hga_status st = HGA_OK;
@@ -87,7 +88,7 @@ static int64_t carve_owners(const hga_plan *plan, hga_workspace *workspace, void
     return c.used;
 }
 
-/* What a new workspace takes for places. */
+/* Bytes of a new workspace's slots. */
 static int64_t row_slots_bytes(const hga_plan *plan)
 {
     int64_t bytes = carve_owners(plan, NULL, NULL);
@@ -100,7 +101,7 @@ static int64_t row_slots_bytes(const hga_plan *plan)
     return bytes;
 }
 
-/* The first few places of everything that takes turns. */
+/* Creates the first few slots of all recycled rows. */
 static hga_status create(const hga_plan *plan, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
@@ -119,10 +120,11 @@ done:
     return st;
 }
 
-/* ---- taking, leaving ---- */
+/* ---- taking and freeing slots ---- */
 
-/* Where there are several domains, a row's memory goes to that of the thread that appends: others make rows of a
-   prompt, but the tokens that come one by one, each of which reads rows of all of it, are the appending thread's. */
+/* Where there are several domains, a new row's memory is touched first by the appending thread, and so is near it:
+   other threads compute rows of a prompt, but the tokens that come one by one, each of which reads rows of all of it,
+   are computed by the appending thread. */
 static hga_id new_slot(row_slots *x)
 {
     for (int k = 0; x->taken_here && k < SLOT_ARRAYS; k++)
@@ -130,7 +132,7 @@ static hga_id new_slot(row_slots *x)
     return x->end++;
 }
 
-/* The owner has a place from now on; the room doubles when all places are taken. */
+/* Gives the owner a slot; doubles the capacity when all slots are taken. */
 static hga_status take(const hga_workspace *workspace, row_slots *x, hga_id owner)
 {
     if (x->slot[owner]) return HGA_OK;
@@ -154,7 +156,7 @@ static void leave(row_slots *x, hga_id owner)
         x->owner[p] = -1, x->back[x->n_back++] = p;
 }
 
-/* Nobody has a place any more, and no row of a field is there. */
+/* Frees all slots; no row of a field is present any more. */
 static void leave_all(hga_workspace *workspace)
 {
     for (hga_id k = 0; k < workspace->slots.n_cycled; k++) {
@@ -171,7 +173,7 @@ static void leave_all(hga_workspace *workspace)
     }
 }
 
-/* ---- for what runs ---- */
+/* ---- for executions ---- */
 
 typedef struct taking {
     const hga_plan *plan;
@@ -191,7 +193,7 @@ static void take_nodes(void *context, hga_id first, hga_id last)
     }
 }
 
-/* Those that have places are there from now on: where an execution fails, whoever has the workspace drops all. */
+/* Takes slots for all rows that run and notes them as present: if an execution fails, the decoder drops all. */
 static hga_status take_run(const hga_plan *plan, hga_workspace *workspace)
 {
     taking t = {.plan = plan, .workspace = workspace};
@@ -210,7 +212,7 @@ static hga_status take_run(const hga_plan *plan, hga_workspace *workspace)
     return t.st;
 }
 
-/* Stages find all rows in the workspace's way. */
+/* Binds a field with all rows in the workspace. */
 static void bind_field(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
     const field_storage *h = &plan->fields.storage[f];
@@ -240,7 +242,7 @@ static hga_status bind(const hga_plan *plan, hga_workspace *workspace)
     return st;
 }
 
-/* ---- for whoever has the workspace ---- */
+/* ---- for the decoder ---- */
 
 hga_status workspace_take_slot(hga_workspace *workspace, hga_id f, hga_id v, float **row)
 {
@@ -255,7 +257,7 @@ int workspace_borrows(const hga_workspace *workspace, hga_id f)
     return !floats[SLOT_LSE] && !floats[SLOT_ROUNDED];
 }
 
-/* The owner's row is another's memory: it gets a number below 0 instead of a place. */
+/* Borrows the owner's row from other memory: its slot is a number below 0. */
 static hga_status take_borrowed(const hga_workspace *workspace, row_slots *x, hga_id owner)
 {
     hga_status st = HGA_OK;
@@ -299,7 +301,8 @@ void workspace_leave_slot(hga_workspace *workspace, hga_id f, hga_id v)
     leave(&workspace->slots.of[f], v);
 }
 
-/* Memory that cannot be had for less room leaves all as it is. */
+/* Reduces the capacity after many calls that used little of it; without memory for the smaller arrays nothing
+   changes. */
 static void note_use(const hga_allocator *a, row_slots *x, hga_id used)
 {
     x->idle = x->capacity > LEAST_CAPACITY && 4 * used < x->capacity ? x->idle + 1 : 0;
@@ -308,7 +311,7 @@ static void note_use(const hga_allocator *a, row_slots *x, hga_id used)
     (void)change_capacity(a, x, 2 * used > LEAST_CAPACITY ? 2 * used : LEAST_CAPACITY);
 }
 
-/* Owners that took a place since the last time leave it, but for fields' rows that stay. */
+/* Frees the slots taken since the last call, except fields' rows that stay. */
 void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context, hga_id f, hga_id v),
                       const void *context)
 {

@@ -1,33 +1,34 @@
-/* row_slots.h: rows of a workspace that take turns. A workspace of a plan with on_demand has no row for each node:
-   nodes take a place for a field's row when a call brings, puts or makes it, and give it back when whoever has the
-   workspace says so. The caller's rows have places, too. So its memory follows from how many rows are there at once,
-   and not from how many the graph has. A row that lies in memory of whoever has the workspace stays there: it is lent.
-   What decode/ computes in; execute/needed_rows.h is beside it. */
+/* row_slots.h: recycled rows of a workspace. A workspace of a plan with on_demand has no row for each node: a node
+   takes a slot for a field's row when a call's tensors have it, or it is put or computed, and frees it when the decoder
+   says so. The caller's rows have slots, too. So the workspace's memory depends on how many rows are present at once,
+   not on how many the graph has. A row in memory of the decoder's stays there: it is borrowed. Used by decode/;
+   execute/needed_rows.h is beside it. */
 #ifndef ROW_SLOTS_H
 #define ROW_SLOTS_H
 
 #include "hga_plan.h"
 
-/* What such a plan has as on_demand. */
+/* The value of on_demand in such plans. */
 extern const struct rows_on_demand slots_on_demand;
 
-/* Node v has a place for its row of a field, which is the caller's to write: as stages find it, where it is a row of
-   the caller's. */
+/* Takes a slot for node v's row of a field, and returns the row for the caller to write, in the layout that stages
+   read. */
 hga_status workspace_take_slot(hga_workspace *workspace, hga_id field, hga_id v, float **row);
-/* A row is lent where it lies already, until the node leaves or another is lent in its place: of fields whose rows
-   stages read as they are. The node has no place of the workspace's own. */
+/* Whether rows of the field can be borrowed: stages read them unrounded. workspace_borrow_row makes node v's row one in
+   the caller's memory, until the node frees it or another is borrowed in its place; it takes no slot of the
+   workspace. */
 int workspace_borrows(const hga_workspace *workspace, hga_id field);
 hga_status workspace_borrow_row(hga_workspace *workspace, hga_id field, hga_id v, float *row);
-/* The rows of a node that has one: as the caller brings it or gets it; and the log-sum-exps of a state. */
+/* The row of a node that has one, and the log-sum-exps of a state. */
 float *workspace_input_row(const hga_workspace *workspace, hga_id field, hga_id v);
 const float *workspace_row_lse(const hga_workspace *workspace, hga_id field, hga_id v);
-/* Node v's row is not there any more, and its place is another's. */
+/* Frees the slot of node v's row, which is not present any more. */
 void workspace_leave_slot(hga_workspace *workspace, hga_id field, hga_id v);
-/* Of the rows that took places since this was called last, those stay that stays(context, field, v) names; and memory
-   goes back that many calls had no use for. */
+/* Frees the slots taken since the last call, except those for which stays(context, field, v); reduces capacities that
+   many calls did not use. */
 void workspace_settle(hga_workspace *workspace, int (*stays)(const void *context, hga_id field, hga_id v),
                       const void *context);
-/* The bytes of all places. */
+/* The bytes of all slots. */
 int64_t workspace_slot_bytes(const hga_workspace *workspace);
 
 #endif

@@ -1,7 +1,7 @@
-/* stage.c: a cache's rows are laid where the plan reads them, in places of a workspace (row_slots.h), beside those
-   that an append brings; the plan computes the rows that are new, with the bits of the full pass, since it groups and
-   cuts rows as it always does; what is kept goes to pages, and all other rows leave their places. A workspace whose
-   rows are those of the cache already is used as it is. */
+/* stage.c: copies or borrows a cache's rows where the plan reads them, in slots of a workspace (row_slots.h), beside
+   those of an append; the plan computes the new rows, with the bits of the full pass, since it groups and cuts rows in
+   the same way; cached rows go to pages, and all others free their slots. A workspace that already has the cache's rows
+   is used directly. */
 #include "bindings.h"
 #include "choose.h"
 #include "plan.h"
@@ -19,7 +19,7 @@ static const hga_tensor *tensor_of(const hga_io *io, int i)
     return i == 0 ? &io->query : i == 1 ? &io->key : &io->value;
 }
 
-/* ---- room ---- */
+/* ---- memory ---- */
 
 static int64_t longest_row(const hga_decoder *d)
 {
@@ -43,7 +43,7 @@ static int64_t list_bytes(const hga_decode_workspace *w)
            w->at_capacity * (int64_t)sizeof *w->at;
 }
 
-/* Rows and lists come and go; the rest is as it was made. */
+/* Counts rows and lists, whose memory varies; the rest is constant. */
 void stage_count_bytes(hga_decode_workspace *w)
 {
     atomic_store(&w->bytes, w->fixed_bytes + workspace_slot_bytes(w->workspace) + list_bytes(w));
@@ -83,7 +83,7 @@ void hga_decode_workspace_destroy(hga_decode_workspace *w)
     hga_delete(&a, w, 1, sizeof *w);
 }
 
-/* Room for what an append of n_tokens lists. */
+/* Allocates the lists of an append of n_tokens. */
 hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens)
 {
     const hga_decoder *d = w->decoder;
@@ -101,7 +101,7 @@ done:
 
 /* ---- rows of pages ---- */
 
-/* A row from its page to the workspace; given rows may be of 16 bits in the page. */
+/* Copies a row from its page to the workspace; the caller's rows may be of 16 bits in the page. */
 hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const char *from)
 {
     const hga_decoder *d = w->decoder;
@@ -121,7 +121,7 @@ hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const ch
     return HGA_OK;
 }
 
-/* A row of the workspace to its page, as stage_lay finds it there. */
+/* Copies a row of the workspace to its page, in the format that stage_lay reads. */
 hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *to)
 {
     const hga_decoder *d = w->decoder;
@@ -136,7 +136,7 @@ hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *t
     return HGA_OK;
 }
 
-/* Do stages read rows of the kind in pages? */
+/* Whether stages read rows of the kind in pages. */
 static int is_borrowed(const hga_decode_workspace *w, hga_id kind)
 {
     return !kind_stands(kind) && kind_is_input(kind) && w->decoder->options.page_type == HGA_F32 &&
@@ -150,7 +150,7 @@ static hga_status lay_row(hga_decode_workspace *w, const page_entry *e, hga_id k
     return workspace_borrow_row(w->workspace, field_of_kind(kind), node, (float *)(void *)row);
 }
 
-/* Rows that stages will read in pages are lent to the workspace before they are written. */
+/* Lets the workspace borrow new rows from pages, before they are written there. */
 hga_status stage_borrow_new(hga_decode_workspace *w, const hga_cache *c, hga_id end)
 {
     const hga_decoder *d = w->decoder;
@@ -164,7 +164,7 @@ done:
     return st;
 }
 
-/* The workspace gets all rows of the cache, unless they are there since the last append. */
+/* Brings all rows of the cache into the workspace, unless they are there since the last append. */
 static hga_status lay_cache(hga_decode_workspace *w, const hga_cache *c)
 {
     const hga_decoder *d = w->decoder;
@@ -186,7 +186,7 @@ done:
 
 /* ---- an append ---- */
 
-/* Heads that lie side by side on both sides are one. */
+/* Copies heads; contiguous ones at once. */
 static void copy_heads(hga_id heads, hga_id columns, const float *from, ptrdiff_t from_head, float *to,
                        ptrdiff_t to_head)
 {
@@ -194,7 +194,7 @@ static void copy_heads(hga_id heads, hga_id columns, const float *from, ptrdiff_
     for (hga_id h = 0; h < heads; h++) memcpy(to + h * to_head, from + h * from_head, (size_t)columns * sizeof *to);
 }
 
-/* A row of the caller's, to node v's place. */
+/* Copies a row of the caller's to node v's slot. */
 static hga_status fetch_row(hga_decode_workspace *w, hga_id f, hga_id v, const float *from, ptrdiff_t head)
 {
     const hga_decoder *d = w->decoder;
@@ -207,7 +207,7 @@ static hga_status fetch_row(hga_decode_workspace *w, hga_id f, hga_id v, const f
     return st;
 }
 
-/* The caller's n new rows of each tensor to the places of their nodes. */
+/* Copies the caller's n new rows of each tensor to the slots of their nodes. */
 hga_status stage_fetch(hga_decode_workspace *w, const hga_io *io, hga_id n)
 {
     const hga_plan *plan = w->decoder->plan;
@@ -223,7 +223,7 @@ done:
     return st;
 }
 
-/* The n rows of the output, and their log-sum-exps, to the caller's tensors where he wants them. */
+/* Copies the n rows of the output, and their log-sum-exps, to the caller's tensors, if present. */
 static void give_outputs(const hga_decode_workspace *w, const hga_append *a, hga_id n)
 {
     const hga_plan *plan = w->decoder->plan;
@@ -245,7 +245,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The rows of the output, as intervals. */
+/* Lists the rows of the output as intervals. */
 static int64_t list_requested(hga_decode_workspace *w, hga_id n)
 {
     int64_t m = 0;
@@ -261,7 +261,7 @@ static int64_t list_requested(hga_decode_workspace *w, hga_id n)
     return m;
 }
 
-/* Lists the computed rows that the cache will keep of tokens [from, end); returns how many. */
+/* Lists the computed rows that the cache will hold of tokens [from, end); returns how many. */
 int64_t stage_read_cached(hga_decode_workspace *w, hga_id from, hga_id end)
 {
     const hga_decoder *d = w->decoder;
@@ -274,7 +274,7 @@ int64_t stage_read_cached(hga_decode_workspace *w, hga_id from, hga_id end)
     return n;
 }
 
-/* Executes the plan for n rows of the output and n_wanted other rows; what later tokens change is forgotten. */
+/* Executes the plan for n rows of the output and n_needed other rows; drops rows that later tokens change. */
 hga_status stage_compute(hga_decode_workspace *w, const hga_io *input, hga_id n, int64_t n_needed, hga_id end,
                          int one_token)
 {
@@ -283,7 +283,7 @@ hga_status stage_compute(hga_decode_workspace *w, const hga_io *input, hga_id n,
     int alone = !input->out.data && !input->lse.data;
     hga_rows rows = {.n_intervals = 1, .interval = &(hga_interval){0, 1}};
     if (!alone) rows = (hga_rows){.n_intervals = list_requested(w, n), .interval = w->requested};
-    io.lse = (hga_tensor){0}; /* it is with the rows */
+    io.lse = (hga_tensor){0}; /* stored beside the rows */
     io.rows = &rows;
     workspace_request(w->workspace, w->needed, n_needed, alone, one_token);
     hga_status st = hga_plan_execute(d->plan, w->workspace, &io);
@@ -292,7 +292,7 @@ hga_status stage_compute(hga_decode_workspace *w, const hga_io *input, hga_id n,
     return st;
 }
 
-/* The new rows that a cache of `end` tokens keeps go to its pages, unless they lie there already. */
+/* Copies the new rows that a cache of `end` tokens holds to its pages, unless they are there already. */
 hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id end)
 {
     const hga_decoder *d = w->decoder;
@@ -307,7 +307,7 @@ done:
     return st;
 }
 
-/* One append: the cache's rows and the caller's are laid, new ones computed, given and kept. */
+/* One append: loads the cache's rows and the caller's, computes new ones, stores outputs and cached rows. */
 hga_status stage_append(hga_decode_workspace *w, const hga_append *a)
 {
     const hga_decoder *d = w->decoder;

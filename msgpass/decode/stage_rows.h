@@ -28,36 +28,36 @@ struct hga_decode_workspace {
     row_choice choice;
 };
 
-/* Memory for an append of tokens [from, from + n_tokens). */
+/* Allocates memory for an append of tokens [from, from + n_tokens). */
 hga_status stage_reserve(hga_decode_workspace *w, hga_id from, hga_id n_tokens);
-/* Copy a row from a page into the workspace. */
+/* Copies a row from a page into the workspace. */
 hga_status stage_lay(hga_decode_workspace *w, hga_id kind, hga_id node, const char *from);
-/* Copy a row of the workspace to a page. */
+/* Copies a row of the workspace to a page. */
 hga_status stage_keep(hga_decode_workspace *w, hga_id kind, hga_id node, char *to);
-/* Let the caller's new rows up to token `end`, as far as they are cached, be written in the cache's pages, where these
-   have them as stages read them. */
+/* Lets the workspace borrow the caller's new rows up to token `end` from the cache's pages, as far as they are cached
+   there in the format that stages read. */
 hga_status stage_borrow_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);
-/* Copy the caller's rows of the n nodes in w->node into the workspace. */
+/* Copies the caller's rows of the n nodes in w->node into the workspace. */
 hga_status stage_fetch(hga_decode_workspace *w, const hga_io *io, hga_id n);
-/* Make w->wanted the rows born with tokens [from, end) that are computed and cached; returns how many. */
+/* Lists in w->needed the rows born with tokens [from, end) that are computed and cached; returns how many. */
 int64_t stage_read_cached(hga_decode_workspace *w, hga_id from, hga_id end);
-/* Compute the first n_wanted of these, and where io wants them the rows of the output of the n nodes in w->node. */
+/* Computes the first n_needed of these, and the rows of the output of the n nodes in w->node if io has out or lse. */
 hga_status stage_compute(hga_decode_workspace *w, const hga_io *io, hga_id n, int64_t n_needed, hga_id end,
                          int one_token);
-/* Copy new rows up to token `end` to the cache's pages, where they are not live yet. */
+/* Copies new rows up to token `end` to the cache's pages, where they are not live yet. */
 hga_status stage_keep_new(hga_decode_workspace *w, const hga_cache *c, hga_id end);
-/* All of an append: lay the cache's rows and the caller's new ones where the plan finds them; compute; copy the new
+/* Runs an append: brings the cache's rows and the caller's new ones where the plan reads them; computes; copies the new
    rows that are cached to pages. */
 hga_status stage_append(hga_decode_workspace *w, const hga_append *a);
-/* Once the cache shows new tokens, which held rows that were last read from token `least` on before: of all rows in the
-   workspace those stay that it holds. */
+/* Drops the rows of the workspace that the cache does not hold, once it shows new tokens; `least` is c->least before
+   them. */
 void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least);
-/* What the workspace has is counted anew: after whatever took memory, whether it went well or not. */
+/* Counts the workspace's bytes anew; to be called after each call that may have allocated, whether it failed or not. */
 void stage_count_bytes(hga_decode_workspace *w);
 
-/* append.c: are the tensors those of tokens [from, from + n_tokens)? */
+/* append.c: checks that the tensors have the rows of tokens [from, from + n_tokens). */
 hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io);
-/* append.c: pages for all that the cache holds of tokens up to `end`. */
+/* append.c: reserves pages for all that the cache holds of tokens up to `end`. */
 hga_status append_reserve(const hga_decoder *d, hga_cache *c, hga_id end);
 
 #endif

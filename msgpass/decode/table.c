@@ -1,4 +1,4 @@
-/* table.c: which pages a cache holds: a hash table with open addressing, whose entries move up when one goes. */
+/* table.c: which pages a cache holds: a hash table with open addressing, whose entries move up when one is removed. */
 #include "cache.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static page_entry *entry_for(page_table *t, uint64_t key)
     return &t->entry[s];
 }
 
-/* At most half of the slots are taken. */
+/* At most half of the slots are used. */
 hga_status table_reserve(const hga_allocator *a, page_table *t, int64_t n)
 {
     page_table larger = {.n_slots = t->n_slots ? t->n_slots : 16, .n = t->n};
@@ -46,7 +46,7 @@ page_entry *table_add(page_table *t, uint64_t key)
     return entry_for(t, key);
 }
 
-/* Entries behind it that could not be at home stay within reach. */
+/* Moves later entries into the hole, so that probing still finds them. */
 void table_remove(page_table *t, page_entry *e)
 {
     int64_t hole = e - t->entry;

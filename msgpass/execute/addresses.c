@@ -1,5 +1,5 @@
-/* addresses.c: see addresses.h. Each function takes the field's numbers into registers, which addresses that are
-   written would otherwise put in doubt, row after row. */
+/* addresses.c: see addresses.h. Each function copies the field's numbers into registers: otherwise the compiler must
+   reload them after each address it writes. */
 #include "addresses.h"
 #include "bound.h"
 
@@ -14,7 +14,7 @@ some_nodes nodes_of(hga_id n, const hga_id *list)
 
 /* ---- addresses ---- */
 
-/* Rows of the workspace, of nodes [v, end). */
+/* Writes the addresses of nodes [v, end) in the workspace to at[]. */
 static void find_workspace_rows(const bound_field *field, hga_id v, hga_id end, float **at)
 {
     const ptrdiff_t row = field->ws.row;
@@ -36,8 +36,8 @@ static void find_callers_rows(const bound_field *field, hga_id v, hga_id end, fl
 
 static hga_id within(hga_id x, hga_id least, hga_id most) { return x < least ? least : x > most ? most : x; }
 
-/* Where rows lie, in the workspace or the caller's array: nodes side by side are cut in three stretches, others asked
-   one by one. */
+/* Row addresses of nodes, in the workspace or the caller's tensor: contiguous nodes split into at most three ranges
+   (workspace, caller's, workspace); lists are looked up one by one. */
 void find_rows(const bound_field *field, some_nodes of, float **at)
 {
     const bound_field x = *field;
@@ -60,7 +60,7 @@ void find_lses(const bound_field *field, some_nodes of, float **at)
 
 /* ---- scalars ---- */
 
-/* Rows of [heads] that lie from `rows` on, by slots; those side by side go at once. */
+/* Rows of [heads] from `rows` on, indexed by slot; contiguous slots are copied in one call. */
 typedef struct scalar_rows {
     float *rows;
     const hga_id *slot;
@@ -81,7 +81,7 @@ static inline void copy(hga_id n, const float *from, float *to)
         memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-/* `stores` is a constant. */
+/* `stores` is a compile-time constant: one loop for loads and one for stores. */
 static inline __attribute__((always_inline)) void move_scalars(scalar_rows x, some_nodes of, float *scalars, int stores)
 {
     for (hga_id i = 0, end; i < of.n; i = end) {
@@ -104,7 +104,7 @@ void store_lses(const bound_field *field, some_nodes of, const float *from)
     move_scalars(lses_of(field), of, (float *)from, 1);
 }
 
-/* Do the field's rows lie as scalar_rows do? */
+/* Whether the field's rows can be addressed as scalar_rows. */
 static int are_scalar_rows(const bound_field *x)
 {
     return !x->io.n && !x->ws.borrowed && x->ws.head == 1 && x->ws.row == x->heads;
@@ -112,7 +112,7 @@ static int are_scalar_rows(const bound_field *x)
 
 static scalar_rows rows_of(const bound_field *x) { return (scalar_rows){x->ws.at, x->ws.slot, x->ws.first, x->heads}; }
 
-/* Reads rows of a field of scalars, all heads of a row side by side. */
+/* Reads rows of a field of scalars into [nodes][heads]. */
 void load_scalars(const bound_field *field, some_nodes of, float *to)
 {
     if (are_scalar_rows(field)) {
@@ -125,7 +125,7 @@ void load_scalars(const bound_field *field, some_nodes of, float *to)
     }
 }
 
-/* Writes rows of a field of scalars, which come with all heads of a row side by side. */
+/* Writes rows of a field of scalars from [nodes][heads]. */
 void store_scalars(const bound_field *field, some_nodes of, const float *from)
 {
     if (are_scalar_rows(field)) {

@@ -1,5 +1,5 @@
-/* addresses.h: where rows of many nodes are, and their scalars, [rows][heads], there and back: what is the field's is
-   looked at once, not row by row. */
+/* addresses.h: addresses of many nodes' rows, and gathers and scatters of their scalars, [nodes][heads]: the field's
+   layout is read once, not once per row. */
 #ifndef ADDRESSES_H
 #define ADDRESSES_H
 
@@ -12,14 +12,14 @@ typedef struct some_nodes {
 } some_nodes;
 
 static inline hga_id node_of(const some_nodes *x, hga_id i) { return x->list ? x->list[i] : x->first + i; }
-/* Of a list, which may be one of nodes side by side. */
+/* Nodes of a list; a list of contiguous nodes becomes a range. */
 some_nodes nodes_of(hga_id n, const hga_id *list);
 static inline some_nodes nodes_from(hga_id n, hga_id first) { return (some_nodes){.n = n, .first = first}; }
 
 void find_rows(const bound_field *field, some_nodes of, float **at);
 void find_lses(const bound_field *field, some_nodes of, float **at);
 
-/* Log-sum-exps, and rows of fields of scalars. */
+/* Load and store log-sum-exps, and rows of fields of scalars, [nodes][heads]. */
 void load_lses(const bound_field *field, some_nodes of, float *to);
 void store_lses(const bound_field *field, some_nodes of, const float *from);
 void load_scalars(const bound_field *field, some_nodes of, float *to);

@@ -1,5 +1,5 @@
-/* arrays.c: what a call writes must lie apart from what it reads: rows would be read after others were written there,
-   and threads go through both at once. */
+/* arrays.c: arrays that a call writes must be disjoint from those that it reads: a row could be read after another was
+   written there, and threads read and write concurrently. */
 #include "bindings.h"
 #include "call.h"
 #include "plan.h"
@@ -19,7 +19,7 @@ static void add_block(call_arrays *c, const char *what, const void *data, int64_
     add_array(c, &a, written);
 }
 
-/* Of the output the rows from the first that is asked for to the last, with their log-sum-exps. */
+/* Adds the output's rows from the first requested to the last, with their log-sum-exps. */
 static hga_status add_output(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
@@ -38,7 +38,7 @@ done:
     return st;
 }
 
-/* A tensor other than the output: read, or also written where a stage writes rows that the caller gave. */
+/* Adds a tensor other than the output: read, or also written where a stage writes rows that are the caller's input. */
 static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
     const char *name = plan->program.field[f].name;
@@ -58,7 +58,7 @@ static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
                   sizeof(float), 0);
 }
 
-/* Lists the arrays of a call, and compares each that is written with all others. */
+/* Lists the arrays of a call and compares each written one with all others. */
 hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     call_arrays *c = &workspace->arrays;

@@ -1,5 +1,5 @@
-/* attend_panel.c: the rows of a panel attend: what is chosen goes through tiles, what is left of a row through the row
-   kernel, into the same states. */
+/* attend_panel.c: attention of a panel's rows: chosen tiles first, then the row kernel on each row's remaining edges,
+   accumulating into the same states. */
 #include "attend.h"
 #include "attend_solvers.h"
 #include "dropout.h"
@@ -10,10 +10,10 @@
 #include "stages.h"
 #include "row_bands.h"
 
-/* Rows without edges, beside families. */
+/* Rows that are not run, and rows that families computed. */
 static int is_done(const row_group *g, hga_id r) { return g->node[r] < 0 || g->in_families >> r & 1u; }
 
-/* The rows of a group end: all at once, or each with the rest of its edges. */
+/* Stores the rows of a group: all at once, or each after the rest of its edges. */
 static void finish_group(worker *w, const row_group *g)
 {
     if (g->stored) return;
@@ -43,7 +43,7 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
                                   .node = node + at};
 }
 
-/* Tells the chooser of tiles who runs them, and what tells edges of this stage and call apart. */
+/* Sets the chooser's callbacks, and what distinguishes edges of this stage and call. */
 void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families, void *context)
 {
     tile_chooser *t = &w->tiles.chooser;
@@ -58,7 +58,7 @@ void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner famili
     t->types = t->families_have_types || drops_weights(w);
 }
 
-/* A group's tiles depend on its own rows alone: where none of these is computed, nothing is chosen for it. */
+/* A group's tiles depend on its own rows alone: a group without requested rows needs none. */
 static void drop_idle_groups(row_panel *p)
 {
     for (hga_id g = 0; g < p->n_groups; g++) {
@@ -85,7 +85,7 @@ int64_t cached_fits(worker *w, const wave_item *item, int64_t n)
            (!(*cached & HAS_FAMILIES) || applies(w, w->plan->phases.list[item->phase].stage, SOLVER_FAMILIES));
 }
 
-/* The tiles that the plan keeps for the panel are replayed, and then the rows of each group end. */
+/* Replays the tiles that the plan caches for the panel, then finishes each group's rows. */
 void cached_take(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phases.list[item->phase];
@@ -103,8 +103,8 @@ void cached_take(worker *w, const wave_item *item, int64_t n)
 static void leave_batch(void *context, tile_batch *b) { (void)context, (void)b; }
 static void leave_families(void *context, row_group *g, const family_chunk *c) { (void)context, (void)g, (void)c; }
 
-/* The groups, as bits, that have all of their edges in tiles, where each head is by itself. Row by row all heads go
-   together, and what a head is then has to do with the others. */
+/* Mask of the groups whose edges are all in tiles, where each head is independent. Row by row all heads run together,
+   and a head's bits depend on the others. */
 static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
 {
     unsigned tiled = 0;
@@ -117,7 +117,7 @@ static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
     return tiled;
 }
 
-/* Those groups of the panel. */
+/* Attends to the groups of the panel in the mask `some`. */
 static void attend_some_groups(worker *w, hga_id stage, row_panel p, unsigned some)
 {
     for (hga_id g = 0; g < p.n_groups; g++)
@@ -125,7 +125,8 @@ static void attend_some_groups(worker *w, hga_id stage, row_panel p, unsigned so
     attend_groups(w, stage, &p);
 }
 
-/* Of an item with some of the heads: its heads of groups that are tiled; all heads of the others with the first. */
+/* An item of some heads: computes these heads of fully tiled groups; the item with head 0 computes all heads of the
+   other groups. */
 static void attend_some_heads(worker *w, hga_id stage, const row_panel *p)
 {
     hga_id first = w->heads.kv_first, end = w->heads.kv_end;
@@ -137,9 +138,9 @@ static void attend_some_heads(worker *w, hga_id stage, const row_panel *p)
     worker_take_heads(w, first, end);
 }
 
-/* ---- rows that come alone ---- */
+/* ---- lone rows ---- */
 
-/* Its edges are found for it alone. All heads go at once, with the item that has the first. */
+/* Loads the row's edges for it alone. The item with head 0 computes all heads. */
 static void attend_lone_row(worker *w, hga_id stage, hga_id position, hga_id v)
 {
     const row_job job = {.stage = stage, .v = v, .count = INT64_MAX, .split = -1};
@@ -152,8 +153,8 @@ static void attend_lone_row(worker *w, hga_id stage, hga_id position, hga_id v)
     worker_take_heads(w, first, end);
 }
 
-/* A row of sixteen of which no other is asked fills a sixteenth of a tile: it goes row by row, where it may have other
-   bits. Strict rows lie in orders where their edges are found as columns alone. Are there other rows to run? */
+/* A lone requested row of sixteen fills a sixteenth of a tile: it runs row by row, where it may have other bits. Not
+   strict rows: their orders' edges are found as columns only. Returns whether other rows remain. */
 static int take_lone_rows(worker *w, hga_id stage, panel_rows *p)
 {
     const int alone = w->plan->fields.lone_rows && !w->plan->stage[stage].strict;
@@ -170,7 +171,7 @@ static int take_lone_rows(worker *w, hga_id stage, panel_rows *p)
     return others;
 }
 
-/* A panel by tiles that are chosen now, for all heads or for those of the item. */
+/* Chooses and runs a panel's tiles, for all heads or for those of the item. */
 void tiles_run(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phases.list[item->phase];

@@ -41,14 +41,14 @@ static void load_bf16_queries(worker *w, const row_job *job)
     }
 }
 
-/* Of one column the heads lie side by side. */
+/* With one column, the heads are contiguous. */
 static hga_id query_width(const worker *w)
 {
     hga_id dim = w->plan->shape.dim;
     return scores_are_sums(w->plan) && dim == 1 ? 1 : padded(dim);
 }
 
-/* Of additive scores it is the vector that is scaled. */
+/* With additive scores the scale is applied to the vector. */
 static void load_additive(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -77,7 +77,7 @@ static void attend_nothing(worker *w)
     for (hga_id h = 0; h < shape->n_heads; h++) w->rows.row.greatest[h] = -INFINITY, w->rows.row.sum[h] = 0;
 }
 
-/* A row's states begin empty, or as what its output holds where the stage goes on from there. */
+/* Initializes a row's states: empty, or from its output where the stage continues from that. */
 void attend_start(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -94,10 +94,9 @@ void attend_start(worker *w, const row_job *job)
     }
 }
 
-/* Of far sources: the rows of the chunk and of the edges that come next; 0 of others. */
+/* For far sources: rows of the chunk plus the lookahead edges; 0 for others. */
 static hga_id known_rows(const worker *w) { return w->reader.far ? w->chunk.n + w->chunk.more : 0; }
 
-/* Keys and values in bfloat16, for all heads at once. */
 static void attend_bf16(worker *w)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -126,7 +125,7 @@ static void attend_bf16(worker *w)
     });
 }
 
-/* Keys and values in bfloat16 are widened for the heads that share them, which find them in w->at.k and w->at.v. */
+/* Widens the bfloat16 keys and values of a key/value head into w->at.k and w->at.v. */
 static void widen_head(worker *w, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -141,7 +140,7 @@ static void widen_head(worker *w, hga_id kv)
     w->plan->machine.kernels->widen(n, w->rows.at.v16_head, shape->dim_v, w->tiles.packed_value, padded(shape->dim_v));
 }
 
-/* Do the row's keys and values, as far as it is read, come by themselves? */
+/* Whether the hardware is expected to prefetch the row's keys and values, as far as it has been read. */
 static int is_near(const worker *w)
 {
     const hga_shape *s = &w->plan->shape;
@@ -149,8 +148,8 @@ static int is_near(const worker *w)
     return (w->chunk.number + w->chunk.n) * row <= w->plan->machine.tuning.is.near_sources && !w->reader.far;
 }
 
-/* Edges first .. first + n - 1 of the chunk, whose sources are in w->at.k and w->at.v, for all heads at once; `known`
-   as in kernel_heads. */
+/* Arguments of edges first .. first + n - 1 of the chunk, for all heads at once; their sources are in w->at.k and
+   w->at.v; `known` as in kernel_heads. */
 static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id known, const chunk_heads *at)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -182,7 +181,7 @@ static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id kno
     };
 }
 
-/* Keys of sources that come later are asked for: nothing else foresees them once keys are brought side by side. */
+/* Prefetches keys of later sources: no hardware prefetcher foresees them once keys are packed. */
 static void send_keys(const worker *w, hga_id first, hga_id n)
 {
     const edge_chunk *c = &w->chunk;
@@ -192,7 +191,7 @@ static void send_keys(const worker *w, hga_id first, hga_id n)
         for (hga_id j = 0; j < columns; j += LINE_FLOATS) __builtin_prefetch(w->rows.at.k[e] + j);
 }
 
-/* The key of the chunk's edge e, all heads side by side, with what the edge adds. */
+/* Writes the key of the chunk's edge e plus the edge's own key, heads contiguous. */
 static void add_to_key(const worker *w, const row_job *job, const bound_field *key, hga_id e, float *to)
 {
     const float *from = w->rows.at.k[e], *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, e);
@@ -202,7 +201,7 @@ static void add_to_key(const worker *w, const row_job *job, const bound_field *k
         w->plan->machine.kernels->blend(columns, 1, from + h * head, 1, more, to);
 }
 
-/* Edges first .. first + n - 1 of the chunk: their keys side by side. */
+/* Packs the keys of edges first .. first + n - 1 of the chunk contiguously. */
 static void pack_keys(worker *w, const row_job *job, hga_id first, hga_id n)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -220,9 +219,8 @@ static void pack_keys(worker *w, const row_job *job, hga_id first, hga_id n)
     }
 }
 
-/* The caller's rows among the workspace's, with heads at other strides, and keys of which every edge has its own: they
-   are brought side by side, as many edges at a time as the kernel takes, so that how the caller's tensors lie is no
-   part of the bits. */
+/* Packs what has no common head stride (the caller's rows among the workspace's) and keys with terms of edges, as many
+   edges at a time as the kernel takes, so that the layout of the caller's tensors does not change the bits. */
 static void run_packed_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -254,7 +252,7 @@ static void attend_all_heads(worker *w, kernel_heads *heads, hga_id first, const
     w->plan->machine.kernels->attend_heads(heads);
 }
 
-/* The chunk's keys and values: to at.k and at.v, or to at.k16 and at.v16, which are then widened side by side. */
+/* The chunk's keys and values: to at.k and at.v, or to at.k16 and at.v16 in bfloat16. */
 static chunk_heads find_operands(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -273,7 +271,7 @@ static chunk_heads find_operands(worker *w, const row_job *job)
     return at;
 }
 
-/* Key/value head kv of the chunk's keys, with what the edges add, side by side: w->at.k_head. */
+/* Packs key/value head kv of the chunk's keys plus the edges' own keys into w->at.k_head. */
 static void add_to_head(worker *w, const row_job *job, hga_id kv, const float *const *k, ptrdiff_t offset)
 {
     const hga_id dim = w->plan->shape.dim;
@@ -285,7 +283,7 @@ static void add_to_head(worker *w, const row_job *job, hga_id kv, const float *c
     }
 }
 
-/* One head, whose biases are in w->row.bias. */
+/* Arguments of one head, whose biases are in w->row.bias. */
 kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, hga_id h)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -343,7 +341,8 @@ chunk_heads attend_open(worker *w, const row_job *job)
     return at;
 }
 
-/* A chunk of a row's edges, for all heads at once where the stage and the call allow it, else head by head. */
+/* Attends to a chunk of a row's edges, for all heads at once where the stage and the call allow it, else head by
+   head. */
 static void attend_chunk(worker *w, const row_job *job)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -366,7 +365,7 @@ static void attend_chunk(worker *w, const row_job *job)
     }
 }
 
-/* Normalise the state in acc and hand it to out: the row's state, or a piece's place. */
+/* Normalizes the state in acc and stores it in the row's output, or in the split's slot. */
 static void store_states(worker *w, const row_job *job)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -388,7 +387,7 @@ static void store_states(worker *w, const row_job *job)
     if (has_edge_out(w, job->stage, job->v) && w->rows.edges.at_once) edge_sums_scale(w, job);
 }
 
-/* A chunk at a time, the row's edges that are not in tiles; the state is folded after each cut_edges of them. */
+/* Attends chunk by chunk to the row's edges that are not in tiles; folds the state after each cut_edges of them. */
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits)
 {
     hga_pos cut = w->plan->options.cut_edges, left = job->count, in_split = 0;

@@ -1,6 +1,6 @@
-/* batch.c: samples of one shape in one parallel region. As many as threads go to threads whole, which then never wait
-   for each other; what is left over is shared out row by row. Who computes what is no part of the bits. On ranks
-   samples run one after the other. */
+/* batch.c: samples of one shape in one parallel region. Multiples of the team's size run whole, one thread a sample,
+   without barriers; all threads share each remaining sample. Which thread computes what does not change the bits. On
+   ranks samples run in order. */
 #include "execution.h"
 #include "plan.h"
 #include "sample_queue.h"
@@ -9,7 +9,7 @@
 #include <omp.h>
 #include <stdio.h>
 
-/* The error of one sample, which is what the caller looks for. */
+/* Prefixes an error with its sample's number. */
 static hga_status blame(hga_status st, hga_id sample)
 {
     char what[400];
@@ -26,7 +26,7 @@ static hga_status begin_sample(const hga_plan *plan, hga_workspace *workspace, c
     return st;
 }
 
-/* All of them, or none; *begun says how many are listed. */
+/* Begins all samples; *begun says how many are listed. */
 static hga_status begin_samples(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n,
                                 hga_id *begun)
 {
@@ -39,7 +39,7 @@ static hga_status begin_samples(const hga_plan *plan, hga_workspace *const *work
     return st ? blame(st, sample) : HGA_OK;
 }
 
-/* A thread's part in all samples: some whole, then its share of each of the others. */
+/* A thread's work in all samples: some whole, then its share of each of the others. */
 static void run_samples(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, sample_queue *queue)
 {
     hga_id me = (hga_id)omp_get_thread_num(), team = (hga_id)omp_get_num_threads();
@@ -54,7 +54,7 @@ static void run_samples(const hga_plan *plan, hga_workspace *const *workspaces, 
     topology_unbind(&old);
 }
 
-/* All samples by one thread, or by all threads in one parallel region. */
+/* Runs all samples by one thread, or by all threads in one parallel region. */
 static hga_status execute_samples(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n)
 {
     if (execution_is_alone(plan) || (n == 1 && plan->waves.alone)) {
@@ -72,7 +72,7 @@ static hga_status execute_samples(const hga_plan *plan, hga_workspace *const *wo
     return HGA_OK;
 }
 
-/* One rank may have none where others have some: that is said, too. */
+/* A rank without samples still tells the others, which may have some. */
 static hga_status run_on_ranks(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
 {
     const struct shared_execution *with = plan->share.wing->execution;
@@ -90,7 +90,7 @@ static hga_status run_begun(const hga_plan *plan, hga_workspace *const *workspac
     return n > 0 ? execute_samples(plan, workspaces, n) : HGA_OK;
 }
 
-/* Checks the arguments, then begins, runs and ends all samples; after a failure none of them counts as executed. */
+/* Checks the arguments, then begins, runs and ends all samples; after a failure none counts as executed. */
 static hga_status execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
 {
     if (n < 0) return hga_fail(HGA_EINVAL, "%d samples", n);

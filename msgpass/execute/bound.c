@@ -1,4 +1,4 @@
-/* bound.c: a plan's storage with this call's addresses; what the caller brings is checked here. */
+/* bound.c: binds a plan's storage to this call's addresses; the caller's tensors are checked here. */
 #include "attend_solvers.h"
 #include "bindings.h"
 #include "call_check.h"
@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Numbers are read where numbers of that size may be. */
+/* Checks the tensor's dtype, and that its address is a multiple of the dtype's size. */
 static hga_status check_numbers(const hga_tensor *t, const char *what)
 {
     size_t size = t->dtype == HGA_F32 ? _Alignof(float) : _Alignof(uint16_t);
@@ -30,7 +30,7 @@ static hga_status check_floats(const hga_tensor *t, const char *what)
     return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
 }
 
-/* Has the caller's array a row for each of the nodes? */
+/* Checks that the caller's tensor has a row for each of the nodes. */
 static hga_status check_has_rows(const hga_tensor *t, const char *what, hga_id needed)
 {
     if (t->rows >= needed) return HGA_OK;
@@ -38,8 +38,8 @@ static hga_status check_has_rows(const hga_tensor *t, const char *what, hga_id n
                     needed);
 }
 
-/* Does the stage write rows that it does not soon look at again? A descent reads nodes with children, and tokens once
-   all subtrees are done, if at all. */
+/* Whether the stage does not soon read again the rows that it writes. A descent reads nodes with children, and tokens
+   once all subtrees are done, if at all. */
 static int leaves_rows_alone(const hga_plan *plan, hga_id stage, const bound_field *x)
 {
     stage_kind kind = plan->stage[stage].kind;
@@ -47,7 +47,8 @@ static int leaves_rows_alone(const hga_plan *plan, hga_id stage, const bound_fie
     return kind_attends(kind) || (kind == KIND_DESCEND && tokens);
 }
 
-/* Is the caller's tensor an output of one stage, which leaves its rows alone, of many rows of whole lines? */
+/* Whether the caller's tensor is an output of one stage only, which does not read its rows again, with many rows of
+   whole cache lines. */
 static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
 {
     hga_id stages = 0, leaving = 0;
@@ -61,7 +62,7 @@ static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
     return stages == 1 && leaving == 1 && whole && storage_is_large(plan, f);
 }
 
-/* The caller's tensor of a field is there, has a row for each of its nodes, and numbers of a known size. */
+/* Checks that the caller's tensor of a field is present, has a row for each of its nodes, and has a known dtype. */
 static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
 {
     const char *what = plan->program.field[f].name;
@@ -76,7 +77,7 @@ static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
     return st ? st : check_numbers(t, what);
 }
 
-/* The rows that the caller's tensor has, of a plan that several processes share. */
+/* Limits a field to the rows that the caller's tensor holds on this rank. */
 static void bind_own(const hga_plan *plan, hga_id f, bound_field *x)
 {
     rows_here at = {0};
@@ -91,7 +92,7 @@ static void bind_own(const hga_plan *plan, hga_id f, bound_field *x)
         x->io.first = first, x->io.n = n;
 }
 
-/* Where this call has a field's rows: in the workspace, in the caller's tensor, or in a widened copy of that. */
+/* Binds a field's rows: in the workspace, in the caller's tensor, or in a widened copy of it. */
 static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
     const field_storage *h = &plan->fields.storage[f];
@@ -117,7 +118,7 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     return HGA_OK;
 }
 
-/* An alias's rows are its host's; its log-sum-exps are its own. */
+/* Binds an alias to its host's rows; its log-sum-exps are its own. */
 static void bind_alias(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
     bound_field *x = &workspace->field[f];
@@ -135,7 +136,7 @@ static void bind_alias(const hga_plan *plan, hga_workspace *workspace, hga_id f)
     *x = rows;
 }
 
-/* The same field in its rounded rows. */
+/* Binds the field's rounded rows. */
 static void bind_rounded(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
     const area *a = &plan->fields.storage[f].rounded;
@@ -151,7 +152,7 @@ static void bind_rounded(const hga_plan *plan, hga_workspace *workspace, hga_id 
     x->ws.first = a->first, x->ws.slot = a->slot, x->ws.head = x->columns, x->ws.row = a->floats;
 }
 
-/* Why have the output's weights no sum of features? NULL: they have one. */
+/* Why the output's weights have no sum of edge features; NULL: they have one. */
 static const char *refuse_edge_out(const hga_plan *plan, const hga_io *io)
 {
     const hga_program *p = &plan->program;
@@ -165,7 +166,7 @@ static const char *refuse_edge_out(const hga_plan *plan, const hga_io *io)
     return io->sink.data ? "sinks" : NULL;
 }
 
-/* edge_value and edge_out come together, and the program has weights that sum up features of edges. */
+/* edge_value and edge_out must both be present, in a program whose weights sum up edge features. */
 static hga_status check_edge_out(const hga_plan *plan, const hga_io *io)
 {
     if (!io->edge_out.data && !io->edge_value.data) return HGA_OK;
@@ -185,7 +186,7 @@ static hga_status check_ranks(const hga_plan *plan, const hga_io *io)
     return hga_fail(HGA_EUNSUPPORTED, "%s on ranks", io->edge_key.data ? "edge_key" : "edge_value");
 }
 
-/* What a call brings besides the tensors of fields: tables, features of edges, log-sum-exps, a tape. */
+/* Checks the call's arguments other than the fields' tensors: tables, edge features, log-sum-exps, a tape. */
 static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 {
     const hga_program *p = &plan->program;
@@ -207,14 +208,14 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     return HGA_OK;
 }
 
-/* Lists that this call asks for, made by the first that does. */
+/* Makes the lists that this call needs; the first such call allocates them. */
 static hga_status set_tables(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = plan_make_call_lists(plan, io);
     return st || !call_has_edges(io) ? st : workers_make_call_scratch(plan, io, workspace);
 }
 
-/* The caller's tensors. */
+/* Checks and binds the caller's tensors. */
 static hga_status bind_tensors(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
@@ -228,7 +229,7 @@ static hga_status bind_tensors(const hga_plan *plan, const hga_io *io, hga_works
     return st;
 }
 
-/* Checks all that the call is given; then its ways are chosen, and its tensors and numbers bound. */
+/* Checks the whole call, chooses its solvers, and binds its tensors and numbers. */
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);

@@ -60,12 +60,12 @@ static inline int bound_is_io(const bound_field *f, hga_id v)
 {
     return (uint32_t)(v - f->io.first) < (uint32_t)f->io.n && (!f->io.slot || f->io.slot[v - f->io.first] >= 0);
 }
-/* The number in the caller's tensor of node v's row, which is in there. */
+/* Index in the caller's tensor of node v's row, which must be in there (bound_is_io). */
 static inline hga_id bound_io_number(const bound_field *f, hga_id v)
 {
     return f->io.slot ? f->io.slot[v - f->io.first] - f->io.base : v - f->io.first;
 }
-/* Where row i of the caller's tensor begins. */
+/* Address of row i of the caller's tensor. */
 static inline float *bound_io_row(const bound_field *f, hga_id i)
 {
     return f->io.at + i * f->io.row + (f->io.fold ? i / f->io.fold * f->io.step : 0);
@@ -85,7 +85,7 @@ static inline float *bound_lse(const bound_field *f, hga_id v)
     hga_id i = v - f->lse.first;
     return f->lse.at + (ptrdiff_t)(f->lse.slot ? f->lse.slot[i] : i) * f->heads;
 }
-/* Node v's key or value in bfloat16, for head 0; heads lie side by side. */
+/* Node v's key or value in bfloat16, for head 0; heads are contiguous. */
 static inline uint16_t *bound_bf16(const bound_field *f, hga_id v)
 {
     hga_id i = v - f->bf16.first;
@@ -96,7 +96,7 @@ static inline ptrdiff_t bound_head(const bound_field *f, hga_id v)
     return bound_is_io(f, v) ? f->io.head : f->ws.head;
 }
 
-/* bound.c: the addresses of this call's fields, after what the caller brings has been checked. */
+/* bound.c: checks the call and sets the addresses of its fields in `workspace`. */
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
 
 #endif

@@ -1,4 +1,4 @@
-/* cache_layouts.c: which tiles panels have, found once and left with the plan (layouts.h). */
+/* cache_layouts.c: chooses panels' tiles once and caches them with the plan (layouts.h). */
 #include "attend.h"
 #include "attend_solvers.h"
 #include "interrupt.h"
@@ -9,17 +9,17 @@
 #include "row_bands.h"
 #include "unknowns.h"
 
-/* Kept is what is dear to choose: types are; else panels with fewer edges than this a segment (measured: others gain
-   nothing). */
+/* Caches what is expensive to choose: tiles with types, else panels with fewer edges than this per segment (measured:
+   others gain nothing). */
 enum { EDGES_OF_SEGMENT = 64 };
-/* All of it takes at most so much of the caller's tensors. */
+/* Cached layouts take at most 1/PART_OF_TENSORS of the memory of the caller's tensors. */
 enum { PART_OF_TENSORS = 10 };
 
-/* Panels that are being written, one behind the other. */
+/* The panels being written, contiguous words. */
 typedef struct writer {
     worker *w;
-    const hga_allocator *a; /* not the plan's, which would keep what words have outgrown */
-    int typed;              /* for calls whose scores tell types apart */
+    const hga_allocator *a; /* not the plan's, which would retain outgrown arrays */
+    int typed;              /* for calls whose scores depend on types */
     uint32_t *word;
     int64_t n, capacity;
     uint32_t batches, families; /* HAS_FAMILIES, or 0 */
@@ -41,7 +41,7 @@ static void put_float(writer *x, float number)
     put_word(x, word);
 }
 
-/* Columns, and what else is told of them. */
+/* Writes columns: their number, weights and sources; equal weights and consecutive sources as one word. */
 static void put_columns(writer *x, const edge_chunk *e, uint32_t head)
 {
     int alike = 1, ordered = 1;
@@ -69,7 +69,7 @@ static void put_list(writer *x, hga_id n, const int32_t *list)
         for (hga_id t = 0; t < n; t++) put_word(x, (uint32_t)list[t]);
 }
 
-/* A part's types: those that it has, which lanes have which, and how many such picks each column has. */
+/* Writes a part's types: their list, the picks (which lanes have which), and the number of picks of each column. */
 static void put_part_types(writer *x, const tile_part *part, const part_types *of)
 {
     const hga_id columns = part->last - part->first;
@@ -137,13 +137,13 @@ static void write_families(void *context, row_group *g, const family_chunk *c)
 
 /* ---- panels ---- */
 
-/* Has each of the group's rows all of its edges in tiles, or in families? */
+/* Whether all edges of each of the group's rows are in tiles, or in families. */
 static int is_written(const row_group *g)
 {
     return g->in_families ? !(requested_mask(g) & ~g->in_families) : g->tiled && !g->rest;
 }
 
-/* Choose a panel's tiles, and write them; are they worth keeping, and all that its rows have? */
+/* Chooses a panel's tiles and writes them. Returns whether they are worth caching and hold all edges of its rows. */
 static int write_panel(writer *x, wave_item item, hga_id stage)
 {
     worker *w = x->w;
@@ -169,7 +169,7 @@ static int write_panel(writer *x, wave_item item, hga_id stage)
     return worth;
 }
 
-/* Words of the caller's tensors. */
+/* Numbers (words) in the caller's tensors. */
 static int64_t tensor_words(const hga_plan *plan)
 {
     int64_t words = 0;
@@ -197,14 +197,14 @@ static void drop_layouts(const hga_plan *plan, void *what)
 
 /* ---- phases ---- */
 
-/* What calls bring, beside what programs have: nothing, or what tells types apart. */
+/* Features of a call of the program, without or with those that depend on types. */
 static unsigned has(const hga_plan *plan, int typed)
 {
     static const hga_io none;
     return call_features(&plan->program, &none) | (typed ? CALL_HAS_TYPE_BIASES : 0);
 }
 
-/* May calls of the sort go through kept tiles at all? */
+/* Whether any stage may use cached tiles in such calls. */
 static int may_keep(const hga_plan *plan, int typed)
 {
     int may = 0;
@@ -213,7 +213,7 @@ static int may_keep(const hga_plan *plan, int typed)
     return may;
 }
 
-/* Of three panels, is one worth it? */
+/* Whether one of three panels is worth caching. */
 static int pays(writer *x, hga_id phase_of)
 {
     const phase *ph = &x->w->plan->phases.list[phase_of];
@@ -236,7 +236,7 @@ static hga_status write_phase(const layout_set *set, writer *x, hga_id i, int64_
     return x->st;
 }
 
-/* Where each phase's panels are, of those that pay. */
+/* Counts the panels of the phases that pay, and sets each phase's first. */
 static hga_status count_panels(layout_set *set, writer *x)
 {
     const hga_plan *plan = x->w->plan;
@@ -256,7 +256,7 @@ done:
     return st;
 }
 
-/* So many words or a few more, of which an allocator of four sizes to a power of two (retain.c) gives none away. */
+/* At least so many words, rounded up so that an allocator with four sizes to a power of two (retain.c) wastes none. */
 static int64_t whole_capacity(int64_t words)
 {
     int64_t step = 16;
@@ -273,7 +273,7 @@ static hga_status keep_words(layout_set *set, const writer *x)
     return HGA_OK;
 }
 
-/* What one sort of call has, if that is at most so many words. */
+/* Caches the layouts of one sort of call, if they take at most so many words. */
 static hga_status keep_set(layout_set *set, worker *w, int typed, int64_t most_words)
 {
     writer x = {.w = w, .a = &w->workspace->base.allocator, .typed = typed};
@@ -303,7 +303,7 @@ static hga_status find_typed(worker *w, void *context)
     return keep_set(&all->typed, w, 1, tensor_words(w->plan) / PART_OF_TENSORS - all->plain.words);
 }
 
-/* What calls that tell no types apart keep; layouts_learn_types adds what the others do. */
+/* Caches the tiles of calls without types; layouts_learn_types adds those of the others. */
 static hga_status make_layouts(const hga_plan *plan)
 {
     layouts *all = NULL;
@@ -327,7 +327,7 @@ hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace)
     return st;
 }
 
-/* Tiles that calls with types keep are found by the first of them. */
+/* The first call with types chooses and caches the tiles of such calls. */
 hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace)
 {
     hga_status st = HGA_OK;

@@ -14,9 +14,9 @@ typedef struct call_arrays {
     int n;
 } call_arrays;
 
-/* Find the call's arrays, in workspace->arrays; HGA_EINVAL: one that is written overlaps another one. */
+/* Lists the call's arrays in workspace->arrays; HGA_EINVAL: a written one overlaps another. */
 hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
-/* HGA_EINVAL: what a sample writes overlaps what another one has; *sample is its number. */
+/* HGA_EINVAL: an array that a sample writes overlaps another sample's; *sample is its number. */
 hga_status arrays_of_samples(hga_workspace *const *workspaces, hga_id n, hga_id *sample);
 
 #endif

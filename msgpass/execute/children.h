@@ -1,4 +1,4 @@
-/* children.h: families of nodes side by side, as they go up the tree together. */
+/* children.h: families of contiguous nodes, which are summed up the tree together. */
 #ifndef CHILDREN_H
 #define CHILDREN_H
 
@@ -12,8 +12,8 @@ typedef struct some_families {
     float buffer[CHILDREN_AT_ONCE];
 } some_families;
 
-/* Whole families of the first of n nodes, as long as these are side by side: of fewer children than a chunk each, and
-   no more than `most` together. Returns how many; 0: the first one's alone are more. */
+/* Finds whole families of the first of n nodes, as long as these are contiguous: each of fewer children than a chunk,
+   at most `most` children together. Returns how many; 0: the first has more. */
 hga_id take_families(const hga_nodes *nodes, hga_id most, hga_id n, const hga_id *node, some_families *out);
 
 #endif

@@ -1,15 +1,15 @@
-/* choose_tiles.c: which edges of a panel are computed in tiles, as data. Sixteen rows are a group; the columns that
-   enough of them share, of whatever segments, are laid side by side into chunks, and those go into a batch. A wide
-   segment is passed through once for all groups of the panel, a chunk at a time, so that its keys and values come from
-   memory once a panel. What is left of a row (narrow bands, explicit edges) stays with the row. What goes where depends
-   on the graph and on whether scores tell types and positions apart, never on the threads; nothing here computes. */
+/* choose_tiles.c: chooses which edges of a panel are computed in tiles, as data. Sixteen rows are a group; the columns
+   that enough of them share, of any segments, are packed into chunks, and chunks into a batch. A wide segment is
+   traversed once for all groups of the panel, a chunk at a time, so that its keys and values are loaded from memory
+   once a panel. A row's other edges (narrow bands, explicit edges) are left to the row kernel. The choice depends on
+   the graph and on whether scores depend on types and positions, never on the threads; nothing here computes. */
 #include "lay.h"
 #include "phases.h"
 #include "sums.h"
 
 #include <string.h>
 
-/* ---- narrow tiles: one group, columns of any segments side by side ---- */
+/* ---- narrow tiles: one group, columns of any segments ---- */
 
 static void close_narrow(tile_chooser *t, row_group *g)
 {
@@ -20,7 +20,7 @@ static void close_narrow(tile_chooser *t, row_group *g)
     close_chunk(t);
 }
 
-/* Has the column one type, *of? */
+/* Whether all rows of the column have one type, stored in *of. */
 static int has_one_type(const int32_t *type, lane_mask rows, int32_t *of)
 {
     const int32_t one = type[__builtin_ctz(rows)];
@@ -30,7 +30,7 @@ static int has_one_type(const int32_t *type, lane_mask rows, int32_t *of)
     return !differ;
 }
 
-/* Types of n columns from i on of a run, columns e and on of its chunk. */
+/* Writes the types of n columns of a run, from i on, to columns e .. of its chunk. */
 static void add_types(const tile_chooser *t, const run *r, hga_id i, hga_id n, tile_chunk *c, hga_id e)
 {
     for (; n-- > 0; i++, e++) {
@@ -41,7 +41,7 @@ static void add_types(const tile_chooser *t, const run *r, hga_id i, hga_id n, t
     }
 }
 
-/* Columns [i, end) of a run, each of which some row has. */
+/* Adds columns [i, end) of a run, each of which has some row, to chunks. */
 static void add_columns(tile_chooser *t, row_group *g, const run *r, hga_id i, hga_id end)
 {
     const hga_segment *s = r->row_band.segment;
@@ -69,7 +69,7 @@ static void add_run_columns(tile_chooser *t, row_group *g, const run *r)
 
 /* ---- wide segments: all groups of the panel ---- */
 
-/* A part for each group that has the strip's columns [at, at + n). */
+/* Makes a part for each group whose row band has columns in [at, at + n). */
 static void find_parts(const tile_chooser *t, row_panel *p, const row_band *whole, int64_t at, hga_id n,
                        tile_chunk *out)
 {
@@ -93,15 +93,15 @@ static void find_parts(const tile_chooser *t, row_panel *p, const row_band *whol
     }
 }
 
-/* Columns of the chunk that begins at column `at` of a segment: chunks begin at multiples of KERNEL_CHUNK inside the
-   block's instance, wherever the panel's rows begin to see it. */
+/* Number of columns of the chunk that begins at column `at` of a segment: chunks begin at multiples of KERNEL_CHUNK
+   inside the block's instance, whichever column the panel's rows see first. */
 static hga_id chunk_columns(const hga_segment *s, hga_id at)
 {
     hga_id n = KERNEL_CHUNK - (s->src_inside + at) % KERNEL_CHUNK;
     return s->n_src - at < n ? s->n_src - at : n;
 }
 
-/* A wide segment's columns, a chunk at a time, for all groups that have it in tiles. */
+/* Adds a wide segment's columns, chunk by chunk, for all groups that have it in tiles. */
 static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
 {
     const hga_segment *s = &t->reader->segments.at[i];
@@ -111,10 +111,10 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
     for (hga_id at = 0, n; at < s->n_src && !t->enough; at += n) {
         n = chunk_columns(s, at);
         tile_chunk *c = open_chunk(t, p->n_groups);
-        c->types_vary = t->types && s->type_dst ? UINT64_MAX : 0; /* of whatever groups see the columns */
+        c->types_vary = t->types && s->type_dst ? UINT64_MAX : 0; /* for any of the groups */
         c->odd = (s->src_inside + at) % 2;
         find_parts(t, p, whole, (int64_t)s->src + at, n, c);
-        if (!c->n_parts) continue; /* nobody has the columns: it is the next one's chunk */
+        if (!c->n_parts) continue; /* no group has the columns: the next range reuses the chunk */
         put_columns(t, &c->columns, s, 0, n, (int64_t)s->src + at, s->type + (int64_t)at * s->type_src, s->type_src);
         c->columns.n = n;
         close_chunk(t);
@@ -122,7 +122,7 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
     t->open = 0;
 }
 
-/* Are there edges of the group that are not in tiles (yet)? */
+/* Whether the group has edges that are not in tiles (yet). */
 static int has_more(const tile_chooser *t, const row_group *g)
 {
     row_band x;
@@ -133,7 +133,7 @@ static int has_more(const tile_chooser *t, const row_group *g)
     return 0;
 }
 
-/* The groups of a panel that have rows of a segment. */
+/* Mask of the panel's groups that have rows of a segment. */
 static unsigned groups_of(const row_panel *p, const hga_segment *s)
 {
     const row_group *end = &p->group[p->n_groups - 1];
@@ -143,13 +143,14 @@ static unsigned groups_of(const row_panel *p, const hga_segment *s)
     return ((2u << last / KERNEL_TILE) - 1) & ~((1u << begin / KERNEL_TILE) - 1);
 }
 
-/* Could some group have many columns of the segment? */
+/* Whether some group could have many columns of the segment. */
 static int may_be_wide(const hga_segment *s)
 {
     return least(s->n_src, (int64_t)s->band_last - s->band_first + 1) >= 2 * KERNEL_CHUNK;
 }
 
-/* The groups that have many columns of segment i, and not as a narrow strip: in tiles, or row by row. */
+/* For groups with many columns of segment i in a row band that is not narrow: into tiles where that pays, else row by
+   row. */
 static void find_wide(tile_chooser *t, row_panel *p, hga_pos i)
 {
     const hga_segment *s = &t->reader->segments.at[i];
@@ -165,7 +166,7 @@ static void find_wide(tile_chooser *t, row_panel *p, hga_pos i)
     }
 }
 
-/* Wide strips are laid; who has rows of the others is noted. */
+/* Adds wide row bands to tiles; marks the groups that have rows of the other segments. */
 static void lay_wide(tile_chooser *t, row_panel *p)
 {
     int some = 0;
@@ -180,15 +181,15 @@ static void lay_wide(tile_chooser *t, row_panel *p)
 
 /* ---- families: a few rows with the same few columns ---- */
 
-/* What a group has of its narrow segments. */
+/* Measures of a group's narrow segments. */
 typedef struct family_measures {
     hga_id edges_of[KERNEL_TILE]; /* of each row */
-    int64_t edges, columns, all;  /* all: of each segment by itself */
+    int64_t edges, columns, all;  /* all: summed over segments, without overlaps merged */
     unsigned seen;                /* rows that have edges */
     int meet;                     /* some row has edges of two segments */
 } family_measures;
 
-/* Are the strip's columns few, and its rows' edges still? */
+/* Accumulates a row band; returns whether its columns are few, and its rows' edges so far. */
 static int add_row_band(const row_band *x, int64_t *end, family_measures *m)
 {
     int few = x->n <= KERNEL_FAMILY;
@@ -201,8 +202,8 @@ static int add_row_band(const row_band *x, int64_t *end, family_measures *m)
     return few;
 }
 
-/* Has each row a few edges and no others, and would a tile be mostly empty? Rows with edges of several segments have
-   all of them in one chunk. */
+/* Whether each row has few edges, all of them narrow, and a tile would be mostly empty. Rows with edges of several
+   segments need all of them in one chunk. */
 static int has_families(const tile_chooser *t, const row_group *g)
 {
     family_measures m = {.edges = 0};
@@ -217,7 +218,7 @@ static int has_families(const tile_chooser *t, const row_group *g)
     return m.edges > 0 && go_as_families((double)m.edges, (double)(g->n_rows * m.columns));
 }
 
-/* Its rows, of those that are wanted, and those of its columns that some of these has. */
+/* Adds a row band's requested rows, and the columns that some of these has. */
 static void add_family_columns(tile_chooser *t, const row_band *x, unsigned requested)
 {
     edge_chunk *c = t->families.columns;
@@ -238,8 +239,8 @@ static void run_laid_families(tile_chooser *t, row_group *g)
     open_families(t);
 }
 
-/* As many at a time as a chunk has room for: together they fill the lanes of a softmax that one of them alone does
-   not. */
+/* Runs a group's families, as many at a time as a chunk holds: together they fill the lanes of a softmax, which one
+   family does not. */
 static void hand_over_families(tile_chooser *t, row_group *g)
 {
     const unsigned requested = requested_mask(g);
@@ -254,9 +255,7 @@ static void hand_over_families(tile_chooser *t, row_group *g)
     run_laid_families(t, g);
 }
 
-/* ---- a panel of groups ---- */
-
-/* A group's runs, side by side. */
+/* Chooses for a group: families, runs in tiles of its own or shared ones, or row by row. */
 static void lay_narrow(tile_chooser *t, row_group *g)
 {
     run r;
@@ -284,7 +283,7 @@ static void lay_narrow(tile_chooser *t, row_group *g)
     g->complete = g->tiled && !g->rest && !g->n_shared;
 }
 
-/* Wide segments of all groups, then each group's narrow runs, then the chunks that groups share. */
+/* Adds wide segments of all groups, then each group's narrow runs, then the chunks that groups share. */
 void choose_tiles(tile_chooser *t, row_panel *p)
 {
     t->batch->n = t->batch->n_typed = 0, t->batch->pair_type = t->pair_type, t->open = t->enough = 0;

@@ -1,5 +1,5 @@
-/* chunks.c: the chunk that is being laid, and the batch it joins. Neighbouring groups often have the same columns: what
-   the group before had is not laid again, but gets one more part. */
+/* chunks.c: the open chunk, and the batch that it joins. Neighbouring groups often have the same columns: a chunk with
+   the previous group's columns is not added again, but becomes one more part of that chunk. */
 #include "lay.h"
 #include "phases.h"
 
@@ -7,7 +7,7 @@
 
 void forget_twins(tile_batch *b) { b->twin = b->twin_end = 0, b->own_first = -1; }
 
-/* Column e gives way to column `some`, whose type, or none of its own, no pair has there. */
+/* Replaces column e by column `some`, whose type no pair uses there. */
 static void leave_column_out(tile_chunk *chunk, hga_id e, hga_id some)
 {
     edge_chunk *c = &chunk->columns;
@@ -17,14 +17,14 @@ static void leave_column_out(tile_chunk *chunk, hga_id e, hga_id some)
     c->pos_of[e] = c->pos_of[some], c->src_pos_of[e] = c->src_pos_of[some];
 }
 
-/* Nobody wants any: the chunk has none. Its parts stay, since groups may begin and end with them. */
+/* Empties a chunk without requested columns. Its parts stay, since groups may begin and end with them. */
 static void leave_all_out(tile_chunk *c)
 {
     c->columns.n = c->odd = 0;
     for (hga_id i = 0; i < c->n_parts; i++) c->part[i].first = c->part[i].last = 0;
 }
 
-/* Columns that no row wants which is computed are not read, perhaps not there: in their place is one that is. */
+/* Columns without requested rows must not be read and may not exist: each is replaced by a column that is read. */
 static void leave_columns_out(tile_chunk *c)
 {
     unsigned requested[PANEL_GROUPS];
@@ -46,7 +46,7 @@ static void leave_columns_out(tile_chunk *c)
     }
 }
 
-/* Nor are types of pairs that no row wants: there may be none such. */
+/* Clears the types of pairs that no requested row has: they may not exist. */
 static void leave_types_out(tile_batch *b, const tile_chunk *c)
 {
     for (hga_id i = 0; i < c->n_parts; i++) {
@@ -58,7 +58,7 @@ static void leave_types_out(tile_batch *b, const tile_chunk *c)
     }
 }
 
-/* Runs the batch, without columns and types that no row wants, and empties it. */
+/* Runs the batch, without columns and types of rows that are not requested, and empties it. */
 void hand_over(tile_chooser *t)
 {
     for (hga_id i = 0; t->leaves_out && i < t->batch->n; i++) {
@@ -71,7 +71,7 @@ void hand_over(tile_chooser *t)
     forget_twins(t->batch);
 }
 
-/* Types have room for the parts of a panel. */
+/* Whether the batch has capacity for one more chunk with so many typed parts. */
 static int has_capacity(const tile_chooser *t, hga_id parts)
 {
     return t->batch->n < BATCH_CHUNKS && (!t->types || t->batch->n_typed + parts <= PANEL_GROUPS);
@@ -95,14 +95,14 @@ static int same_columns(const tile_chooser *t, const edge_chunk *a, const edge_c
     return !t->types || !memcmp(a->type, b->type, n * sizeof *a->type);
 }
 
-/* Has none but groups before this one? A wide segment's chunk may have the group already, where pairs have two edges.
-   */
+/* Whether the chunk has parts of earlier groups only. A wide segment's chunk may have the group already, where pairs
+   have two edges. */
 static int is_before(const tile_chunk *c, const row_group *g)
 {
     return c->part[c->n_parts - 1].group->number < g->number;
 }
 
-/* The chunk being laid has the columns that the group before had: one more part there. */
+/* Adds a chunk with the same columns as the previous group's chunk to that as one more part. */
 static int join_twin(const tile_chooser *t, const tile_chunk *c)
 {
     tile_batch *b = t->batch;
@@ -119,7 +119,7 @@ static int join_twin(const tile_chooser *t, const tile_chunk *c)
     return 1;
 }
 
-/* Has a row that is here some column? Not where only those do that come next in a longer graph. */
+/* Whether any requested row has a column: not where only rows of the longer graph do. */
 static int is_of_rows_here(const tile_chunk *c)
 {
     unsigned seen = 0;
@@ -130,7 +130,7 @@ static int is_of_rows_here(const tile_chunk *c)
     return seen != 0;
 }
 
-/* The chunk joins the batch, unless the group before has one with the same columns: then it is one more part there. */
+/* Adds the chunk to the batch, or as a part to the previous group's chunk with the same columns. */
 void close_chunk(tile_chooser *t)
 {
     tile_batch *b = t->batch;
@@ -144,7 +144,7 @@ void close_chunk(tile_chooser *t)
     if (b->own_first < 0) b->own_first = b->n;
     b->n++;
     if (c->types_vary) b->n_typed += c->n_parts;
-    if (t->positions) hand_over(t); /* there is room for one chunk's */
+    if (t->positions) hand_over(t); /* capacity: one chunk's positions */
 }
 
 void next_group(tile_batch *b)
@@ -153,7 +153,7 @@ void next_group(tile_batch *b)
     b->twin_end = b->n, b->own_first = -1;
 }
 
-/* n edges, from a source position on, as columns e and on of the chunk. */
+/* Writes n edges, from a source position on, as columns e .. of the chunk. */
 void put_columns(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga_id e, hga_id n, int64_t position,
                  int64_t type, int32_t type_step)
 {

@@ -5,9 +5,10 @@
 #include "phases.h"
 #include "tiles.h"
 
-/* Panels that go together: the more rows share a window, the less often its keys and values come from memory. */
+/* Panels computed together: the more rows share a window, the fewer times its keys and values are loaded from
+   memory. */
 enum { PANELS_TOGETHER = 8, COLUMN_ROWS = PANELS_TOGETHER * PANEL_ROWS };
-/* Rows go together only as long as they visit no more windows than this. */
+/* Rows are computed together only while they visit at most this many windows. */
 enum { MOST_VISITS = 1 << 18 };
 
 /* The rows that go together, who has which window, and what they have so far. */

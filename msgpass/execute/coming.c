@@ -1,20 +1,20 @@
-/* coming.c: rows that a later panel reads from memory. Means over the tokens wait for memory alone, while rows of
-   families and of descents are computed from what is in the caches: so these ask for the tokens of the means that come
-   next, so many lines with each row that the last have been asked for when their panel begins. */
+/* coming.c: prefetches rows that a later panel reads from memory. Means over the tokens are bound by memory, rows of
+   families and of descents compute from the caches: so these prefetch the tokens of the next means, enough lines with
+   each row that the last are requested when their panel begins. */
 #include "carve.h"
 #include "execution.h"
 #include "panel_rows.h"
 #include "plan.h"
 #include "stages.h"
 
-/* The first panels to read the caller's rows. */
+/* Whether the phase is the first of means over tokens: it reads the caller's rows. */
 static int takes_tokens(const hga_plan *plan, const phase *ph)
 {
     return ph->job == JOB_ROWS && ph->first == plan->nodes.level_ptr[1] && kind_sums(plan->stage[ph->stage].kind) &&
            plan->program.stage[ph->stage].relation == HGA_TREE_UP;
 }
 
-/* Rows of the item that ask, or may. */
+/* Rows of the item that can prefetch. */
 static hga_id asking_rows(const hga_plan *plan, wave_item item)
 {
     const phase *ph = &plan->phases.list[item.phase];
@@ -25,7 +25,7 @@ static hga_id asking_rows(const hga_plan *plan, wave_item item)
     return kind_attends(kind) || kind == KIND_DESCEND ? n : 0;
 }
 
-/* Tokens first .. last of a field, where they come from memory and lie from end to end. */
+/* Adds tokens first .. last of a field, if they come from memory and are contiguous. */
 static void add_tokens(worker *w, hga_id f, hga_id first, hga_id last)
 {
     const bound_field *x = field(w, f);
@@ -36,7 +36,7 @@ static void add_tokens(worker *w, hga_id f, hga_id first, hga_id last)
     w->coming.range[w->coming.n++].end = bound_row(x, last) + x->io.row;
 }
 
-/* The tokens that the panel takes up the tree. */
+/* Finds the tokens that the panel sums up the tree. */
 static void find_panel_tokens(worker *w, const phase *ph, hga_id panel)
 {
     const hga_nodes *nodes = &w->plan->nodes;
@@ -50,7 +50,7 @@ static void find_panel_tokens(worker *w, const phase *ph, hga_id panel)
         add_tokens(w, stage_of(w, s)->value, first, last);
 }
 
-/* Memory has so many requests under way at most. */
+/* Limit of floats a row prefetches: memory has so many requests in flight. */
 enum { MOST_AHEAD = 32 * LINE_FLOATS };
 
 static void pace_asking(kernel_ahead *c, int64_t rows)
@@ -62,7 +62,7 @@ static void pace_asking(kernel_ahead *c, int64_t rows)
     for (hga_id i = 0; i < c->n; i++) c->range[i].floats = each < MOST_AHEAD ? each : MOST_AHEAD;
 }
 
-/* Tokens of the next panel that reads them from memory are shared out to the rows of the items before it. */
+/* Divides the prefetch of the next means' tokens among the rows of the items before it. */
 void find_coming(worker *w, int64_t done, int64_t end)
 {
     const hga_plan *plan = w->plan;

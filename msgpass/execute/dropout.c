@@ -1,6 +1,6 @@
-/* dropout.c: which weights of this call are dropped. Draws depend on an edge and a head alone (philox.h), so whoever
-   computes a pair, in whatever tile or row, drops the same. Eight heads share a draw: a chunk's are made for eight
-   heads, and kept as bits while these pass. */
+/* dropout.c: which weights of this call are dropped. A draw depends on an edge and a head only (philox.h), so every
+   tile or row that computes a pair drops the same. Eight heads share a draw: a chunk's bits are drawn for eight heads
+   and cached while these are computed. */
 #include "dropout.h"
 #include "phases.h"
 #include "run_tiles.h"
@@ -21,7 +21,7 @@ uint16_t *drop_mask_bits(const worker *w, const tile_chunk *c, hga_id part, hga_
     return w->tiles.tile.drop_mask + ((chunk * PANEL_GROUPS + part) * 8 + head % 8) * KERNEL_CHUNK;
 }
 
-/* Draws for part i of the chunk which weights are kept, for the eight heads that share the draw. */
+/* Draws the bits of part i of the chunk, for the eight heads that share the draw: 1 where the weight stays. */
 static void drop_part(const worker *w, const tile_chunk *c, hga_id i, hga_id head)
 {
     const tile_part *part = &c->part[i];
@@ -68,7 +68,7 @@ void drop_chunk(const worker *w, hga_id v)
     drop_pairs(w, c->n, destination, c->src, c->type);
 }
 
-/* Multiplies the n weights that a head of a whole row has by what dropout leaves of each. */
+/* Multiplies the n weights of a head of a whole row by their factors of dropout: 0 or 1 / (1 - p). */
 void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight)
 {
     const whole_row *row = &w->rows.whole;
@@ -91,7 +91,7 @@ void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weigh
     }
 }
 
-/* What dropout leaves of the pairs of families in all heads; kept[r] is where row r's begin. */
+/* Draws the factors of the families' pairs, all heads; drop_mask[r] points to row r's first. */
 void drop_families(const worker *w, const row_group *g, const family_chunk *c, const float **drop_mask)
 {
     hga_id destination[DROPPED_PAIRS], source[DROPPED_PAIRS], pairs = 0;

@@ -4,19 +4,19 @@
 
 #include "worker.h"
 
-/* Does this call drop weights? */
+/* Whether this call drops weights. */
 int drops_weights(const worker *w);
-/* What weights that are not dropped are multiplied with. */
+/* 1 / (1 - p): the factor of weights that stay. */
 float weight_of_cached(const worker *w);
-/* Draw for a chunk's parts and eight heads; `head` is the first of them that the worker computes. */
+/* Draws for a chunk's parts and eight heads; `head` is the first of them that the worker computes. */
 void drop_parts(const worker *w, const tile_chunk *c, hga_id head);
 /* The bits that drop_parts drew for a part and a head, see kernel_tile_group. */
 uint16_t *drop_mask_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head);
-/* Draw for the chunk's edges into node v, into row.kept. */
+/* Draws the factors of the chunk's edges into node v, into row.drop_mask. */
 void drop_chunk(const worker *w, hga_id v);
-/* Multiply the n weights of the edges into v that w->whole lists for a head by what dropout leaves of each. */
+/* Multiplies the n weights of a head's edges into v, listed by w->whole, by their factors. */
 void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight);
-/* Draw for families, whose rows' kept[r] are set. */
+/* Draws the factors of families' pairs and sets drop_mask[r] of each row. */
 void drop_families(const worker *w, const row_group *g, const family_chunk *c, const float **drop_mask);
 
 #endif

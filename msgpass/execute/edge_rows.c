@@ -1,5 +1,6 @@
-/* edge_rows.c: attended rows, and pieces of them, with what features of their edges come to (edge_sums.c). Where these
-   are not summed on the way the scores are computed again behind it, and the log-sum-exp makes weights of them. */
+/* edge_rows.c: attended rows, and splits of them, with the weighted sums of their edges' features (edge_sums.c). Where
+   these are not summed during attention, a second pass computes the scores again and the weights from the
+   log-sum-exp. */
 #include "attend.h"
 #include "attend_solvers.h"
 #include "dropout.h"
@@ -28,7 +29,7 @@ static void weigh_head(worker *w, const row_job *job, const chunk_heads *at, hga
         to[e * heads] = exp2f(score[e] - w->rows.row.greatest[h]) * (drop_mask ? drop_mask[e * heads] : 1);
 }
 
-/* The chunk's weights, [edge][head]. */
+/* Computes the chunk's weights, [edge][head]. */
 static void weigh_chunk(worker *w, const row_job *job)
 {
     chunk_heads at = attend_open(w, job);
@@ -40,7 +41,7 @@ static void weigh_chunk(worker *w, const row_job *job)
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) weigh_head(w, job, &at, h);
 }
 
-/* Log-sum-exps, which are where the greatest scores were, in base 2, as kernels take them. */
+/* Converts log-sum-exps, stored in row.greatest, to base 2; -inf becomes +inf, so that weights are 0. */
 static void transpose_lse(worker *w)
 {
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
@@ -49,7 +50,7 @@ static void transpose_lse(worker *w)
     }
 }
 
-/* The row's weights once more, from its log-sum-exps, and the features of edges summed by them. */
+/* Computes the row's weights again from its log-sum-exps, and sums the edges' features with them. */
 static void sum_again(worker *w, const row_job *job)
 {
     edge_cursor c = cursor_start(&w->reader, job->v);

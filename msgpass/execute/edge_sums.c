@@ -1,5 +1,5 @@
-/* edge_sums.c: where features of edges are summed with the weights of a row, or of a piece of one; and their sum as the
-   row attends, where edges are listed one by one, and few enough to be attended without a cut. */
+/* edge_sums.c: where the weighted sums of edge features of a row, or of a split, are stored; and their computation
+   during attention, where edges are listed one by one, and few enough to be attended without a cut. */
 #include "attend_solvers.h"
 #include "plan.h"
 #include "splits.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- where sums are ---- */
+/* ---- storage ---- */
 
 int has_edge_out(const worker *w, hga_id stage, hga_id v)
 {
@@ -23,7 +23,7 @@ float *edge_out_row(const worker *w, hga_id v, hga_id head)
                      v - w->workspace->field[out].io.first, head);
 }
 
-/* Of all heads, from head to head. */
+/* Sums of all heads; `head` is the stride. */
 typedef struct edge_sums {
     float *at;
     ptrdiff_t head;
@@ -37,7 +37,7 @@ static edge_sums sums_of(const worker *w, const row_job *job)
     return (edge_sums){row, heads > 1 ? edge_out_row(w, job->v, 1) - row : 0};
 }
 
-/* ---- at once ---- */
+/* ---- during attention ---- */
 
 static hga_pos edges_of(const worker *w, const row_job *job)
 {
@@ -61,7 +61,7 @@ void edge_sums_begin(worker *w, const row_job *job)
         memset(sums.at + h * sums.head, 0, (size_t)w->io->edge_value.columns * sizeof(float));
 }
 
-/* The features of n edges of the chunk, from `first` on. */
+/* Pointers to the features of n edges of the chunk, from `first` on. */
 static void find_features(const worker *w, const row_job *job, hga_id first, hga_id n, const float **x)
 {
     for (hga_id e = 0; e < n; e++) x[e] = edge_row(w, job->v, HGA_TABLE_EDGE_VALUE, first + e);
@@ -95,7 +95,7 @@ void edge_sums_add(const worker *w, const row_job *job)
                                         w->rows.edges.weight, sums.at, sums.head);
 }
 
-/* ---- pieces ---- */
+/* ---- splits ---- */
 
 float *split_sum(const hga_plan *plan, const hga_workspace *workspace, hga_id split, hga_id head)
 {

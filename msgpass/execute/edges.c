@@ -1,12 +1,12 @@
-/* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments as they are needed,
-   explicit ones read, the tree walked: the stages see one kind of row. */
+/* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments on demand, explicit ones
+   are read, the tree is walked: stages see one kind of row. */
 #include "edges.h"
 #include "plan.h"
 #include "sort.h"
 
 #include <string.h>
 
-/* Keys and values of all nodes, of a relation whose edges name any of them. */
+/* Whether keys and values of all nodes exceed the tuned size, in a relation whose listed edges may name any of them. */
 static int sources_are_far(const hga_plan *plan, const hga_relation *r)
 {
     const hga_shape *s = &plan->shape;
@@ -14,7 +14,7 @@ static int sources_are_far(const hga_plan *plan, const hga_relation *r)
     return r->ptr && !r->n_blocks && row * plan->nodes.n >= plan->machine.tuning.is.far_sources;
 }
 
-/* What does not change from row to row of a stage; rows are loaded later. */
+/* Sets what is constant for all rows of a stage; rows are loaded later. */
 void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
 {
     r->graph = plan->graph;
@@ -35,8 +35,8 @@ static int64_t first_type(const hga_segment *s)
     return s->type - (int64_t)s->row_inside * s->type_dst - (int64_t)s->src_inside * s->type_src;
 }
 
-/* By where their instances begin, and where that is the same as they were found, which is in the order of the blocks:
-   what is loaded with a row cuts segments to other shapes, but does not change the order of its edges. */
+/* Orders segments by the beginning of their instances; ties in the order found, which is that of the blocks. So rows
+   loaded together change the shapes of segments, but not the order of a row's edges. */
 static int key_before(const segment_key *x, const segment_key *y)
 {
     if (x->src != y->src) return x->src < y->src;
@@ -49,7 +49,7 @@ static int key_before(const segment_key *x, const segment_key *y)
 
 SORT_DEFINE(sort_keys, segment_key, key_before)
 
-/* Notes each segment with the key that it is sorted by. */
+/* Copies each segment with its sort key. */
 static void note_segments(const hga_segments *s, void *context)
 {
     row_reader *r = context;
@@ -60,7 +60,7 @@ static void note_segments(const hga_segments *s, void *context)
     }
 }
 
-/* Segments are large: their keys are sorted, and each is moved once. */
+/* Segments are large: sorts their keys, then moves each segment once. */
 static void load_segments(row_reader *r, const hga_graph *g, hga_id first, hga_id n)
 {
     r->segments.n = 0;
@@ -69,7 +69,7 @@ static void load_segments(row_reader *r, const hga_graph *g, hga_id first, hga_i
     for (hga_pos i = 0; i < r->segments.n; i++) r->segments.at[i] = *r->segments.key[i].segment;
 }
 
-/* Of two segments of position p, is x's first column before y's? */
+/* Whether x's first column at position p comes before y's. */
 static int comes_before(const hga_segment *x, const hga_segment *y, hga_id p)
 {
     hga_id a, b, end, hole;
@@ -81,7 +81,7 @@ static int comes_before(const hga_segment *x, const hga_segment *y, hga_id p)
     return t < u;
 }
 
-/* Rows have few segments. */
+/* Insertion sort: rows have few segments. */
 static void sort_lists(row_reader *r)
 {
     for (hga_id p = 0; p < r->n; p++)
@@ -95,7 +95,7 @@ static void sort_lists(row_reader *r)
         }
 }
 
-/* For each of n rows from `first` on, the numbers of the segments that have it. */
+/* Builds list_ptr and list: for each of n rows from `first` on, the indices of its segments. */
 static void list_segments(row_reader *r, hga_id first, hga_id n)
 {
     for (hga_pos i = 0; i < r->segments.n; i++)
@@ -114,7 +114,7 @@ static void list_segments(row_reader *r, hga_id first, hga_id n)
 
 void reader_load(row_reader *r, hga_id first, hga_id n)
 {
-    if (n && r->first == first && r->n == n) return; /* that is what is loaded */
+    if (n && r->first == first && r->n == n) return; /* already loaded */
     r->first = first, r->n = n, r->ahead = 0;
     memset(r->list_ptr, 0, ((size_t)n + 1) * sizeof *r->list_ptr);
     if (r->relation < 0 || !r->r.n_blocks) return;
@@ -122,7 +122,7 @@ void reader_load(row_reader *r, hga_id first, hga_id n)
     list_segments(r, first, n);
 }
 
-/* Where a longer graph has more rows in the panel they are loaded with it; returns how many rows there are. */
+/* Loads a panel, with the rows that a longer graph has after it; returns the number of rows. */
 hga_id reader_load_panel(row_reader *r, hga_id first, hga_id n)
 {
     rows_ahead next = look_ahead(r->longer, &r->nodes, first, n);
@@ -151,7 +151,7 @@ hga_id reader_source(const row_reader *r, int64_t position)
     return r->r.src_order ? r->r.src_order[position] : (hga_id)position;
 }
 
-/* Step to the row's next segment with columns left; 0 when there is none. */
+/* Advances to the row's next segment with columns left; 0 when there is none. */
 static int next_segment(edge_cursor *c)
 {
     while (c->list_at < c->list_end) {
@@ -193,7 +193,7 @@ edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *d
     return c;
 }
 
-/* The parent or the children of a node as edges of weight 1, up to the limit. */
+/* Reads the parent or the children of a node as edges of weight 1, up to the limit. */
 static void read_family(edge_cursor *c, hga_id limit, edge_chunk *chunk)
 {
     const hga_nodes *nodes = &c->reader->nodes;
@@ -206,7 +206,7 @@ static void read_family(edge_cursor *c, hga_id limit, edge_chunk *chunk)
     }
 }
 
-/* Edges of the current segment up to its end, its hole, or the limit. */
+/* Reads edges of the current segment up to its end, its hole, or the limit. */
 static void read_run(edge_cursor *c, hga_id limit, edge_chunk *chunk)
 {
     const hga_segment *s = &c->reader->segments.at[c->reader->list[c->list_at - 1]];
@@ -230,7 +230,7 @@ static void read_run(edge_cursor *c, hga_id limit, edge_chunk *chunk)
     if (c->column >= c->column_end) next_segment(c);
 }
 
-/* Edges that are listed one by one, to the chunk, until that has `limit` of them. */
+/* Appends listed edges to the chunk, until it has `limit` of them. */
 static void read_explicit(edge_cursor *c, hga_id limit, edge_chunk *chunk)
 {
     const hga_relation *r = &c->reader->r;
@@ -243,7 +243,7 @@ static void read_explicit(edge_cursor *c, hga_id limit, edge_chunk *chunk)
     }
 }
 
-/* Listed edges of a row and those of the rows behind it lie one behind the other. */
+/* Appends lookahead sources: listed edges of consecutive rows are contiguous. */
 static void look_further(const edge_cursor *c, edge_chunk *chunk)
 {
     const hga_relation *r = &c->reader->r;
@@ -252,7 +252,7 @@ static void look_further(const edge_cursor *c, edge_chunk *chunk)
     memcpy(chunk->src + chunk->n, r->src + c->explicit_at, (size_t)chunk->more * sizeof *chunk->src);
 }
 
-/* Edges of segments come first, explicit ones after them. */
+/* Reads edges of segments first, then explicit ones. */
 void cursor_next(edge_cursor *c, hga_pos most, edge_chunk *chunk)
 {
     hga_id limit = most < KERNEL_CHUNK ? (hga_id)most : KERNEL_CHUNK;
@@ -265,7 +265,7 @@ void cursor_next(edge_cursor *c, hga_pos most, edge_chunk *chunk)
     c->number += chunk->n;
 }
 
-/* Passes over n edges without listing them. */
+/* Skips n edges without listing them. */
 void cursor_skip(edge_cursor *c, hga_pos n)
 {
     c->number += n;

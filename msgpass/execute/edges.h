@@ -5,7 +5,7 @@
 #include "look_ahead.h"
 #include "plan.h"
 
-/* Columns that narrow segments side by side may span. */
+/* Columns that the narrow segments of one run may span. */
 enum { RUN_COLUMNS = 256 };
 
 enum { CHUNK_AND_MORE = KERNEL_CHUNK + KERNEL_HEAD_EDGES };
@@ -85,26 +85,26 @@ typedef struct edge_cursor {
     hga_pos number;
 } edge_cursor;
 
-/* Point the reader at a stage's relation. */
+/* Opens the reader on a stage's relation. */
 void reader_open(row_reader *r, const hga_plan *plan, hga_id stage);
-/* Load the segments of positions [first, first + n), n <= PANEL_ROWS. */
+/* Loads the segments of positions [first, first + n), n <= PANEL_ROWS. */
 void reader_load(row_reader *r, hga_id first, hga_id n);
-/* The same of a panel, n > 0, that begins at a multiple of sixteen of its level: where it ends the level amid a
-   sixteen, the rows that a longer graph has next are loaded as well. How many rows are. */
+/* Loads a panel, n > 0, that begins at a multiple of sixteen of its level. Where its last sixteen is incomplete, also
+   loads the rows that a longer graph has next. Returns the number of rows loaded. */
 hga_id reader_load_panel(row_reader *r, hga_id first, hga_id n);
-/* The node at a source position; of a node that is not here, some node. */
+/* The node at a source position; an arbitrary node where it is not in this graph. */
 hga_id reader_source(const row_reader *r, int64_t position);
-/* The same of a segment's pos_of or src_pos_of. */
+/* Maps a segment's pos_of or src_pos_of likewise. */
 hga_id reader_pos(const row_reader *r, hga_id pos_of);
-/* Start on node v, whose position must be loaded (not needed along the tree). */
+/* A cursor on node v, whose position must be loaded (not needed along the tree). */
 edge_cursor cursor_start(const row_reader *r, hga_id v);
 /* The same without the edges of segments that are done: done[segment] has one of done_bits. */
 edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *done, unsigned done_bits);
-/* The next edges, at most `limit` and KERNEL_CHUNK; chunk->n = 0 at the end. */
+/* Reads the next edges, at most `limit` and KERNEL_CHUNK; chunk->n = 0 at the end. */
 void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
-/* Step over n edges. */
+/* Skips n edges. */
 void cursor_skip(edge_cursor *c, hga_pos n);
-/* Room to rank rows of so many edges, and without. */
+/* Allocates memory to rank rows of up to so many edges; reader_unrank frees it. */
 hga_status reader_rank_capacity(row_reader *r, hga_pos edges, const hga_allocator *a);
 void reader_unrank(row_reader *r, const hga_allocator *a);
 /* Canonical positions of a chunk's edges within the row (add that of the row's first edge). */

@@ -1,7 +1,7 @@
 /* energies.c: energies of families, up the tree: psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass
    (Amizadeh et al. 2025, eq. 8-10, as log-likelihoods). A child has two scalars a head and needs one logarithm of them:
-   so children of many families go through the kernel together, and are then added up family by family. A family may be
-   large, so in double. */
+   so the kernel computes children of many families at once, and their results are summed family by family, in double,
+   since a family may be large. */
 #include "addresses.h"
 #include "children.h"
 #include "stages.h"
@@ -12,10 +12,10 @@
 typedef struct energy_fields {
     worker *w;
     const bound_field *psi, *state;
-    double *sum, total; /* of the family at hand, [heads], and its mass */
+    double *sum, total; /* of the current family: [heads], and its mass */
 } energy_fields;
 
-/* log(e^psi + e^LSE) of nodes, [heads] each. */
+/* log(e^psi + e^LSE) of nodes, [nodes][heads]. */
 static float *find_energies(const energy_fields *x, some_nodes of)
 {
     float *own = x->w->rows.scalars[0], *theirs = x->w->rows.scalars[1];
@@ -31,7 +31,7 @@ static void begin_family(energy_fields *x)
     x->total = 0;
 }
 
-/* What counts as no token has no say, whatever it holds. */
+/* Children of mass 0 contribute nothing, whatever their values. */
 static void add_children(energy_fields *x, hga_id n, const float *energy, const float *mass)
 {
     x->w->plan->machine.kernels->energies(n, x->psi->heads, energy, mass, x->sum);
@@ -56,7 +56,7 @@ static void add_families(energy_fields *x, const some_families *f)
     }
 }
 
-/* A family with more children than are taken together. */
+/* Computes a family with more children than one batch, batch by batch. */
 static void add_large_family(energy_fields *x, hga_id most, hga_id v)
 {
     const hga_nodes *nodes = &x->w->plan->nodes;
@@ -72,7 +72,7 @@ static void add_large_family(energy_fields *x, hga_id most, hga_id v)
     finish_family(x, v);
 }
 
-/* Families go together as long as they are side by side and have room; one that is too large goes alone. */
+/* Computes energies of the nodes' families: contiguous families in one batch up to its capacity; a larger one alone. */
 void energies_of_families(worker *w, const bound_field *psi, const bound_field *state, hga_id n, const hga_id *node)
 {
     const hga_id capacity = w->rows.lanes / psi->heads,

@@ -1,6 +1,6 @@
-/* entmax_rows.c: rows whose weights need a threshold of all their scores: these first, a chunk at a time; then, of each
-   head, tau of those that can be above it, and of the few that are the values; among the scores may be the energy of
-   what is inside the row. They equal their plain versions, semantics/entmax.c and all_stage_semantics.c. */
+/* entmax_rows.c: rows whose weights need a threshold of all their scores. Computes the scores chunk by chunk; then, for
+   each head, tau of those that can be above it, and the weighted sum of the few values above. The energy of the inside
+   may be one of the scores. Equals the plain versions, semantics/entmax.c and all_stage_semantics.c. */
 #include "dropout.h"
 #include "plan.h"
 #include "scores.h"
@@ -10,7 +10,7 @@
 
 /* ---- scores ---- */
 
-/* As how many tokens the chunk's edges count. */
+/* Stores the chunk's edges at position `at` of the row: sources, types, and counts (weight times mass). */
 static void keep_edges(worker *w, const hga_stage *s, hga_pos at)
 {
     const edge_chunk *c = &w->chunk;
@@ -33,7 +33,7 @@ static void score_chunk(worker *w, const row_job *job, hga_pos at)
     }
 }
 
-/* Returns the row's edges. */
+/* Computes all scores of the row, [head][edge]; returns its number of edges. */
 static hga_id score_row(worker *w, const row_job *job)
 {
     edge_cursor c = cursor_start(&w->reader, job->v);
@@ -49,10 +49,10 @@ static hga_id score_row(worker *w, const row_job *job)
 
 /* ---- weights ---- */
 
-/* x of a score in base 2. */
+/* Factor of a score in base 2: (alpha - 1) ln 2. */
 static double step_of(double alpha) { return (alpha - 1) * (double)KERNEL_LN2; }
 
-/* The head's weights, of what has one; returns how many. */
+/* Computes the head's nonzero weights and their slots; returns how many. */
 static hga_id weigh_head(worker *w, float *score, hga_id n, float *to)
 {
     const whole_row *row = &w->rows.whole;
@@ -70,7 +70,7 @@ static hga_id weigh_head(worker *w, float *score, hga_id n, float *to)
 
 /* ---- rows ---- */
 
-/* The head's values are asked for, which other heads' weights give time to come. */
+/* Prefetches the head's values: they arrive while other heads' weights are computed. */
 static void find_values(worker *w, const row_job *job, hga_id h)
 {
     enum { LINE_FLOATS_AHEAD = 16 };
@@ -85,7 +85,7 @@ static void find_values(worker *w, const row_job *job, hga_id h)
     }
 }
 
-/* All heads' weights first, which gives their values time to come from memory, then the sums. */
+/* All heads' weights first, so that their values arrive from memory, then the sums. */
 void entmax_row(worker *w, const row_job *job)
 {
     const bound_field *out = field(w, stage_of(w, job->stage)->out);
@@ -101,13 +101,13 @@ void entmax_row(worker *w, const row_job *job)
         w->plan->machine.kernels->weigh(w->rows.whole.have[h], w->rows.whole.value + h * capacity, 0,
                                         w->rows.whole.weight + h * capacity, 1, w->plan->shape.dim_v,
                                         bound_row(out, job->v) + h * bound_head(out, job->v));
-        bound_lse(out, job->v)[h] = INFINITY; /* there is none */
+        bound_lse(out, job->v)[h] = INFINITY; /* entmax has no log-sum-exp */
     }
 }
 
-/* ---- rows with the energy of what is inside ---- */
+/* ---- rows with the energy of the inside ---- */
 
-/* Scores that can be above tau, as entmax_threshold takes them; the last one is that of what is inside. */
+/* Lists the scores that can be above tau, as entmax_threshold takes them; the energy of the inside comes last. */
 static hga_id find_scores(worker *w, const float *score, hga_id n, double inside, double most, double step,
                           hga_id *edges)
 {
@@ -124,8 +124,8 @@ static hga_id find_scores(worker *w, const float *score, hga_id n, double inside
     return many;
 }
 
-/* The head's weights, of what has one; its energy, that of what is inside before, and its state's number. Returns how
-   many. */
+/* Computes the head's nonzero weights and returns how many; *psi, on entry the energy of the inside, becomes the row's
+   energy; *lse becomes its state's scalar. */
 static hga_id weigh_inside(worker *w, const float *score, hga_id n, float *to, float *psi, float *lse)
 {
     const double alpha = program_alpha(&w->plan->program), step = step_of(alpha), own = (double)(*psi * KERNEL_LOG2E);
@@ -151,7 +151,7 @@ static hga_id weigh_inside(worker *w, const float *score, hga_id n, float *to, f
     return have;
 }
 
-/* The energy of what is inside is one of the row's scores; the row's own energy takes its place. */
+/* Attends a row with the energy of the inside as one of its scores; the row's own energy replaces it. */
 void inside_row(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);

@@ -1,4 +1,4 @@
-/* execute.c: the call: a plan is executed, by this process alone or with others. */
+/* execute.c: executes a plan, in this process alone or on ranks. */
 #include "execution.h"
 #include "plan.h"
 #include "thread_binding.h"

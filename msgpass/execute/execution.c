@@ -1,5 +1,5 @@
-/* execution.c: an execution: it begins, its rows are run, it ends. One parallel region a call; every thread walks its
-   lists of panels, with a barrier between waves. */
+/* execution.c: an execution: begin, run, end. One parallel region a call; every thread walks its lists of panels, with
+   a barrier between waves. */
 #include "execution.h"
 #include "layouts.h"
 #include "slice_run.h"
@@ -25,8 +25,8 @@ void execution_run_alone(const hga_plan *plan, hga_workspace *workspace)
     for (hga_id t = 0; sixteen && t < plan->team.n; t++) sixteen_narrow(plan, workspace, t);
 }
 
-/* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never
-   what. */
+/* OpenMP may grant fewer threads than requested: then each runs several shares. Shares decide which thread computes a
+   row, never its value. */
 void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n)
 {
     worker *w = &workspace->team.worker[me];
@@ -45,7 +45,7 @@ void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_
 
 int execution_is_alone(const hga_plan *plan) { return threads_allowed(plan->team.n) == 1; }
 
-/* One region of OpenMP: each thread takes its processor, does its share and gives the processor back. */
+/* Opens a parallel region: each thread binds to its processor, runs its share and unbinds. */
 static void run_in_parallel(const hga_plan *plan, hga_workspace *workspace)
 {
 #pragma omp parallel num_threads(plan->team.n)
@@ -66,7 +66,7 @@ static void run_here(const hga_plan *plan, hga_workspace *workspace)
     topology_unbind(&old);
 }
 
-/* What the caller's tensors hold now, for hga_workspace_field: later they are none of ours. */
+/* Copies the caller's rows for hga_workspace_field: their tensors may be gone later. */
 static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
@@ -79,7 +79,7 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
     }
 }
 
-/* What was there is gone, whatever happens; and of rows that are not asked for nothing will be. */
+/* Invalidates the tape, and clears the log-sum-exps where only some rows are requested. */
 static void begin_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
     *(tape_header *)io->tape = (tape_header){.magic = 0};
@@ -94,7 +94,7 @@ void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io
                                              .requested = ranges_stamp(&workspace->request.rows)};
 }
 
-/* Fits the workspace to its plan, binds the call, and hands it to every worker. */
+/* Fits the workspace to its plan, binds the call, and passes it to every worker. */
 hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
     hga_status st = workspace_fit(plan, workspace);

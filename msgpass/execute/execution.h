@@ -16,28 +16,28 @@ struct shared_execution {
     hga_status (*run)(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples);
 };
 
-/* Check and bind what the caller brings; after an error the workspace is as if it had never run. */
+/* Checks and binds the call's tensors; after an error the workspace is as if it had never run. */
 hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
-/* Compute the rows, by as many threads as there are and pay. */
+/* Computes the rows, with as many threads as there are and pay. */
 hga_status execution_run(const hga_plan *plan, hga_workspace *workspace);
-/* The same on the calling thread alone. */
+/* The same on the calling thread only. */
 void execution_run_alone(const hga_plan *plan, hga_workspace *workspace);
 /* The same by a team of n threads, each of which calls this with its number. */
 void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n);
-/* What comes after the rows. */
+/* Copies rows, releases widened tensors and stamps the tape, after the rows are computed. */
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
-/* Stamp the tape: the execution that wrote it has ended. */
+/* Stamps the tape: the execution that wrote it has ended. */
 void tape_end(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
-/* Forget the call's addresses. */
+/* Forgets the call's addresses. */
 void execution_forget(hga_workspace *workspace);
-/* Does the calling thread execute without a team? */
+/* Whether the calling thread executes without a team. */
 int execution_is_alone(const hga_plan *plan);
 
-/* Run the items of a wave that thread t has. */
+/* Runs thread t's items of a wave. */
 void run_share(worker *w, hga_id wave, hga_id t);
-/* Run those of a slice's items [first, end) that this execution needs. */
+/* Runs those of items [first, end) that this execution of a slice needs. */
 void run_some_items(worker *w, int64_t first, int64_t end);
-/* After item `done` of the items up to `end`: find what the next panel of its kind will read, for the prefetch. */
+/* After item `done` of the items up to `end`: finds the rows to prefetch for the next panel of its kind. */
 void find_coming(worker *w, int64_t done, int64_t end);
 
 #endif

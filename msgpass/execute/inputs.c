@@ -1,9 +1,9 @@
-/* inputs.c: operands in bfloat16 precision: rounded, into rows of their own, of floats or of 16 bits. */
+/* inputs.c: operands in bfloat16 precision: rounded into separate rows, as float32 or bfloat16. */
 #include "stages.h"
 #include "storage.h"
 #include "worker.h"
 
-/* Node v's operand to the field's rounded rows, as floats or as 16 bits. */
+/* Rounds node v's operand into the field's rounded rows. */
 void round_row(worker *w, hga_id f, hga_id v)
 {
     const bound_field *x = field(w, f), *y = field(w, STORAGE_ROUNDED + f);

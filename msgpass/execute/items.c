@@ -1,4 +1,4 @@
-/* items.c: the walk over a plan's items: what a thread was given of a wave, by panels, pieces and rows. */
+/* items.c: the walk over a plan's items: a thread's share of a wave, by panels, splits and rows. */
 #include "attend_solvers.h"
 #include "execution.h"
 #include "panel_rows.h"
@@ -15,7 +15,7 @@ static void run_panels(worker *w, const phase *ph, hga_id panel)
     for (hga_id s = ph->stage; s < stages_end(ph); s++) run_panel(w, ph, s, panel);
 }
 
-/* Row i of a phase of pieces, of their merging or of a field's nodes. */
+/* Whether this execution runs row i of a phase of splits, merges or a field's nodes. */
 static int runs_row(const worker *w, const phase *ph, hga_id i)
 {
     const row_bits *run = rows_to_run(w->workspace, ph, ph->stage);
@@ -32,7 +32,7 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
     plan_kernel(w->plan, ph->stage)->splits->finish(w, ph->stage, v, row->first_split);
 }
 
-/* The sinks take their part of a row that is whole, see hga_call.h. */
+/* Scales a finished row by its sinks' share, see hga_call.h. */
 static void pay_sinks(worker *w, const bound_field *x, hga_id v, const float *sink)
 {
     float *lse = bound_lse(x, v), *row = bound_row(x, v), *cached = w->rows.scalars[0], *paid = w->rows.scalars[1];
@@ -43,7 +43,7 @@ static void pay_sinks(worker *w, const bound_field *x, hga_id v, const float *si
     }
 }
 
-/* The log-sum-exps of a row that is whole, with its sinks paid, to the tape and to the caller's tensor. */
+/* Copies a finished row's log-sum-exps, after its sinks, to the tape and to the caller's tensor. */
 static void copy_lse(worker *w, hga_id f, hga_id v)
 {
     const hga_tensor *t = &w->io->lse;
@@ -59,7 +59,7 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
     for (hga_id h = 0; h < x->heads; h++) to[h * lies.head] = bound_lse(x, v)[h];
 }
 
-/* The jobs on nodes of one field. */
+/* Runs a job on nodes of one field: rounding, or copying log-sum-exps. */
 static void run_nodes(worker *w, const phase *ph, hga_id panel)
 {
     void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_ROUND ? round_row : copy_lse;
@@ -70,14 +70,14 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
         if (runs_row(w, ph, v - ph->first)) each(w, ph->stage, v);
 }
 
-/* The heads of an item. */
+/* Sets the worker's range of key/value heads. */
 static void open_heads(worker *w, wave_item item)
 {
     int64_t parts = head_ranges(&w->plan->phases.list[item.phase]), n = w->plan->shape.n_kv_heads;
     worker_take_heads(w, (hga_id)(n * item.head_range / parts), (hga_id)(n * (item.head_range + 1) / parts));
 }
 
-/* The first of n items, and those behind it that go with it; returns how many. */
+/* Runs the first of n items, and those after it that its solver takes with it; returns how many. */
 static int64_t run_some(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phases.list[item->phase];
@@ -92,8 +92,7 @@ static int64_t run_some(worker *w, const wave_item *item, int64_t n)
     return 1;
 }
 
-/* Items [first, end) of the plan's order, in so far as the execution runs them. Those of other phases among some that
-   went together are left. */
+/* Runs items [first, end) of the plan's order. Items of other phases that a solver skipped are run after it. */
 static void run_items(worker *w, int64_t first, int64_t end)
 {
     const wave_item *item = w->plan->waves.item;
@@ -107,13 +106,13 @@ static void run_items(worker *w, int64_t first, int64_t end)
     w->coming.n = 0;
 }
 
-/* Items of a slice, one behind the other, and the number of each in the plan's order; and of what comes behind them. */
+/* Items of a slice in order, with their indices in the plan's order; number[n] is the next index. */
 typedef struct some_items {
     int64_t n, number[KERNEL_TILE + 1];
     wave_item item[KERNEL_TILE];
 } some_items;
 
-/* From number i on: pieces as many as may go together, of others one. */
+/* Lists items from index i on: several splits, which may be computed together, else one item. */
 static void list_some_items(const worker *w, int64_t i, int64_t end, some_items *x)
 {
     const row_bits *items = &w->workspace->sliced.slice.items;

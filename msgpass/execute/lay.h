@@ -1,9 +1,9 @@
-/* lay.h: how columns become chunks, for those who lay them.
+/* lay.h: packing columns into chunks.
 
-   chunks.c          the chunk that is being laid, and its batch
-   runs.c            what a group has of narrow segments, as runs of columns
-   shared_chunks.c   long runs, in chunks that groups share
-   choose_tiles.c    which way each edge of a panel goes */
+   chunks.c the open chunk, and its batch
+   runs.c a group's columns in narrow segments, as runs
+   shared_chunks.c long runs, in chunks that groups share
+   choose_tiles.c which solver computes each edge of a panel */
 #ifndef LAY_H
 #define LAY_H
 
@@ -11,19 +11,20 @@
 
 /* ---- chunks.c ---- */
 
-/* The chunk that is being laid, or a new one that gets so many parts at most. */
+/* The open chunk, or a new one, with at most so many parts. */
 tile_chunk *open_chunk(tile_chooser *t, hga_id parts);
-/* It is full, or its group has no more columns. */
+/* Closes a chunk that is full, or whose group has no more columns. */
 void close_chunk(tile_chooser *t);
-/* What has been laid is done with. */
+/* Runs the batch and empties it. */
 void hand_over(tile_chooser *t);
-/* The chunks to come belong to another group; are like none before. */
+/* next_group: the next chunks belong to another group. forget_twins: no earlier chunk may gain parts. */
 void next_group(tile_batch *b);
 void forget_twins(tile_batch *b);
-/* What columns [e, e + n) of the chunk are, whoever has them: those at source positions [position, position + n). */
+/* Describes columns [e, e + n) of the chunk, at source positions [position, position + n); does not say which rows have
+   them. */
 void put_columns(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga_id e, hga_id n, int64_t position,
                  int64_t type, int32_t type_step);
-/* Types of column e, lane by lane, of part i of the open chunk. */
+/* Types of column e, by lane, of part i of the open chunk. */
 static inline int32_t *pair_types(const tile_chooser *t, hga_id i, hga_id e)
 {
     return t->batch->pair_type + ((ptrdiff_t)(t->batch->n_typed + i) * KERNEL_CHUNK + e) * KERNEL_TILE;
@@ -42,34 +43,34 @@ typedef struct run {
     lane_mask rows[RUN_COLUMNS];
 } run;
 
-/* The segments that go into runs and in which the group has rows. */
+/* Lists the segments that go into runs and in which the group has rows. */
 void list_own(tile_chooser *t, const row_group *g);
 static inline const hga_segment *own_segment(const tile_chooser *t, hga_pos i)
 {
     return &t->reader->segments.at[t->seen.own[i]];
 }
-/* The run that begins at number `from` or later; 0 when there is none. */
+/* The run that begins at index `from` or later; 0 when there is none. */
 int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r);
-/* Is it better off in tiles than row by row? The rows that are there stand for sixteen: a level's last group, of which
-   there is one, goes the way that it would go with more rows behind it. */
+/* Whether the run is faster in tiles than row by row. The group's present rows stand for sixteen: a level's last group,
+   of which there is one, uses the solver that it would use with more rows after it. */
 int run_pays(const tile_chooser *t, const row_group *g, const run *r);
 void mark_run(tile_chooser *t, const row_group *g, const run *r);
-/* Have all rows of each of the run's columns one type, which the strip's columns have? */
+/* Whether all rows of each of the run's columns have one type, that of the row band's column. */
 static inline int run_types_are_columns(const run *r) { return r->n_row_bands == 1 && !r->row_band.segment->type_dst; }
-/* Types of all pairs of a run, from the strips that have them; -1 without an edge. */
+/* Loads the types of all pairs of a run from their row bands; -1 without an edge. */
 void load_run_types(tile_chooser *t, const row_group *g, const run *r);
 
 /* ---- shared_chunks.c ---- */
 
-/* Does the run go to chunks that groups share? Then it does, behind what the group has shared already: *place is -1
-   before a group's first run. lay_shared lays them all. */
+/* Whether the run belongs to chunks that groups share; share_run adds it after the group's earlier shared runs (*index
+   is -1 before its first); lay_shared makes all shared chunks. */
 int is_shared_run(const tile_chooser *t, const row_group *g, const run *r);
 void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *index);
 void lay_shared(tile_chooser *t);
 
 /* ---- choose_tiles.c, strict_tiles.c ---- */
 
-/* Has the group edges that were given one by one? Those stay with the rows. */
+/* Whether the group has edges that are listed one by one. The row kernel computes those. */
 static inline int has_explicit(const tile_chooser *t, const row_group *g)
 {
     const hga_relation *r = &t->reader->r;
@@ -79,7 +80,7 @@ static inline int has_explicit(const tile_chooser *t, const row_group *g)
     }
     return 0;
 }
-/* Each column at its own place, see hga_options.strict_rows. */
+/* Each column at a fixed slot of its chunk, see hga_options.strict_rows. */
 void choose_strictly(tile_chooser *t, row_panel *p);
 
 #endif

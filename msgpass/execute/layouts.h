@@ -1,21 +1,23 @@
-/* layouts.h: what choose_tiles finds of a panel, kept with the plan. Choosing depends on the graph and the sort of call
-   alone, and takes a tenth of the time where many short segments meet in a panel. So the first workspace of a plan has
-   it done once, for all heads, workspaces and executions; and the first execution whose scores tell types apart for
-   those, which have tiles of their own, unless it has no use for them.
+/* layouts.h: the tiles that choose_tiles finds for a panel, cached with the plan. Choosing depends on the graph and the
+   sort of call only, and takes a tenth of the time where many short segments meet in a panel. So the first workspace of
+   a plan chooses once, for all heads, workspaces and executions; the first execution whose scores depend on types
+   chooses for such calls, which have tiles of their own, unless it cannot use them.
 
    cache_layouts.c  chooses and writes              replay.c  reads and runs
 
-   There are words for the panels of phases that attend by position whose rows have all of their edges in tiles or
-   families; not for those of equal families alone, which are found as fast (run_equal.c). The others are chosen anew,
-   and so are all in a call that asks for some rows, or adds to single scores what is not their types'. A panel's words:
+   Words are written for panels of phases that attend by position whose rows have all of their edges in tiles or
+   families; not for panels of equal families only, which are found as fast (run_equal.c). The others are chosen anew in
+   each call, and so are all panels in a call of some rows, or with scores of single pairs that depend on more than
+   types. A panel's words:
 
-     how many batches and families, TYPED if types are told apart, HAS_FAMILIES if there are some: only calls whose rows
-         may go that way have the panel so; of families: the group | FAMILIES | the rows << 16, a chunk's columns,
-         TYPED: types, the columns' lanes; of each batch: chunks | groups that are complete << 16; of each chunk
-         columns | parts << 8 | odd << 16 | ALIKE if its weights are | IN_ORDER if its sources lie behind each other;
+     number of batches and families, TYPED if types are distinguished, HAS_FAMILIES if there are some: only calls whose
+         rows may run as families use the panel; of families: the group | FAMILIES | the rows << 16, a chunk's columns,
+         TYPED: types, the columns' lane masks; of each batch: chunks | groups that are complete << 16; of each chunk
+         columns | parts << 8 | odd << 16 | ALIKE if its weights are equal | IN_ORDER if its sources are contiguous;
              the weight, or one a column; the first source, or all;
          TYPED: types_vary in two words, types of the other columns;
-         of each part: group | first << 8 | last << 16 | full << 24; unless that is all, the columns' lanes, two a word;
+         of each part: group | first << 8 | last << 16 | full << 24; unless that is all, the columns' lane masks, two a
+             word;
              where types vary: how many, their list, or | STEPS and the first and the step to the next;
                  how many picks, these, two a word of at most SHORT_LIST types; those of each column, four a word
      */
@@ -43,13 +45,13 @@ typedef struct layouts {
     int knows_types; /* typed has been found */
 } layouts;
 
-/* Has the group all of its rows in all of the chunk's n columns? */
+/* Whether the part has all rows of its group in all of the chunk's n columns. */
 static inline int part_is_all(const tile_part *part, hga_id n)
 {
     return part->full && part->first == 0 && part->last == n;
 }
 
-/* A pick, see part_types, of at most SHORT_LIST types: place | first lane << 8 | lanes behind that << 12. */
+/* A pick, see part_types, of at most SHORT_LIST types: index | first lane << 8 | number of further lanes << 12. */
 static inline uint16_t short_pick(uint32_t pick)
 {
     const uint32_t rows = pick >> 16, first = (uint32_t)__builtin_ctz(rows);
@@ -60,13 +62,13 @@ static inline uint32_t long_pick(uint32_t pick)
     return (pick & 0xff) | ((2u << (pick >> 12)) - 1) << (16 + (pick >> 8 & 0xf));
 }
 
-/* cache_layouts.c: choose the tiles of a plan, when it gets its first workspace. */
+/* cache_layouts.c: chooses the tiles of a plan, when it gets its first workspace. */
 hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
-/* cache_layouts.c: choose those of calls whose scores tell types apart, when the first such call comes. */
+/* cache_layouts.c: chooses those of calls whose scores depend on types, in the first such call. */
 hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace);
 /* replay.c: the words of an item's panel; NULL: this call has none. */
 const uint32_t *layout_of(const worker *w, wave_item item);
-/* replay.c: compute the batches and families that the words list. */
+/* replay.c: computes the batches and families that the words list. */
 void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *kept);
 
 static inline hga_id words_of_bytes(hga_id n) { return (n + 3) / 4; }

@@ -1,5 +1,5 @@
-/* meeting.c: see meeting.h. OpenMP's own barrier looks for milliseconds whether the others are there before it sleeps,
-   and where other work has their cores that is when they could come. */
+/* meeting.c: see meeting.h. OpenMP's own barrier spins for milliseconds before it sleeps; where other work shares the
+   cores, that spinning keeps the awaited threads from running. */
 #include "meeting.h"
 
 enum { LOOKS = 1000 /* some tens of microseconds, which is more than waking up takes */ };
@@ -26,7 +26,7 @@ static void look_away(void)
 #endif
 }
 
-/* The last to come lets all go on. */
+/* The last thread to arrive releases all. */
 static void begin_round(meeting *m, int round)
 {
     __atomic_store_n(&m->arrived, 0, __ATOMIC_RELAXED);

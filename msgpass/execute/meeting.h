@@ -1,4 +1,4 @@
-/* meeting.h: where the threads of an execution wait for each other, between two waves. */
+/* meeting.h: the barrier of an execution's threads, between two waves. */
 #ifndef MEETING_H
 #define MEETING_H
 
@@ -15,7 +15,7 @@ typedef struct meeting {
 
 void meeting_open(meeting *m);
 void meeting_close(meeting *m);
-/* Returns once n threads are here. */
+/* Returns once n threads have arrived. */
 void meeting_await(meeting *m, hga_id n);
 
 #endif

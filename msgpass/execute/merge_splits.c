@@ -1,5 +1,5 @@
-/* merge_splits.c: the pieces of a row are merged two by two, halves of halves: which two depends on their number alone.
-   So pieces that lie side by side are merged wherever they are computed, and what they become goes on from there. */
+/* merge_splits.c: merges the splits of a row two by two, halves of halves: which two depends on their number alone. So
+   contiguous splits are merged on whichever rank computes them, and the result is merged further elsewhere. */
 #include "execution.h"
 #include "plan.h"
 #include "row_splits.h"
@@ -7,7 +7,7 @@
 #include "stage_kernel.h"
 #include "stages.h"
 
-/* Is what the pieces come to there already, from another process or from before in this execution? */
+/* Whether the merged state of the splits is present, from another process or from earlier in this execution. */
 static int is_merged(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi)
 {
     return plan_is_shared(plan) && plan->share.wing->execution->has_merged(plan, workspace, stage, lo, hi);

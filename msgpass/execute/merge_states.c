@@ -10,7 +10,7 @@ static void merge_state(hga_id dim_v, float *o_a, float *lse_a, const float *o_b
     double a = (double)*lse_a, b = (double)lse_b, greatest = a > b ? a : b;
     double of_a = a == -INFINITY ? 0 : exp(a - greatest), of_b = exp(b - greatest), sum = of_a + of_b;
     for (hga_id c = 0; c < dim_v; c++) {
-        double mine = of_a > 0 ? of_a * (double)o_a[c] : 0; /* what is in an empty state counts for nothing */
+        double mine = of_a > 0 ? of_a * (double)o_a[c] : 0; /* empty states contribute nothing */
         o_a[c] = (float)((mine + of_b * (double)o_b[c]) / sum);
     }
     *lse_a = (float)(greatest + log(sum));

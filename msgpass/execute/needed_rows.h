@@ -1,5 +1,5 @@
-/* needed_rows.h: rows of the program's own fields that an execution of a slice is to compute as well, whoever reads
-   them later: what decoding keeps of tokens that will not be there again. */
+/* needed_rows.h: rows of the program's internal fields that an execution of a slice must compute too, although none of
+   its output rows reads them: decoding caches them, since their tokens' inputs will not be present again. */
 #ifndef NEEDED_ROWS_H
 #define NEEDED_ROWS_H
 
@@ -19,16 +19,18 @@ typedef struct row_choice {
     const hga_id *block;
 } row_choice;
 
-/* Of the next execution with this workspace, until another is named, NULL: none; borrowed. */
+/* Sets the choice of the next execution with this workspace, until the next call; NULL: none; borrowed. */
 void workspace_choose(hga_workspace *workspace, const row_choice *choice);
 
-/* Of the next executions with this workspace, until others are named; borrowed. Rows that are there are left alone.
-   alone: of the output no row is computed, whatever is asked for. one_token: they and the output's are the rows of one
-   token, and all rows that later tokens read are there, or in the list: slice_job.at_hand. */
+/* Sets the needed rows of the next executions with this workspace, until the next call; borrowed. Rows already present
+   are not computed again. alone: no row of the output is computed, whatever is requested. one_token: the list and the
+   output's rows are those of one token, and all rows that later tokens read are present or in the list:
+   slice_job.at_hand. */
 void workspace_request(hga_workspace *workspace, const needed_row *list, int64_t n, int alone, int one_token);
 
-/* After an execution: rows that it needed, and that are not whole before token `end`, are not there. latest[f][v] is
-   the token with which node v's row of field f is whole. (A row without edges is computed from whatever is there.) */
+/* After an execution: marks the rows that it needed, and that are not whole before token `end`, as not present.
+   latest[f][v] is the token with which node v's row of field f is whole. (A row without edges is computed from whatever
+   is present.) */
 void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int32_t *const *latest, hga_id end);
 
 #endif

@@ -1,11 +1,10 @@
-/* pair_scores.c: what is added to the scores of a tile's single pairs: positions, and types that differ from row to
-   row. */
+/* pair_scores.c: terms of the scores of a tile's single pairs: positions, and types that differ from row to row. */
 #include "run_tiles.h"
 #include "scores.h"
 
 #include <string.h>
 
-/* Scores' parts that all heads share and that differ from pair to pair: positions. */
+/* Computes the terms of positions, which differ from pair to pair and which all heads share. */
 void pair_positions(worker *w, const tile_chunk *c, hga_id i)
 {
     const tile_part *part = &c->part[i];
@@ -24,17 +23,18 @@ void pair_positions(worker *w, const tile_chunk *c, hga_id i)
     }
 }
 
-/* Where types differ from row to row, q . rel_key[type] + rel_bias[type] is found once for each type of the part, and
-   looked up for each pair. */
+/* ---- types that differ from row to row ----
 
-/* A part's types that are being listed. */
+   q . rel_key[type] + rel_bias[type] is computed once for each type of the part, and looked up for each pair. */
+
+/* The part's types so far. */
 typedef struct lister {
     hga_id n, n_picks;
     int32_t *list, *index;
     uint32_t *pick;
 } lister;
 
-/* Lanes of one type behind each other are picked together. Returns the column's picks. */
+/* Adds a column's picks: consecutive lanes of one type are one pick. Returns how many. */
 static uint8_t list_column(lister *x, const int32_t *type)
 {
     const hga_id before = x->n_picks;
@@ -51,7 +51,7 @@ static uint8_t list_column(lister *x, const int32_t *type)
     return (uint8_t)(x->n_picks - before);
 }
 
-/* The types that the pairs of part i have, and column by column which lanes have which. */
+/* Lists the types of part i's pairs, and by column which lanes have which. */
 static void list_part(worker *w, const tile_chunk *c, hga_id i)
 {
     const tile_part *part = &c->part[i];
@@ -73,7 +73,7 @@ void pair_list_types(worker *w, const tile_batch *b)
         for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) list_part(w, c, i);
 }
 
-/* Spells the part's list of types out, one for each pair. */
+/* Expands the part's list of types into one type for each pair. */
 void pair_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type)
 {
     const tile_part *part = &c->part[i];
@@ -87,7 +87,7 @@ void pair_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type)
     }
 }
 
-/* What a part's types add to the scores of one head, for each lane. */
+/* Scores of a part's types for one head, [type][lane]. */
 static void score_types(worker *w, const part_types *of, hga_id head, const float *queries)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -118,7 +118,7 @@ const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, 
     const part_types *of = &w->tiles.tile.types[c->typed + i];
     const float *base =
         w->io->node_pos.data ? w->tiles.tile.pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE : NULL;
-    if (!c->types_vary || !(w->io->rel_key.data || w->io->rel_bias.data)) return base; /* dropout asks for types, too */
+    if (!c->types_vary || !(w->io->rel_key.data || w->io->rel_bias.data)) return base; /* dropout needs types, too */
     float *bias = w->tiles.tile.pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
     const ptrdiff_t first = (ptrdiff_t)part->first * KERNEL_TILE;
     score_types(w, of, head, queries);

@@ -10,7 +10,7 @@ void open_stage(worker *w, hga_id stage)
     w->reading = stage;
 }
 
-/* Has the stage rows of all nodes [first, first + n)? */
+/* Whether the stage has rows of all nodes [first, first + n). */
 static int has_rows(const worker *w, hga_id stage, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &w->plan->nodes;
@@ -24,7 +24,7 @@ static int has_rows(const worker *w, hga_id stage, hga_id first, hga_id n)
     }
 }
 
-/* The nodes of n rows: NO_ROW where the stage computes none, left_out(v) where this execution does not. */
+/* Lists the nodes of n rows: NO_ROW where the stage computes none, left_out(v) where this execution does not. */
 void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node)
 {
     const stage_plan *s = &w->plan->stage[stage];
@@ -98,8 +98,7 @@ void load_panel(worker *w, wave_item item)
     reader_load_panel(&w->reader, first, n);
 }
 
-/* Of a panel's rows the groups of sixteen from the first row to the last that this execution runs; 0: there are none.
-   */
+/* Narrows a panel to the groups of sixteen from the first row to the last that this execution runs; 0: none. */
 int narrow_panel(const worker *w, const phase *ph, hga_id stage, hga_id *begin, hga_id *n)
 {
     const row_bits *run = rows_to_run(w->workspace, ph, stage);

@@ -1,11 +1,11 @@
-/* plain.c: the plain executor: a row and head at a time, in double, as semantics/ defines every stage; and functions of
-   the caller's own. The fused functions must agree with it. */
+/* plain.c: the plain executor: one row and head at a time, in double, as semantics/ defines every stage; and user
+   functions. The fused functions must agree with it. */
 #include "plan.h"
 #include "regions.h"
 #include "splits.h"
 #include "stage_kernel.h"
 
-/* ---- a workspace's floats as values ---- */
+/* ---- a workspace's floats as field_values ---- */
 
 typedef struct floats {
     field_values as;
@@ -68,13 +68,13 @@ static semantics semantics_of(const worker *w)
     return m;
 }
 
-/* ---- functions of the caller's own ---- */
+/* ---- user functions ---- */
 
 typedef struct end_fields {
     float *field[HGA_FIELD_SLOTS], *lse[HGA_FIELD_SLOTS];
 } end_fields;
 
-/* Node v with the fields that are shown there: what the stage writes as it is, the others as it reads them. */
+/* Node v with the fields in `shown` for its region: fields that the stage writes as stored, others as it reads them. */
 static hga_end look_at(const worker *w, const hga_stage *s, const row_set *shown, hga_id v, hga_id head,
                        end_fields *fields)
 {
@@ -104,7 +104,7 @@ static double score_of_edge(const stage_row *r, int64_t i)
     return edge_score(r->m, &x);
 }
 
-/* Edges [first, end) of the row go into an aggregate. */
+/* Passes edges [first, end) of the row to an aggregate. */
 static void feed(const worker *w, const stage_row *r, const hga_end *v, int64_t first, int64_t end, void *state)
 {
     const stage_plan *sp = &w->plan->stage[r->s];
@@ -122,7 +122,7 @@ static void feed(const worker *w, const stage_row *r, const hga_end *v, int64_t 
     }
 }
 
-/* Where aggregates can be merged, a row of many edges is several, of cut_edges each. */
+/* Where aggregates can be merged, a row of many edges is split into several of cut_edges each. */
 static void user_row(const worker *w, const stage_row *r)
 {
     const program_shown *shown = &w->plan->stage[r->s].shown;
@@ -140,7 +140,7 @@ static void user_row(const worker *w, const stage_row *r)
     udf->finish(whole, &v, r->head, udf->ctx);
 }
 
-/* What the row's features of edges come to. */
+/* Writes the row's weighted sum of edge features. */
 static void write_edge_out(const worker *w, const stage_row *r)
 {
     const hga_id columns = w->io->edge_value.columns;
@@ -154,8 +154,8 @@ static void run_plain_row(const worker *w, stage_row *r)
     if (has_edge_out(w, r->s, r->v)) write_edge_out(w, r);
 }
 
-/* Sums over key/value heads run once for each of those; everything else once for each query head. There is room for
-   the widest row. */
+/* Sums over key/value heads run once for each of those; everything else once for each query head. The scratch holds the
+   widest row. */
 void plain_row(worker *w, const row_job *job)
 {
     const hga_stage *s = &w->plan->program.stage[job->stage];

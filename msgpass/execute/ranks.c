@@ -1,9 +1,9 @@
-/* ranks.c: canonical positions of a row's edges: their places among all of the row's, by source, type, weight and
+/* ranks.c: canonical positions of a row's edges: their indices among all of the row's, by source, type, weight and
    positions, as semantics/row_edges.c has them. */
 #include "edges.h"
 #include "sort.h"
 
-/* Total: edges that differ in nothing keep the order in which they are read. */
+/* Total order: equal edges keep the order in which they are read. */
 static int before(const rank_key *a, const rank_key *b)
 {
     if (a->src != b->src) return a->src < b->src;
@@ -30,7 +30,8 @@ void reader_unrank(row_reader *r, const hga_allocator *a)
     r->ranks.at = NULL, r->ranks.capacity = 0;
 }
 
-/* All edges of the row in canonical order, into the reader's room; then edge i as read finds its place at i. */
+/* Sorts all edges of the row into canonical order in r->rank; then stores the rank of edge i, as read, in
+   rank[i].index. */
 static void rank_row(row_reader *r, hga_id v)
 {
     edge_cursor c = cursor_start(r, v);
@@ -47,7 +48,7 @@ static void rank_row(row_reader *r, hga_id v)
 
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank)
 {
-    if (!r->r.n_blocks) { /* explicit edges alone are read in canonical order, and room was made for the others only */
+    if (!r->r.n_blocks) { /* explicit edges are read in canonical order; r->rank may have no capacity */
         for (hga_id e = 0; e < chunk->n; e++) rank[e] = chunk->number + e;
         return;
     }

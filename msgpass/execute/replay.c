@@ -1,4 +1,4 @@
-/* replay.c: panels whose tiles are known (layouts.h) are computed without being looked at. */
+/* replay.c: computes panels from their cached tiles (layouts.h), without choosing. */
 #include "attend.h"
 #include "layouts.h"
 #include "phases.h"
@@ -33,7 +33,7 @@ static uint64_t read_types(const uint32_t **at, edge_chunk *c)
     return vary;
 }
 
-/* A list of types was written out, or as the first one and the step to each next one. */
+/* Reads a list of types, stored in full, or as the first and the step to the next. */
 static void read_list(const uint32_t **at, int32_t *capacity, part_types *x)
 {
     const uint32_t head = *(*at)++;
@@ -46,7 +46,7 @@ static void read_list(const uint32_t **at, int32_t *capacity, part_types *x)
     x->list = capacity, *at += 2;
 }
 
-/* Picks from short lists were written two to a word. */
+/* Reads picks; those from short lists are stored two to a word. */
 static void read_picks(const uint32_t **at, uint32_t *buffer, part_types *x)
 {
     const hga_id picks = (hga_id) * (*at)++;
@@ -59,7 +59,7 @@ static void read_picks(const uint32_t **at, uint32_t *buffer, part_types *x)
     x->pick = buffer, *at += (picks + 1) / 2;
 }
 
-/* They get into the worker's room, or stay where they are. */
+/* Reads a part's types, into the worker's scratch where they are packed, else by pointer. */
 static void read_part_types(const uint32_t **at, const tile_part *part, worker *w, hga_id typed)
 {
     part_types *x = &w->tiles.tile.types[typed];
@@ -77,7 +77,7 @@ static void read_rows(const uint32_t **at, hga_id n, lane_mask *rows)
     }
 }
 
-/* A group's part of a chunk: its columns, and which of the group's rows have which. */
+/* Reads a group's part of a chunk: its columns, and which of the group's rows have which. */
 static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id n, lane_mask *rows)
 {
     const uint32_t head = *(*at)++;
@@ -93,7 +93,7 @@ static void read_part(const uint32_t **at, row_panel *p, tile_part *part, hga_id
     read_rows(at, n, rows);
 }
 
-/* A chunk as put_chunk has written it, with its parts. */
+/* Reads a chunk with its parts, as put_chunk has written it. */
 static void read_chunk(worker *w, const uint32_t **at, int typed, row_panel *p, tile_chunk *c)
 {
     tile_batch *b = w->tiles.chooser.batch;
@@ -108,7 +108,7 @@ static void read_chunk(worker *w, const uint32_t **at, int typed, row_panel *p, 
     }
 }
 
-/* Families end their rows themselves. */
+/* Runs families, which store their rows themselves. */
 static void replay_families(worker *w, const uint32_t **at, int typed, row_group *g, unsigned rows)
 {
     family_chunk *c = &w->tiles.chooser.families;
@@ -122,7 +122,7 @@ static void replay_families(worker *w, const uint32_t **at, int typed, row_group
     g->tiled = 0, g->stored = 1;
 }
 
-/* One kept batch: families as a whole, or its tiles, read back and then run. */
+/* Replays one cached batch: families, or tiles. */
 static void replay_batch(worker *w, const uint32_t **at, int typed, row_panel *p)
 {
     const uint32_t head = *(*at)++;

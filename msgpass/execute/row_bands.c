@@ -1,7 +1,7 @@
-/* row_bands.c: what a group of rows has of a segment, and whether tiles are for it. */
+/* row_bands.c: the intersection of a group of rows and a segment, and whether tiles pay for it. */
 #include "row_bands.h"
 
-/* The group's rows that the segment has, and the columns that any of them has; 0: none. */
+/* Intersects a segment with the group's rows, and its columns with those that any of them has; 0: empty. */
 int row_band_trim(const hga_segment *s, const row_group *g, row_band *out)
 {
     int64_t shift = (int64_t)g->first - s->row; /* the segment's own row of lane 0 */
@@ -47,8 +47,8 @@ int row_band_is_wide(const row_band *x)
     return least(x->n, last - first + 1) >= 2 * KERNEL_CHUNK;
 }
 
-/* Lanes from the first that has the column to the last; the one between them that has not, where there is a hole, gets
-   back what it had. */
+/* Writes the types of all lanes from the first to the last that have the column; a hole between them keeps its old
+   type. */
 void row_band_types(const row_band *x, hga_id c, int32_t *type)
 {
     const unsigned rows = rows_of_column(x, c);

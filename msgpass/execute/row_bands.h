@@ -1,4 +1,4 @@
-/* row_bands.h: what a group of rows has of a segment. */
+/* row_bands.h: the intersection of a group of rows and a segment. */
 #ifndef ROW_BANDS_H
 #define ROW_BANDS_H
 
@@ -15,22 +15,22 @@ typedef struct row_band {
     int64_t type; /* of lane 0 and column 0 */
 } row_band;
 
-/* 0 when nothing of the segment is left for the group. */
+/* 0 when the intersection is empty. */
 int row_band_trim(const hga_segment *s, const row_group *g, row_band *out);
-/* The part of a strip at source positions [src, src + n); 0 when there is none. */
+/* The row band at source positions [src, src + n); 0 when it is empty. */
 int row_band_cut(const row_band *x, int64_t src, hga_id n, row_band *out);
 int64_t row_band_edges(const row_band *x);
-/* Is the strip better off in tiles than row by row? */
+/* Whether tiles are faster for the row band than row by row. */
 int row_band_pays(const row_band *x);
-/* Rows with many columns: such strips are not laid into runs but passed through by themselves. Of the group's rows
-   alone, so that it does not matter which others are in the panel. */
+/* Whether a row band has many columns: it is then not packed into runs but traversed by itself. Depends on the group's
+   rows alone, not on the other rows of the panel. */
 int row_band_is_wide(const row_band *x);
-/* Types of a strip's column c, lane by lane. */
+/* Types of a row band's column c, by lane. */
 void row_band_types(const row_band *x, hga_id c, int32_t *type);
-/* Have all of the group's rows all of the columns? */
+/* Whether all of the group's rows have all of the columns. */
 int columns_are_full(const lane_mask *rows, hga_id n, const row_group *g);
 
-/* The lanes that a strip meets, as bits; do they have all of its columns? */
+/* Mask of the row band's lanes; row_band_is_whole: whether all of these have all of its columns. */
 static inline unsigned row_band_mask(const row_band *x)
 {
     return ((1u << (x->row_last - x->row_first)) - 1) << x->row_first;
@@ -41,7 +41,7 @@ static inline int row_band_is_whole(const row_band *x)
            x->band_last >= (int64_t)x->n - 1 - x->row_first;
 }
 
-/* The lanes that have column c, as bits. */
+/* Mask of the lanes that have column c. */
 static inline unsigned rows_of_column(const row_band *x, hga_id c)
 {
     int64_t r0 = most(x->row_first, c - x->band_last), r1 = least(x->row_last, c - x->band_first + 1),

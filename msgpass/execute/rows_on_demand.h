@@ -1,4 +1,4 @@
-/* row_slots.h: rows on demand: memory for the rows that are there at once, as a decoder has them
+/* rows_on_demand.h: rows on demand: memory for as many rows as are present at once, as a decoder has them
    (decode/row_slots.c). */
 #ifndef ROWS_ON_DEMAND_H
 #define ROWS_ON_DEMAND_H

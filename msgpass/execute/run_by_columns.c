@@ -1,7 +1,7 @@
-/* run_by_columns.c: panels by their columns: in each window of KERNEL_CHUNK columns, the rows that have some of them
-   are rows of tiles, sixteen at a time, wherever in the panels they stand. A row's state is carried from tile to tile:
-   what it adds up, and in which order, depends on its own columns alone. For rows that share columns with few of their
-   neighbours, and with many of their panel, as where each token chooses blocks for itself (plan/by_columns.c). */
+/* run_by_columns.c: solves panels by their columns: in each window of KERNEL_CHUNK columns, the rows that have some of
+   them are rows of tiles, sixteen at a time, whichever rows of the panels they are. A row's state is carried from tile
+   to tile: what it sums, and in which order, depends on its own columns alone. For rows that share columns with few of
+   their neighbours and with many of their panel, as where each token chooses its own blocks (plan/by_columns.c). */
 #include "attend.h"
 #include "attend_solvers.h"
 #include "carve.h"
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- who has which columns ---- */
+/* ---- which row has which columns ---- */
 
 typedef struct beginnings {
     const hga_id *of;
@@ -29,7 +29,7 @@ static int begins_behind(const void *context, int64_t i)
     return x->of[i] > x->at;
 }
 
-/* The last of n parts that begins at `at` or before. */
+/* The last of n parts that begins at or before `at`. */
 static hga_id part_at(const hga_id *begin, hga_id n, int64_t at)
 {
     return (hga_id)search_first(1, n, begins_behind, &(beginnings){begin, at}) - 1;
@@ -40,14 +40,14 @@ static int64_t end_of_part(const column_windows *windows, hga_id part)
     return part + 1 < windows->n_parts ? windows->first[part + 1] : INT64_MAX;
 }
 
-/* The part of the graph that column `at` is in; `near`: where the one before was. */
+/* The part of the graph that contains column `at`; `near`: a guess, the part of the previous column. */
 static hga_id part_with_column(const column_windows *windows, int64_t at, hga_id near)
 {
     const int is_near = windows->first[near] <= at && at < end_of_part(windows, near);
     return is_near ? near : part_at(windows->first, windows->n_parts, at);
 }
 
-/* A row has `columns` of a window. False where a pair has two edges. */
+/* Notes that a row has `columns` of a window. Returns 0 where a pair has two edges. */
 static int meet_window(window_visits *x, hga_id slot, hga_id window, uint64_t columns)
 {
     window_visit *last = visits_last(x, window);
@@ -60,7 +60,7 @@ static int meet_window(window_visits *x, hga_id slot, hga_id window, uint64_t co
     return 1;
 }
 
-/* A row has the columns at source positions [at, end). False where a pair has two edges. */
+/* Notes that a row has the columns at source positions [at, end). Returns 0 where a pair has two edges. */
 static int meet_columns(const column_windows *windows, column_rows *x, hga_id slot, int64_t at, int64_t end)
 {
     for (int64_t next; at < end; at = next) {
@@ -75,7 +75,7 @@ static int meet_columns(const column_windows *windows, column_rows *x, hga_id sl
     return 1;
 }
 
-/* Notes the windows that a row's segments have columns of. False where a pair has two edges. */
+/* Notes the windows in which a row's segments have columns. Returns 0 where a pair has two edges. */
 static int meet_segments(worker *w, hga_id slot, hga_id position)
 {
     const row_reader *r = &w->reader;
@@ -93,7 +93,7 @@ static int meet_segments(worker *w, hga_id slot, hga_id position)
     return 1;
 }
 
-/* The blocks that a token has chosen, up to itself. */
+/* Notes the blocks that a token has chosen, up to the token itself. */
 static int meet_chosen(worker *w, const row_choice *c, hga_id chooser, hga_id slot, hga_id token)
 {
     const hga_pos row = (hga_pos)chooser * c->n_query_blocks + token / c->query_block - c->first;
@@ -105,7 +105,7 @@ static int meet_chosen(worker *w, const row_choice *c, hga_id chooser, hga_id sl
     return once;
 }
 
-/* The blocks that a relation of choices stores for the row; none has a pair twice. */
+/* Notes the blocks that a relation of choices stores for the row; no pair is in it twice. */
 static int meet_stored(worker *w, const hga_relation *r, hga_pos *at, hga_id slot, hga_id position)
 {
     const chosen_row row = chosen_row_of(r, position, at);
@@ -117,18 +117,18 @@ static int meet_stored(worker *w, const hga_relation *r, hga_pos *at, hga_id slo
     return 1;
 }
 
-/* Rows of n items, for heads that have the same columns; what becomes of rows that were met; and what was counted. */
+/* Rows of n items, for heads that have the same columns; `run` computes or counts the rows noted. */
 typedef struct column_item {
     const wave_item *item;
     const hga_relation *relation;
     int64_t n;
-    hga_pos choice; /* of the relation, at which the last row was found */
+    hga_pos choice; /* of the relation: where the last row was found */
     hga_id chooser, kv_first, kv_end, head_first, head_end;
     void (*run)(worker *w, struct column_item *x);
     double pairs, tile_slots;
 } column_item;
 
-/* A row in which some pair has two edges goes by itself. */
+/* Notes a row's windows. A row in which some pair has two edges is computed alone. */
 static void meet_row(worker *w, column_item *item, hga_id node, hga_id position)
 {
     column_rows *x = &w->columns;
@@ -160,7 +160,7 @@ static void lay_window(const worker *w, hga_id window, edge_chunk *c)
     for (hga_id e = 0; e < c->n; e++) c->src[e] = (hga_id)first + e, c->weight[e] = 1, c->type[e] = 0;
 }
 
-/* Rows of a window from visit i on, sixteen by sixteen, as many as a chunk has room for; the visit that comes next. */
+/* Fills groups of sixteen with rows of a window, from visit i on, as many as a chunk holds; returns the next visit. */
 static hga_id lay_visits(const column_rows *x, hga_id stage, hga_id i, column_groups *g, tile_chunk *c)
 {
     for (c->n_parts = 0; i >= 0 && c->n_parts < PANEL_GROUPS;) {
@@ -184,7 +184,7 @@ static hga_id lay_visits(const column_rows *x, hga_id stage, hga_id i, column_gr
     return i;
 }
 
-/* Every row that has columns of the window, in tiles of as many groups as a chunk has room for. */
+/* Computes every row that has columns of the window, in tiles of as many groups as a chunk holds. */
 static void run_window(worker *w, hga_id stage, hga_id window)
 {
     const column_rows *x = &w->columns;
@@ -202,8 +202,8 @@ static void run_window(worker *w, hga_id stage, hga_id window)
     b->n = 0;
 }
 
-/* Few rows read a window once, from memory: what the next one has is asked for while this one is computed. (A function
-   that is not inlined, and does nothing else, is left out by GCC.) */
+/* Few rows read a window once, from memory: prefetches the next window while this one is computed. (GCC drops a
+   function that is not inlined and does nothing else.) */
 #define PREFETCHES static inline __attribute__((always_inline))
 PREFETCHES void prefetch_rows(const worker *w, const bound_field *x, const edge_chunk *c)
 {
@@ -226,7 +226,7 @@ PREFETCHES void prefetch_window(worker *w, hga_id stage, hga_id window)
 
 /* ---- panels ---- */
 
-/* The state that rows have so far; those apart may be written by another thread at the same time. */
+/* Initializes the states of the rows. Not of rows computed alone: another thread may be writing those. */
 static void open_rows(worker *w, hga_id stage)
 {
     const column_rows *x = &w->columns;
@@ -242,7 +242,7 @@ static void open_rows(worker *w, hga_id stage)
         }
 }
 
-/* The states that tiles carried become rows of the output: zeros where a row has no edge. */
+/* Stores the carried states as rows of the output: zeros where a row has no edge. */
 static void end_rows(const worker *w, hga_id stage)
 {
     const column_rows *x = &w->columns;
@@ -260,7 +260,7 @@ static void end_rows(const worker *w, hga_id stage)
         }
 }
 
-/* All heads go together, with the first of the item's. */
+/* Computes rows alone. The item with head 0 computes all heads. */
 static void run_alone(worker *w, hga_id stage)
 {
     const column_rows *x = &w->columns;
@@ -274,7 +274,7 @@ static void run_alone(worker *w, hga_id stage)
     }
 }
 
-/* Heads [first, end) of those that go together. */
+/* Computes heads [first, end) of the item, one key/value head at a time. */
 static void run_windows(worker *w, hga_id stage, hga_id first, hga_id end)
 {
     const hga_id share = w->plan->shape.n_heads / w->plan->shape.n_kv_heads;
@@ -301,7 +301,7 @@ static void run_rows_met(worker *w, column_item *x)
     worker_take_heads(w, x->kv_first, x->kv_end);
 }
 
-/* Adds up the pairs of the tiles that these rows would have, and the places of these tiles. */
+/* Counts the pairs of the tiles that these rows would have, and the slots of these tiles. */
 static void count_rows_met(worker *w, column_item *x)
 {
     column_groups groups;
@@ -318,7 +318,8 @@ static void count_rows_met(worker *w, column_item *x)
         }
 }
 
-/* Edges of rows that choose are not the graph's, or are read where they are stored. */
+/* Opens a panel: rows that choose need no segments; their edges are not the graph's, or are read where they are
+   stored. */
 static int open_rows_of(worker *w, const column_item *x, wave_item item, panel_rows *p)
 {
     const phase *ph = &w->plan->phases.list[item.phase];
@@ -326,7 +327,7 @@ static int open_rows_of(worker *w, const column_item *x, wave_item item, panel_r
     return chosen ? find_panel(w, ph, ph->stage, item.panel, p) : open_panel(w, item, p);
 }
 
-/* As many rows at a time as there is room for. */
+/* Notes the rows of the items and runs them, as many at a time as the visits' capacity allows. */
 static void meet_rows(worker *w, column_item *x)
 {
     panel_rows p;
@@ -361,7 +362,7 @@ void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, do
     *pairs += x.pairs, *tile_slots += x.tile_slots;
 }
 
-/* Who chooses has heads of its own. */
+/* Each chooser has heads of its own. */
 void columns_run(worker *w, const wave_item *item, int64_t n)
 {
     const row_choice *c = w->workspace->request.choice;

@@ -1,6 +1,6 @@
-/* run_equal.c: panels of equal families side by side, whose members attend to each other and to nobody else, as a level
-   of a tree has them. What choose_tiles.c and run_family.c do group by group, with the same bits; but which rows have
-   which columns is known of all groups when it is of one. */
+/* run_equal.c: solves panels of equal contiguous families, whose members attend to each other and to no other node, as
+   a level of a tree has them. Same results and bits as choose_tiles.c and run_family.c group by group; but which rows
+   have which columns is found once for all groups. */
 #include "addresses.h"
 #include "attend_solvers.h"
 #include "panel_rows.h"
@@ -9,7 +9,7 @@
 #include "stages.h"
 #include "sums.h"
 
-/* A panel's families as the relation tells them: one block that repeats, if that is all there is. */
+/* A panel's segments: the first block that repeats, and how many there are. */
 typedef struct segments_found {
     hga_id n;
     hga_segments families;
@@ -21,8 +21,8 @@ static void note_segments(const hga_segments *s, void *context)
     if (!found->n++) found->families = *s;
 }
 
-/* Is each family's block on its own rows, one behind the other from row `first` on to the panel's end, and no group of
-   sixteen ends within a family? */
+/* Whether the blocks are contiguous squares on the diagonal from row `first` to the panel's end, and no family crosses
+   a group of sixteen. */
 static int cover_panel(const hga_segments *s, hga_id first, hga_id n)
 {
     const hga_segment *one = &s->first;
@@ -32,7 +32,7 @@ static int cover_panel(const hga_segments *s, hga_id first, hga_id n)
     return square && in_step && s->count * members == n && KERNEL_TILE % members == 0;
 }
 
-/* 0: some row, or some column, has no edge. */
+/* Lists the lane masks of sixteen rows' columns. 0: some row, or some column, has no edge. */
 static int list_families(const hga_segment *one, equal_families *x)
 {
     const hga_id members = one->n_rows;
@@ -55,7 +55,7 @@ static int are_in_order(hga_id first, hga_id n, const hga_id *node)
     return i == n;
 }
 
-/* Have all of a field's rows their heads at one stride? */
+/* Whether all of a field's rows have the same head stride. */
 static int heads_are_alike(const bound_field *x, hga_id first, hga_id n)
 {
     hga_id callers = 0;
@@ -71,7 +71,7 @@ static int rows_are_alike(const worker *w, hga_id stage, hga_id first, hga_id n)
            heads_are_alike(read_field(w, s, s->value), first, n) && heads_are_alike(field(w, s->out), first, n);
 }
 
-/* What is added to the scores of sixteen rows as columns. */
+/* Biases of sixteen rows as columns. */
 static void find_biases(worker *w, hga_id stage, hga_id first)
 {
     edge_chunk *c = &w->chunk;
@@ -80,7 +80,7 @@ static void find_biases(worker *w, hga_id stage, hga_id first)
     score_bases(w, stage, -1, c, w->rows.row.base);
 }
 
-/* Sixteen rows of equal families, with all heads, by one call of the kernel. */
+/* Computes sixteen rows of equal families, all heads, in one kernel call. */
 void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *inside)
 {
     enum { N = KERNEL_TILE };
@@ -132,8 +132,8 @@ int find_equal(worker *w, hga_id stage, hga_id first, hga_id n)
     return found.n == 1 && cover_panel(&found.families, first, n) && list_families(one, &w->equal);
 }
 
-/* Has the panel equal families alone, whose blocks lie in the order of nodes, and would choose_tiles.c let its groups
-   go as families? */
+/* Whether the panel has only equal families, in the order of nodes, and choose_tiles.c would run its groups as
+   families. */
 int64_t equal_fits(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phases.list[item->phase];

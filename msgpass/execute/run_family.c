@@ -1,4 +1,4 @@
-/* run_family.c: rows that have a few columns and no others: all of them, and all heads, in one call. */
+/* run_family.c: solves rows whose edges are few columns only: all rows and all heads in one kernel call. */
 #include "attend.h"
 #include "carve.h"
 #include "dropout.h"
@@ -6,25 +6,25 @@
 #include "scores.h"
 #include "stages.h"
 
-/* Where a row's query and its output are: the caller's rows beside rows of the workspace may have their heads at other
-   strides, so that a call takes rows that are alike. */
+/* Which of a row's query and output are the caller's: such rows may have other head strides than the workspace's, so a
+   call takes rows with the same strides. */
 enum { QUERY_IS_IO = 1, OUT_IS_IO = 2, ANYWHERE = 4 };
 static int slot_of(const bound_field *query, const bound_field *out, hga_id v)
 {
     return (bound_is_io(query, v) ? QUERY_IS_IO : 0) + (bound_is_io(out, v) ? OUT_IS_IO : 0);
 }
 
-/* Families' rows, by lane of the group; those of others, and rows that nobody wants, have no place to go to. */
+/* Rows of families, by lane of the group; other lanes, and rows that are not requested, have no output. */
 typedef struct family_rows {
-    hga_id n; /* rows that have */
+    hga_id n; /* rows that have an output */
     const float *q[KERNEL_TILE];
     float *out[KERNEL_TILE], *lse[KERNEL_TILE];
     ptrdiff_t q_head, out_head;
-    int alike;   /* heads lie at one stride */
-    int streams; /* all outputs are the caller's, and go past the caches */
+    int alike;   /* heads have one stride */
+    int streams; /* all outputs are the caller's, and bypass the caches */
 } family_rows;
 
-/* Of the lanes those at the place, or all. */
+/* Finds the lanes `of` whose rows are in `slot`, or all of them. */
 static family_rows find_rows(const worker *w, const row_group *g, unsigned of, int slot)
 {
     const hga_stage *s = stage_of(w, g->stage);
@@ -42,8 +42,7 @@ static family_rows find_rows(const worker *w, const row_group *g, unsigned of, i
     return rows;
 }
 
-/* The chunk's keys or values, and the stride of their heads; where these lie at several, rows are brought side by
-   side. */
+/* Finds the chunk's keys or values, and the stride of their heads; packs the rows contiguously where strides differ. */
 static ptrdiff_t find_columns(const worker *w, const bound_field *x, const float **row, float *mixed)
 {
     int same;
@@ -54,7 +53,7 @@ static ptrdiff_t find_columns(const worker *w, const bound_field *x, const float
     return x->columns;
 }
 
-/* A row's bits depend on none of the rows that come with it. */
+/* A row's bits do not depend on the rows computed with it. */
 static void run_rows(const worker *w, kernel_family all, const family_rows *rows)
 {
     all.q = rows->q, all.q_head = rows->q_head;
@@ -63,7 +62,7 @@ static void run_rows(const worker *w, kernel_family all, const family_rows *rows
     w->plan->machine.kernels->attend_family(&all);
 }
 
-/* What columns' types add to their keys, and to the scores of each head. */
+/* Sets the terms of the columns' types: of keys, and biases of each head. */
 static void add_types(const worker *w, const edge_chunk *c, const float **key, float *bias, kernel_family *all)
 {
     const hga_io *io = w->io;
@@ -74,7 +73,7 @@ static void add_types(const worker *w, const edge_chunk *c, const float **key, f
     all->terms.r = io->rel_key.data ? key : NULL, all->head_bias = io->rel_bias.data ? bias : NULL;
 }
 
-/* All rows of the families at once, or in turn those whose queries and outputs have their heads at the same strides. */
+/* Runs all rows of the families at once, or one after another those whose queries and outputs have the same strides. */
 static void run_columns(worker *w, const row_group *g, const family_chunk *c, kernel_family all)
 {
     const float *drop_mask[KERNEL_TILE], *key[KERNEL_CHUNK];

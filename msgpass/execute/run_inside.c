@@ -1,6 +1,5 @@
-/* run_inside.c: attention with the energies of what is inside, which are there once the level below is: a panel's
-   sixteens of equal families by the kernel of families, the other rows one by one. Which way a row goes is its
-   sixteen's alone. */
+/* run_inside.c: attention with the energies of the inside, which are available once the level below is done: sixteens
+   of equal families by the family kernel, other rows one by one. The choice depends on the sixteen alone. */
 #include "addresses.h"
 #include "plan.h"
 #include "stage_kernel.h"
@@ -9,14 +8,14 @@
 
 #include <math.h>
 
-/* Does the kernel know all that the call brings? */
+/* Whether the kernel supports all features of the call. */
 static int is_simple(const worker *w)
 {
     enum { UNKNOWN = CALL_HAS_TYPES | CALL_HAS_POSITIONS | CALL_HAS_SLOPES | CALL_HAS_EDGE_BIASES };
     return !(w->workspace->call_has & UNKNOWN) && w->plan->shape.n_heads <= KERNEL_HEADS && !scores_are_sums(w->plan);
 }
 
-/* Sixteen nodes side by side, of which some row is computed; those that are not are left out. */
+/* Whether the nodes are sixteen contiguous ones of which some row is computed; the others go into x->left_out. */
 static int are_sixteen(const hga_id *node, hga_id first, inside_rows *x)
 {
     x->left_out = 0;
@@ -27,7 +26,7 @@ static int are_sixteen(const hga_id *node, hga_id first, inside_rows *x)
     return x->left_out != (1u << KERNEL_TILE) - 1;
 }
 
-/* Energies of what is inside; the rows themselves, whose energies take their places. */
+/* Computes the energies of the inside, then the rows, whose energies replace them. */
 static void run_families_inside(worker *w, hga_id stage, hga_id first, const hga_id *node, inside_rows *x)
 {
     const hga_stage *s = stage_of(w, stage);

@@ -1,5 +1,5 @@
-/* run_rows.c: panels and pieces by the functions that stage_table.c names: of a stage that does not attend a panel at
-   once, where there is one; else row by row, each with all heads. */
+/* run_rows.c: runs panels and splits by the functions of stage_table.c: a whole panel at once where a stage that does
+   not attend has such a function, else row by row, all heads. */
 #include "attend_solvers.h"
 #include "panel_rows.h"
 #include "plan.h"
@@ -7,7 +7,7 @@
 #include "stage_kernel.h"
 #include "stages.h"
 
-/* A panel by the stage's function for panels where it has one, else row by row. */
+/* Runs a panel by the stage's function for panels where it has one, else row by row. */
 void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
 {
     const stage_plan *s = &w->plan->stage[stage];
@@ -31,7 +31,7 @@ void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     }
 }
 
-/* A piece of a long row: its share of the row's edges. */
+/* Runs a split of a long row: its share of the row's edges. */
 static void run_split(worker *w, const phase *ph, hga_id split)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
@@ -48,7 +48,7 @@ static void run_split(worker *w, const phase *ph, hga_id split)
                             .split = split});
 }
 
-/* Where threads share out a panel's heads all of them go with the first. */
+/* Where a panel's heads are divided among threads, the item with head range 0 computes all of them. */
 void rows_run(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phases.list[item->phase];

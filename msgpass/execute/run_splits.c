@@ -1,6 +1,6 @@
-/* run_splits.c: pieces of several rows that have the same columns, or some of them, as spans of all levels have their
-   tokens: as rows of one tile, which reads the columns once. Each leaves its state where its row will be merged. No row
-   of a tile depends on the others, so the bits are the same whoever else is in it. */
+/* run_splits.c: computes splits of several rows that share all or some of their columns (as spans of all levels share
+   their tokens) as rows of one tile, which reads the columns once. Each stores its state in its split's slot, to be
+   merged. Rows of a tile are independent, so the bits do not depend on which rows share it. */
 #include "attend_solvers.h"
 #include "dropout.h"
 #include "split_groups.h"
@@ -8,7 +8,7 @@
 #include "stage_plan.h"
 #include "stages.h"
 
-/* ---- who goes together ---- */
+/* ---- grouping ---- */
 
 split_columns columns_of_split(const stage_plan *s, hga_id split)
 {
@@ -24,8 +24,8 @@ static split_columns all_of(split_columns x, split_columns y)
     return (split_columns){first, end - first};
 }
 
-/* The columns of a group of pieces are added up by twos: how many come before a row's own is no part of its
-   bits, as long as that is even. */
+/* The kernel sums a group's columns two by two: the number of columns before a row's own does not change its bits, as
+   long as it is even. */
 static int may_join(const split_group *x, const lone_columns *alone, split_columns y)
 {
     if (alone->first < 0) return 0;
@@ -34,7 +34,7 @@ static int may_join(const split_group *x, const lone_columns *alone, split_colum
            !(alone->weight < x->weight) && !(alone->weight > x->weight);
 }
 
-/* 0: the piece does not join. */
+/* Adds a split to the group; 0: it does not fit. */
 static int join_split(split_group *x, const worker *w, hga_id stage, hga_id split)
 {
     const stage_plan *s = &w->plan->stage[stage];
@@ -67,7 +67,7 @@ static void lay_split(const split_group *x, edge_chunk *c)
     for (hga_id e = 0; e < c->n; e++) c->src[e] = x->columns.first + e, c->weight[e] = x->weight, c->type[e] = 0;
 }
 
-/* Which rows have which columns; do all have all of them? */
+/* Sets each column's lane mask; returns whether all rows have all columns. */
 static int mark_rows(const split_group *x, lane_mask *rows)
 {
     hga_id pairs = 0;
@@ -78,7 +78,7 @@ static int mark_rows(const split_group *x, lane_mask *rows)
     return pairs == x->n * x->columns.n;
 }
 
-/* Of all pairs, whether or not a column's rows have one type, so that a row's bits depend on no other row. */
+/* Types of all pairs, even where a column's rows have one type, so that a row's bits depend on no other row. */
 static void lay_types(const split_group *x, int32_t *type)
 {
     for (hga_id i = 0; i < x->columns.n * KERNEL_TILE; i++) type[i] = -1;
@@ -87,7 +87,7 @@ static void lay_types(const split_group *x, int32_t *type)
             type[(at + e) * KERNEL_TILE + r] = x->type[r] + e * x->type_step[r];
 }
 
-/* The group's pieces as the rows of a tile of one chunk. */
+/* Runs the group's splits as the rows of a tile of one chunk. */
 static void run_split_group(worker *w, hga_id stage, const split_group *x)
 {
     tile_batch *b = w->tiles.chooser.batch;

@@ -1,5 +1,5 @@
-/* run_tiles.c: chunks of columns against the groups of rows that have them, head by head. A group whose chunks are all
-   in the batch opens and closes there: its states are never in memory. */
+/* run_tiles.c: computes chunks of columns against the groups of rows that have them, head by head. A group whose chunks
+   are all in the batch opens and closes there: its states are never written to memory. */
 #include "run_tiles.h"
 #include "attend.h"
 #include "carve.h"
@@ -14,10 +14,10 @@
 static const hga_stage *own_stage(const worker *w) { return stage_of(w, w->tiles.chooser.batch->stage); }
 static hga_id heads_per_key(const worker *w) { return w->plan->shape.n_heads / w->plan->shape.n_kv_heads; }
 
-/* ---- where a group's queries and states are ---- */
+/* ---- queries and states of a group ---- */
 
-/* Slots below PANEL_GROUPS are the groups' own, with room for all heads; the others serve the heads of one key at a
-   time. */
+/* Index of a state, of (slot, head). Slots below PANEL_GROUPS belong to the groups and hold all heads; the others hold
+   the heads of one key/value head at a time. */
 static ptrdiff_t state_slot(const worker *w, hga_id slot, hga_id head)
 {
     const hga_shape *s = &w->plan->shape;
@@ -47,7 +47,7 @@ int has_pairs(const worker *w)
     return w->plan->fields.bf16_rows && w->plan->machine.kernels->attend_tile_bf16 && !w->io->rel_key.data;
 }
 
-/* The group's queries, rows across the lanes. */
+/* Transposes the group's queries into [dim][lane]. */
 static void load_group_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t slot)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -68,7 +68,7 @@ static void load_group_queries(worker *w, const row_group *g, hga_id head, ptrdi
     }
 }
 
-/* A row's state, if it has one: its vector, and its log-sum-exp. */
+/* A row's state so far: its vector, and its log-sum-exp, -inf if it has none. */
 static const float *find_state(const worker *w, const row_group *g, hga_id r, hga_id head, float *lse)
 {
     const bound_field *out = field(w, own_stage(w)->out);
@@ -84,7 +84,7 @@ static const float *find_state(const worker *w, const row_group *g, hga_id r, hg
     return bound_row(out, v) + head * bound_head(out, v);
 }
 
-/* What the rows' states are already. */
+/* Loads the rows' states so far into the slot. */
 static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t slot)
 {
     kernel_tile_state s = state_at(w, slot);
@@ -110,7 +110,7 @@ void take_states(worker *w, const row_group *g, hga_id r)
     }
 }
 
-/* Finishes the states of a group, of the worker's heads, and writes them to the output. */
+/* Normalizes the states of a group, for the worker's heads, and writes them to the output. */
 void store_group(worker *w, const row_group *g)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -135,7 +135,7 @@ static tile_operands *operands_of(const worker *w, const tile_chunk *c)
     return &w->tiles.tile.operand[c - w->tiles.chooser.batch->chunk];
 }
 
-/* What all heads need of a chunk. */
+/* Loads what all heads need of a chunk: score bases, positions, source addresses. */
 static void load_operands(worker *w, const tile_chunk *c)
 {
     const hga_stage *s = own_stage(w);
@@ -154,7 +154,7 @@ static void load_operands(worker *w, const tile_chunk *c)
     for (hga_id i = 0; w->io->node_pos.data && i < c->n_parts; i++) pair_positions(w, c, i);
 }
 
-/* What one head adds to the scores of whole columns. */
+/* Biases of whole columns, for one head. */
 static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
 {
     const tile_operands *o = operands_of(w, c);
@@ -168,7 +168,7 @@ static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
     return w->rows.row.bias;
 }
 
-/* k + rel_key[type] in place of k, of columns that have one type. */
+/* Replaces keys by k + rel_key[type], for columns that have one type. */
 static void load_relative_keys(worker *w, const tile_chunk *c)
 {
     hga_id dim = w->plan->shape.dim;
@@ -186,7 +186,7 @@ static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, cons
     for (hga_id e = 0; e < n; e++) row[e] = side_by_side + e * stride;
 }
 
-/* Values that are multiplied in pairs. */
+/* Packs values in pairs of columns. */
 static void load_value_pairs(worker *w, const tile_chunk *c)
 {
     const uint16_t *row[KERNEL_CHUNK + 1] = {NULL};
@@ -196,7 +196,7 @@ static void load_value_pairs(worker *w, const tile_chunk *c)
                                         (uint32_t *)(void *)w->tiles.packed_value, w->rows.at.v_row);
 }
 
-/* The same of 16 bits: what pairs will not do for is widened for all that read it. */
+/* Loads one head of 16-bit keys and values; widens them where the kernel does not take pairs. */
 static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
@@ -225,8 +225,8 @@ static void find_head(const edge_chunk *c, const bound_field *x, const float *co
         move_to_head(c, x, row, head, out);
 }
 
-/* The chunk's keys and values of one head, where the kernel will find them: side by side when they are read often, for
-   rows of one head lie far apart, and fight for the same lines of the first cache. */
+/* Loads one head's keys and values of the chunk: packed contiguously when they are read often, since rows of one head
+   are far apart and conflict in the first cache. */
 static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
@@ -253,8 +253,8 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 
 /* ---- computing ---- */
 
-/* Which part of each group is its first of the batch and which its last, and where its states will be: a group that
-   both opens and closes takes the first place that is free, which is still in the cache. */
+/* Finds each group's first and last part in the batch, and its slot: a group that both opens and closes takes the first
+   free slot, which is still in the cache. */
 static void find_slots(tile_batch *b)
 {
     unsigned seen = 0, free_slots = (1u << PANEL_GROUPS) - 1;
@@ -287,7 +287,7 @@ static void find_slots(tile_batch *b)
     }
 }
 
-/* Bring the group's queries into shape, and its states if there are any; are they empty? */
+/* Loads the group's queries, and its states if there are any; returns whether they are empty. */
 static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t slot)
 {
     load_group_queries(w, g, head, slot);
@@ -296,7 +296,7 @@ static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t slot
     return 0;
 }
 
-/* The rows from the first that is asked for to the last: of the others nothing but scores is computed. */
+/* The rows from the first requested to the last: for the others only scores are computed. */
 static void find_requested(const row_group *g, hga_id *first, hga_id *end)
 {
     *first = 0, *end = g->n_rows;
@@ -304,7 +304,7 @@ static void find_requested(const row_group *g, hga_id *first, hga_id *end)
     while (*end > *first && g->node[*end - 1] < 0) --*end;
 }
 
-/* The group as the kernel takes it, its queries and states at a place; `opens`: they are loaded there first. */
+/* The group's arguments for the kernel, with its queries and states in a slot; `opens`: they are loaded first. */
 kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t slot, int opens)
 {
     hga_id first, end;
@@ -317,7 +317,7 @@ kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff
                                .state = state_at(w, slot)};
 }
 
-/* Where the group's states end: in the output, in the places of pieces, or where they are carried on from. */
+/* Sets where the group's states are stored: in the output, in splits' slots, or in the carried states. */
 void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to)
 {
     const bound_field *out = field(w, own_stage(w)->out);
@@ -333,7 +333,7 @@ void end_group(const worker *w, const row_group *g, hga_id head, float **row, ke
     }
 }
 
-/* Log-sum-exps to where end_group has sent the rows that they are of. */
+/* Stores log-sum-exps beside the rows as end_group has set them. */
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
 {
     const bound_field *out = field(w, own_stage(w)->out);
@@ -373,7 +373,7 @@ void find_rows_at(const worker *w, const row_group *g, float *at)
         at[r] = r < g->n_rows && g->node[r] >= 0 ? (float)w->plan->cache->lists.position[g->node[r]] : 0;
 }
 
-/* Parts i .. i + many - 1 at once. */
+/* Runs parts i .. i + many - 1 in one kernel call. */
 static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga_id head, const float *column_bias)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -413,7 +413,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
         if (part[x].closes) store_lse(w, part[x].group, head, t.group[x].state.greatest);
 }
 
-/* Do parts i and i + 1 share most of their columns? What is added up in which order does not change with a pair. */
+/* Whether parts i and i + 1 share most of their columns. Pairing does not change the order of any sum. */
 static int make_pair(const tile_chunk *c, hga_id i)
 {
     if (i + 1 == c->n_parts) return 0;

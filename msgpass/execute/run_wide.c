@@ -1,8 +1,8 @@
-/* run_wide.c: panels whose rows have many columns of one block each, and nothing else: dense attention, causal or not,
-   wide windows. Panel by panel they would cost as much to lay and to copy as a good part of their products; so the
-   panels that a thread has one after the other are run head by head: a head's keys and values are brought side by side
-   once, and stay in a near cache while panels pass. What is computed are the tiles that choose_tiles.c would lay, so
-   bits are the same, whoever has which panels. */
+/* run_wide.c: solves panels whose rows have many columns of one block each, and nothing else: dense attention, causal
+   or not, wide windows. Panel by panel, choosing and copying would cost a good part of the products' time; so a thread
+   runs its consecutive panels head by head: a head's keys and values are packed contiguously once, and stay in a near
+   cache for all panels. It computes the tiles that choose_tiles.c would choose, so bits are the same, whichever thread
+   has which panels. */
 #include "attend.h"
 #include "attend_solvers.h"
 #include "carve.h"
@@ -15,10 +15,10 @@
 
 #include <string.h>
 
-/* Columns whose keys and values pass all groups of a panel from the second cache. */
+/* Columns whose keys and values all groups of a panel read from the second cache. */
 enum { NEAR_COLUMNS = 8 * KERNEL_CHUNK };
 
-/* ---- which panels ---- */
+/* ---- selection of panels ---- */
 
 typedef struct wide_panel {
     panel_rows rows;
@@ -27,7 +27,7 @@ typedef struct wide_panel {
     wide_span span;
 } wide_panel;
 
-/* Has each group of the loaded rows many columns of their one segment, enough for tiles? */
+/* Finds each group's row band of the panel's one segment; returns whether all are wide and worth tiles. */
 static int find_row_bands(const worker *w, row_panel *p, row_band *x)
 {
     const row_reader *r = &w->reader;
@@ -38,7 +38,7 @@ static int find_row_bands(const worker *w, row_panel *p, row_band *x)
     return 1;
 }
 
-/* 0 when the item is none. */
+/* Opens a panel with one segment and wide row bands; 0 when the item is none. */
 static int open_wide(worker *w, wave_item item, wide_panel *out)
 {
     load_panel(w, item);
@@ -55,7 +55,7 @@ static int open_wide(worker *w, wave_item item, wide_panel *out)
     return 1;
 }
 
-/* The span with another panel's columns; 0 when they are of another instance or too many. */
+/* Extends the span by another panel's columns; 0 when they are of another instance or too many. */
 static int widen_span(const worker *w, wide_span *s, const wide_span *more)
 {
     hga_id first = s->first < more->first ? s->first : more->first, end = s->end > more->end ? s->end : more->end;
@@ -64,15 +64,15 @@ static int widen_span(const worker *w, wide_span *s, const wide_span *more)
     return 1;
 }
 
-/* Copies of log-sum-exps may come after panels behind them, where no other node takes over their rows. */
+/* Whether a copy of log-sum-exps may run after later panels: no other node reuses the rows' slots. */
 static int may_wait(const worker *w, wave_item item)
 {
     const phase *ph = &w->plan->phases.list[item.phase];
     return ph->job == JOB_LSE && !w->plan->fields.storage[ph->stage].lse.slot;
 }
 
-/* So many items from the first on are such panels of its phase, with columns of one instance (few in a window, whose
-   panels move on), or copy log-sum-exps, which can wait: nothing reads the copies. */
+/* Counts the items from the first on that are such panels of its phase, with columns of one instance (few in a window,
+   whose panels move on), or copies of log-sum-exps, which can wait: nothing reads the copies. */
 static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_span *span)
 {
     wide_panel x;
@@ -90,15 +90,15 @@ static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_sp
 
 /* ---- keys and values ---- */
 
-/* How many columns from source position `at` on, before `end`, are of one chunk: chunks begin at multiples of
-   KERNEL_CHUNK inside the instance. */
+/* Number of columns from source position `at` on, before `end`, in one chunk: chunks begin at multiples of KERNEL_CHUNK
+   inside the instance. */
 static hga_id chunk_columns(const wide_span *s, hga_id at, hga_id end)
 {
     hga_id n = KERNEL_CHUNK - (at - s->origin) % KERNEL_CHUNK;
     return n < end - at ? n : end - at;
 }
 
-/* A chunk's columns from `at` of the span on, as edges. */
+/* Lists a chunk's columns, from `at` of the span on, as edges. */
 static void list_columns(const worker *w, const wide_span *s, hga_id at, edge_chunk *c)
 {
     const hga_id *order = w->reader.r.src_order;
@@ -110,7 +110,7 @@ static void list_columns(const worker *w, const wide_span *s, hga_id at, edge_ch
     }
 }
 
-/* What all heads share: scores' parts, and where the columns will be. */
+/* Sets what all heads share: score bases, and the addresses of packed columns. */
 static void load_columns(worker *w, const wide_span *s)
 {
     ptrdiff_t padded_dim = padded(w->plan->shape.dim), padded_dim_v = padded(w->plan->shape.dim_v);
@@ -127,7 +127,7 @@ static void load_columns(worker *w, const wide_span *s)
     }
 }
 
-/* Where the listed columns' keys and values of one head are. */
+/* Finds the listed columns' keys and values of one head. */
 static void find_listed(worker *w, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -145,12 +145,12 @@ static void find_listed(worker *w, hga_id kv)
     }
 }
 
-/* Is the span's first column at an odd place of its block? Then it is the second of a pair. */
+/* Whether the span's first column has an odd index in its block: then it is the second of a pair. */
 static hga_id odd_first(const wide_span *s) { return (s->first - s->origin) % 2; }
 
 static uint32_t *value_pairs(const worker *w) { return (uint32_t *)(void *)w->wide.columns.value; }
 
-/* Keys, and values in pairs. */
+/* Copies keys, and packs values in pairs. */
 static void copy_pairs(worker *w, const wide_span *s, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -165,7 +165,8 @@ static void copy_pairs(worker *w, const wide_span *s, hga_id at)
                                         value_pairs(w) + (at + odd_first(s)) / 2 * padded_dim_v, padded_dim_v);
 }
 
-/* Copies them to columns at .. of the span, widened where they are of 16 bits that are not multiplied in pairs. */
+/* Copies the listed keys and values to columns at .. of the span, widened where they are of 16 bits and not multiplied
+   in pairs. */
 static void copy_columns(worker *w, const wide_span *s, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -186,7 +187,7 @@ static void copy_columns(worker *w, const wide_span *s, hga_id at)
     k->widen(n, w->rows.at.v16_head, shape->dim_v, value, padded_dim_v);
 }
 
-/* One head's keys and values, side by side. */
+/* Packs one head's keys and values contiguously. */
 static void pack_head(worker *w, const wide_span *s, hga_id kv)
 {
     for (hga_id at = 0; at < s->end - s->first; at += w->chunk.n) {
@@ -198,7 +199,7 @@ static void pack_head(worker *w, const wide_span *s, hga_id kv)
 
 /* ---- rows ---- */
 
-/* A group that is being computed, of one head, and its part of the chunk at hand. */
+/* A group being computed, for one head, and its part of the current chunk. */
 typedef struct wide_group {
     const row_group *group;
     const row_band *row_band;
@@ -209,14 +210,14 @@ typedef struct wide_group {
     float *end[KERNEL_TILE], row_at[KERNEL_TILE];
 } wide_group;
 
-/* Have all rows of the group all columns of the strip's part? */
+/* Whether all rows of the group have all columns of the row band. */
 static int part_is_full(const row_band *x, const row_group *g)
 {
     return !x->segment->has_hole && x->row_first == 0 && x->row_last == g->n_rows &&
            x->band_first <= 1 - (int64_t)g->n_rows && x->band_last >= x->n - 1;
 }
 
-/* What the group has of source positions [at, at + n); 0: nothing. */
+/* Cuts the group's row band to source positions [at, at + n); 0: empty. */
 static int cut_part(wide_group *g, hga_id at, hga_id n)
 {
     row_band x;
@@ -228,7 +229,7 @@ static int cut_part(wide_group *g, hga_id at, hga_id n)
     return 1;
 }
 
-/* Groups with the same part of a chunk, whose columns begin at `at` of the span. */
+/* Runs groups with the same range of a chunk, whose columns begin at `at` of the span. */
 static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many, hga_id head, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -260,7 +261,7 @@ static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many,
     }
 }
 
-/* One group or two against a chunk, source positions [at, at + n). */
+/* Runs one group or two against a chunk, source positions [at, at + n). */
 static void run_chunk(worker *w, const wide_span *s, wide_group *g, hga_id many, hga_id head, hga_id at, hga_id n)
 {
     int one = cut_part(&g[0], at, n), two = many == 2 && cut_part(&g[1], at, n);
@@ -274,8 +275,8 @@ static void run_chunk(worker *w, const wide_span *s, wide_group *g, hga_id many,
     if (two) run_parts(w, s, &g[1], 1, head, inside);
 }
 
-/* Groups i and, if there is one, i + 1 against source positions [at, end); their states wait at the places of their
-   numbers. */
+/* Runs groups i and, if there is one, i + 1 against source positions [at, end); their states stay in the groups'
+   slots. */
 static void run_wide_columns(worker *w, const wide_span *s, const wide_panel *p, hga_id i, hga_id head, hga_id at,
                              hga_id end)
 {
@@ -311,7 +312,7 @@ int64_t wide_fits(worker *w, const wave_item *item, int64_t n)
     return n < (s->shared ? 1 : 2) ? 0 : n;
 }
 
-/* Head by head: its keys and values are brought side by side once, and pass all n panels. */
+/* Head by head: packs its keys and values contiguously once, for all n panels. */
 void wide_run(worker *w, const wave_item *item, int64_t n)
 {
     const hga_shape *shape = &w->plan->shape;

@@ -1,14 +1,14 @@
-/* runs.c: a group's narrow strips, side by side or one over the other. Windows that move on by a column every row or
-   two overlap almost wholly: each alone is a thin strip, all together are a full tile. */
+/* runs.c: a group's narrow row bands, contiguous or overlapping. Windows that advance by a column every row or two
+   overlap almost wholly: each alone is a thin row band, all together are a full tile. */
 #include "lay.h"
 
 #include <string.h>
 
-/* A row that has all of its edges in tiles is spared what the row kernel takes for a row, about as much as for so many
-   edges (measured). */
+/* A row with all of its edges in tiles saves the row kernel's overhead, about as much as so many edges cost
+   (measured). */
 enum { ROW_EDGES = 12 };
 
-/* Without a branch, for they come in no pattern. */
+/* Branch-free, since the groups' bits follow no pattern. */
 void list_own(tile_chooser *t, const row_group *g)
 {
     hga_pos n = 0;
@@ -19,7 +19,8 @@ void list_own(tile_chooser *t, const row_group *g)
     t->seen.n_own = n;
 }
 
-/* Has a row of the strip one of the run's columns [at, at + n) already, of which the first is the strip's first? */
+/* Whether a row of the row band has already one of the run's columns [at, at + n), of which the first is the row band's
+   first. */
 static int meets(const run *r, const row_band *x, hga_id at, hga_id n)
 {
     unsigned seen = 0;
@@ -31,8 +32,8 @@ static int meets(const run *r, const row_band *x, hga_id at, hga_id n)
     return seen != 0;
 }
 
-/* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its
-   score differs from theirs. */
+/* Whether x can share tile columns with the run's row bands: not if a pair would be there twice, or if its scores have
+   other terms than theirs. */
 static int joins(const run *r, const row_band *x)
 {
     const hga_segment *s = x->segment, *t = r->row_band.segment;
@@ -42,7 +43,7 @@ static int joins(const run *r, const row_band *x)
     return !meets(r, x, at, (hga_id)least(x->n, r->n - at));
 }
 
-/* The strip's columns become the run's, each with the rows that have it. */
+/* Adds the row band's columns to the run, each with the rows that have it. */
 static void join_row_band(run *r, const row_band *x)
 {
     hga_id at = (hga_id)(x->src - r->src);
@@ -62,7 +63,7 @@ static void join_row_band(run *r, const row_band *x)
     r->n_row_bands++;
 }
 
-/* The strips from the group's own segment `from` on that can be one tile; 0: none is left. */
+/* Collects the row bands from the group's own segment `from` on that can be one tile; 0: none is left. */
 int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r)
 {
     row_band x = {0};

@@ -1,5 +1,5 @@
-/* scores.c: what is added to scores beside the products: masses, weights, positions, biases; and where the rows of a
-   chunk's sources are. */
+/* scores.c: the terms of scores besides the products: masses, weights, positions, biases; and the addresses of a
+   chunk's source rows. */
 #include "scores.h"
 #include "stages.h"
 
@@ -20,7 +20,7 @@ float in_base_2(float x)
     return y < -FLT_MAX && x >= -FLT_MAX ? -FLT_MAX : y;
 }
 
-/* What all heads add alike, in base 2: the sigmoids' bias, counts, and with v >= 0 products of positions. */
+/* Terms that all heads share, in base 2: the sigmoids' bias, counts, and with v >= 0 products of positions. */
 void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *bases)
 {
     const hga_stage *s = stage_of(w, stage);
@@ -51,13 +51,13 @@ static float distance(const worker *w, hga_id v, hga_id u)
     return fabsf((float)at[v] - (float)at[u]);
 }
 
-/* Of the greatest slopes, too, no distance of 0 makes NaN. */
+/* Clamped to FLT_MAX, so that the greatest slopes times a distance of 0 are not NaN. */
 float slope_in_base_2(const worker *w, hga_id head)
 {
     return fminf(w->workspace->scores.slopes[head] * KERNEL_LOG2E, FLT_MAX);
 }
 
-/* bias[e] of the row: the base of edge e, and what the head adds to it: types, slopes and biases of edges. */
+/* Sets row.bias[e]: the base of edge e plus the head's terms: types, slopes and biases of edges. */
 void score_biases(worker *w, const row_job *job, hga_id head)
 {
     const edge_chunk *c = &w->chunk;
@@ -78,12 +78,12 @@ void score_biases(worker *w, const row_job *job, hga_id head)
     }
 }
 
-/* The rows of the chunk's sources; *same: all of them have their heads at one stride, *stride. */
+/* Finds the rows of the chunk's sources; *same: all of them have one head stride, *stride. */
 void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride)
 {
     int from_io = 0, from_ws = 0;
     *same = 1, *stride = x->ws.head;
-    if (!x->io.n) { /* a decoder has all rows in its workspace */
+    if (!x->io.n) { /* a decoder's rows are all in its workspace */
         for (hga_id e = 0; e < c->n; e++) row[e] = bound_ws_row(x, c->src[e]);
         return;
     }

@@ -1,22 +1,22 @@
-/* scores.h: what scores have beside the product of query and key, and where a chunk's keys and values are (scores.c).
-   */
+/* scores.h: the terms of scores besides the product of query and key, and addresses of a chunk's keys and values
+   (scores.c). */
 #ifndef SCORES_H
 #define SCORES_H
 
 #include "stage_kernel.h"
 
-/* A score in base 2, as kernels take scores; the least number stays finite. */
+/* Converts a score to base 2; the least number stays finite. */
 float in_base_2(float x);
 /* The slope of a head, in base 2. */
 float slope_in_base_2(const worker *w, hga_id head);
-/* What all heads add to the scores of a chunk: log mass, log weight, and for row v >= 0 its positions; in base 2. */
+/* Terms that all heads share, for a chunk: log mass, log weight, and for row v >= 0 its positions; in base 2. */
 void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *base);
-/* What one head adds to the scores of the job's row, into row.bias; in base 2. */
+/* Adds one head's terms of the job's row, into row.bias; in base 2. */
 void score_biases(worker *w, const row_job *job, hga_id head);
-/* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
+/* Rows of field x at the chunk's sources, for head 0. *same: all have one head stride. */
 void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride);
-/* Copy columns first .. first + n - 1 of the worker's chunk, whose rows are row[0] .. row[n - 1], to `to`, side by
-   side, where their strides differ; `row` points there then. */
+/* Packs columns first .. first + n - 1 of the worker's chunk, whose rows are row[0] .. row[n - 1], contiguously in
+   `to`, where their strides differ; sets `row` to the copies. */
 void pack_sources(const worker *w, const bound_field *x, hga_id first, hga_id n, const float **row, float *to);
 /* The same rows for another head, where strides differ from row to row. */
 void move_to_head(const edge_chunk *c, const bound_field *x, const float *const *row, hga_id head, const float **out);

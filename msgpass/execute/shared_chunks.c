@@ -1,15 +1,15 @@
-/* shared_chunks.c: long runs of columns, in chunks that the groups of a panel share: what a chunk has of keys and
-   values is brought into the first cache once for all of them, and two groups at a time go through the kernel. Chunks
-   begin at multiples of KERNEL_CHUNK from the first node of the columns' level, and come in the order of each group's
-   own runs: so a row's bits do not depend on which groups are beside it. */
+/* shared_chunks.c: long runs of columns, in chunks that the groups of a panel share: a chunk's keys and values are
+   loaded into the first cache once for all of them, and the kernel takes two groups at a time. Chunks begin at
+   multiples of KERNEL_CHUNK from the first node of the columns' level, in the order of each group's own runs: so a
+   row's bits do not depend on the other groups. */
 #include "lay.h"
 #include "phases.h"
 
 #include <string.h>
 
-/* Runs of so many columns, which move on so slowly from row to row that sixteen rows have this much of them: their
-   neighbours have nearly the same. Others are a chunk or two of the group's own, which chunks at fixed places would cut
-   up (measured: windows of 20 and 45 to either side would take 1.3 and 1.1 times as long). */
+/* Runs of at least so many columns, of which sixteen rows have at least this share: they move slowly from row to row,
+   so that neighbouring groups have nearly the same. Others are a chunk or two of the group's own, which chunks at fixed
+   positions would cut up (measured: windows of 20 and 45 to either side would take 1.3 and 1.1 times as long). */
 enum { LONG_RUN = 56 };
 static const double SLOW_SHARE = 0.88;
 
@@ -28,24 +28,24 @@ static int64_t level_begin(const row_reader *r, int64_t v)
     return nodes.level_ptr[level];
 }
 
-/* Where the run's first column is in its chunk. */
+/* Index of the run's first column in its chunk. */
 static hga_id index_inside(const tile_chooser *t, const run *r)
 {
     return (hga_id)((r->src - level_begin(t->reader, r->src)) % KERNEL_CHUNK);
 }
 
-/* Types and positions differ from pair to pair, for which a batch has room in one chunk alone. */
+/* Not where types or positions differ from pair to pair: a batch has capacity for one such chunk only. */
 int is_shared_run(const tile_chooser *t, const row_group *g, const run *r)
 {
     if (t->types || t->positions || t->reader->r.src_order || r->n < LONG_RUN || !moves_slowly(g, r)) return 0;
     return g->n_shared + (index_inside(t, r) + r->n - 1) / KERNEL_CHUNK < SHARED_PARTS;
 }
 
-/* ---- which chunks there are ---- */
+/* ---- the list of chunks ---- */
 
 static shared_chunk *chunk_at(shared_chunks *s, hga_id slot) { return &s->chunk[s->order[slot]]; }
 
-/* A new chunk at a place, before those that are there. */
+/* Inserts a new chunk at a slot, before the one that is there. */
 static shared_chunk *insert_chunk(shared_chunks *s, hga_id slot)
 {
     memmove(s->order + slot + 1, s->order + slot, (size_t)(s->n_chunks - slot) * sizeof *s->order);
@@ -53,7 +53,8 @@ static shared_chunk *insert_chunk(shared_chunks *s, hga_id slot)
     return chunk_at(s, slot);
 }
 
-/* The chunk that begins at source position `begin`, behind the group's last one at *place, which becomes its place. */
+/* Finds or inserts the chunk that begins at source position `begin`, after the group's last one at *slot, which becomes
+   its slot. */
 static shared_chunk *find_chunk(shared_chunks *s, const hga_segment *segment, int64_t begin, hga_id *slot)
 {
     for (hga_id i = *slot + 1; i < s->n_chunks; i++) {
@@ -67,7 +68,7 @@ static shared_chunk *find_chunk(shared_chunks *s, const hga_segment *segment, in
     return c;
 }
 
-/* A part for one more group, behind those that the chunk has. */
+/* Appends a part for one more group to the chunk. */
 static shared_part *add_part(shared_chunks *s, shared_chunk *c, row_group *g)
 {
     hga_id i = s->n_parts++;
@@ -80,7 +81,7 @@ static shared_part *add_part(shared_chunks *s, shared_chunk *c, row_group *g)
     return &s->part[i];
 }
 
-/* Columns [i, i + n) of a run that some row has, as bits from `inside` on. */
+/* Bit mask, from bit `inside` on, of the columns [i, i + n) of a run that some row has. */
 static uint64_t bits_of_columns(const run *r, hga_id i, hga_id n, hga_id inside)
 {
     uint64_t columns = 0;
@@ -88,7 +89,7 @@ static uint64_t bits_of_columns(const run *r, hga_id i, hga_id n, hga_id inside)
     return columns;
 }
 
-/* Cuts a run where chunks begin, and adds each stretch to its chunk as a part of the group's. */
+/* Cuts a run at the beginnings of chunks, and adds each range to its chunk as a part of the group's. */
 void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *slot)
 {
     hga_id inside = index_inside(t, r);
@@ -110,8 +111,8 @@ static hga_id first_of(uint64_t columns) { return (hga_id)__builtin_ctzll(column
 static hga_id end_of(uint64_t columns) { return KERNEL_CHUNK - (hga_id)__builtin_clzll(columns); }
 static hga_id first_accumulator(hga_id column) { return column / SUM_ACCUMULATORS * SUM_ACCUMULATORS; }
 
-/* Columns [from, end) of the chunk. What no part has is not read, perhaps not written yet: in its place is a column
-   that is there. */
+/* Writes columns [from, end) of the chunk. A column that no part has must not be read and may not be written yet: it is
+   replaced by one that is present. */
 static void lay_some_columns(const tile_chooser *t, const shared_chunk *s, hga_id from, hga_id end, edge_chunk *out)
 {
     hga_id some = first_of(s->columns);
@@ -123,7 +124,7 @@ static void lay_some_columns(const tile_chooser *t, const shared_chunk *s, hga_i
     out->n = end - from;
 }
 
-/* A chunk with all of its parts, from the first column to the last that some group has. */
+/* Makes a chunk with all of its parts, from the first column to the last that some group has. */
 static void lay_chunk(tile_chooser *t, const shared_chunk *s)
 {
     tile_chunk *c = open_chunk(t, PANEL_GROUPS);

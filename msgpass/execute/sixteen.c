@@ -1,6 +1,6 @@
-/* sixteen.c: tensors of 16 bits. What the caller brings is widened into the workspace once a call, each row by the
-   thread that goes along its tokens; what a program wrote is rounded back behind it, to nearest, ties to even;
-   widening is exact, so results are those of the same values in float32, and rows that nobody wrote keep their bits. */
+/* sixteen.c: tensors of 16 bits. The caller's inputs are widened into the workspace once a call, each row by the thread
+   that owns its tokens; outputs are rounded back afterwards, to nearest, ties to even; widening is exact, so results
+   are those of the same values in float32, and rows that no stage writes keep their bits. */
 #include "bindings.h"
 #include "owners.h"
 #include "plan.h"
@@ -45,7 +45,7 @@ int sixteen_has(const hga_workspace *workspace)
 
 static uint16_t *input_row(const widened *w, hga_id i) { return w->input + row_offset(&w->lies, i); }
 
-/* Rows [first, end) of the field, there or back. */
+/* Widens or narrows rows [first, end) of the field. */
 typedef void (*some_rows)(const field_storage *h, const widened *w, hga_id first, hga_id end);
 
 static void widen_rows(const field_storage *h, const widened *w, hga_id first, hga_id end)
@@ -64,7 +64,7 @@ static void narrow_rows(const field_storage *h, const widened *w, hga_id first, 
             narrow_row(w->type == HGA_F16, from, input_row(w, i) + head * w->lies.head, h->columns);
 }
 
-/* Those of the field's rows [first, end) that are the thread's, level by level, as it goes along the tokens. */
+/* Applies `act` to the thread's own rows among [first, end) of the field, level by level. */
 static void each_owned(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id thread, hga_id first,
                        hga_id end, some_rows act)
 {
@@ -86,7 +86,7 @@ void sixteen_widen(const hga_plan *plan, hga_workspace *workspace, hga_id thread
             each_owned(plan, workspace, f, thread, 0, workspace->widened[f].rows, widen_rows);
 }
 
-/* Of the output those that were asked for, of other fields all. */
+/* Of the output only the requested rows, of other fields all. */
 void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace, hga_id thread)
 {
     const requested_rows *requested = &workspace->request.rows;

@@ -1,4 +1,4 @@
-/* slice_run.c: a workspace's slice: which rows an execution runs, which are there, and rows in and out. */
+/* slice_run.c: a workspace's slice: which rows an execution runs, and which are present. */
 #include "slice_run.h"
 #include "plan.h"
 #include "ranges.h"
@@ -38,7 +38,7 @@ void workspace_request(hga_workspace *workspace, const needed_row *list, int64_t
 
 void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->request.choice = choice; }
 
-/* Which rows this execution runs: those that the rows asked for depend on and that are not there yet. */
+/* Finds the rows that this execution runs: those that the requested rows depend on and that are not present yet. */
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     slice *s = &workspace->sliced.slice;
@@ -61,8 +61,8 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
 /* Multiplications that take about as long as waking the other threads. */
 static const double SMALL = 1e6;
 
-/* Does each job run one row, all heads of which go together? Then no two threads would have work at once, and the
-   calling thread has what decoders brought. Strict rows and columns share out their heads. */
+/* Whether each job runs one row, with all heads: then no two threads would have work at once, and the decoder's inputs
+   are in the calling thread's cache. Strict rows and columns divide their heads among threads. */
 static int rows_come_alone(const hga_plan *plan, const slice *s)
 {
     FOR_JOBS(s, j)

@@ -6,16 +6,16 @@
 #include "plan.h"
 #include "workspace.h"
 
-/* Find which rows of the output the call requests, and the rows of all stages that these depend on. */
+/* Finds which rows of the output the call requests, and the rows of all stages that these depend on. */
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
-/* Memory for slices, where the plan has any. */
+/* Allocates memory for slices, where the plan has any. */
 hga_status slice_create(const hga_plan *plan, hga_workspace *workspace);
 void slice_destroy(hga_workspace *workspace);
-/* Is the memory large enough after an update? */
+/* Whether the memory is large enough after an update. */
 int slice_fits(const hga_plan *plan, const hga_workspace *workspace);
-/* After an update: no row is there any more. */
+/* After an update: marks all rows as not present. */
 void slice_renew(const hga_plan *plan, hga_workspace *workspace);
-/* Is there so little to compute, or so much one row after the other, that one thread does it? */
+/* Whether one thread should run the slice: little to compute, or one row after another. */
 int slice_is_for_one(const hga_plan *plan, const hga_workspace *workspace);
 /* The rows of a job that the execution runs; NULL: all of them. */
 static inline const row_bits *rows_to_run(const hga_workspace *workspace, const phase *ph, hga_id stage)

@@ -1,5 +1,5 @@
-/* solvers.c: the ways to attend as a table, and which one a call's items go. The first row that does not refuse, and
-   that fits, takes an item; the last ones fit all. */
+/* solvers.c: the table of attention solvers, and the choice for a call's items. The first row that does not refuse, and
+   that fits, runs an item; the last ones fit all. */
 #include "attend_solvers.h"
 #include "plan.h"
 #include "unknowns.h"
@@ -8,18 +8,18 @@
 typedef struct attend_solver {
     const char *name;
     unsigned jobs;    /* of phases, as bits of phase_job */
-    unsigned refuses; /* unknowns.h: any of these, for the reason that feature_words gives */
-    /* How many items, from the first of n on, the graph has for it there; nothing is computed. NULL: one. */
+    unsigned refuses; /* unknowns.h: any of these features; feature_words gives the reason */
+    /* How many items, from the first of n on, the solver fits there; computes nothing. NULL: one. */
     int64_t (*fits)(worker *w, const wave_item *item, int64_t n);
-    const char *lacks; /* why none is, where none is */
-    /* Items that it fits. NULL: rows come to it from those that choose_tiles.c looks at. */
+    const char *lacks; /* why no item fits, where none does */
+    /* Runs the items that it fits. NULL: rows come to it from the solvers that use choose_tiles.c. */
     void (*take)(worker *w, const wave_item *item, int64_t n);
 } attend_solver;
 
 enum { ROWS = 1u << JOB_ROWS, HAVE_SPLITS = 1u << JOB_SPLITS };
 
 enum {
-    /* what no function that computes rows together knows */
+    /* features that no function for several rows supports */
     NOT_TOGETHER = IS_PLAIN | HOLDS_ROWS | ADDS_SCORES | CALL_HAS_EDGE_BIASES | CALL_HAS_OF_EDGES | CAPS_KEYS |
                    HAS_ROWLESS_COLUMNS,
     NOT_IN_TILES = NOT_TOGETHER | IS_ORDERED | IS_LISTED,
@@ -57,7 +57,7 @@ static const attend_solver solvers[N_ATTEND_SOLVERS] = {
     [SOLVER_PLAIN] = {"row by row in double", ROWS, 0, NULL, NULL, rows_run},
 };
 
-/* Bit i of ways[s]: way i refuses nothing of what stage s and the call have. */
+/* Bit i of solvers[s]: solver i refuses no feature of stage s and the call. */
 void solvers_open(const hga_plan *plan, unsigned call_has, int some_rows, hga_workspace *workspace)
 {
     workspace->call_has = call_has;
@@ -87,7 +87,7 @@ int64_t solvers_run(worker *w, const wave_item *item, int64_t n)
     return taken;
 }
 
-/* ---- what is told of them ---- */
+/* ---- for reports ---- */
 
 const char *solver_name(attend_solver_id solver) { return solvers[solver].name; }
 

@@ -1,5 +1,5 @@
-/* split_groups.h: pieces of rows that have their columns alone (phases.h: long_row), which are computed together where
-   others have these columns, too. */
+/* split_groups.h: splits of rows that have their columns alone (phases.h: long_row), computed together where several
+   rows have these columns. */
 #ifndef SPLIT_GROUPS_H
 #define SPLIT_GROUPS_H
 
@@ -20,10 +20,9 @@ typedef struct split_group {
     int32_t type[KERNEL_TILE], type_step[KERNEL_TILE]; /* of a piece's first edge, and what types grow by */
 } split_group;
 
-/* A piece's columns. Of rows that have no columns only the number of edges tells something, and the first column
-   nothing. */
+/* A split's columns. Of rows that have no columns only the number is meaningful, not the first. */
 split_columns columns_of_split(const stage_plan *s, hga_id split);
-/* The first of n items, as long as they are pieces that go together; n 0: they do not. */
+/* The first of n items, as long as they are splits that are computed together; n 0: they are not. */
 void find_split_group(const worker *w, const wave_item *item, int64_t n, split_group *x);
 
 #endif

@@ -1,5 +1,5 @@
-/* splits.c: long rows are cut at places that depend on the row alone: into splits, whose states a row that is computed
-   by one merges in order, or into pieces, which several compute and merge two by two. */
+/* splits.c: long rows are cut at positions that depend on the row alone: states of cuts are folded in order where one
+   thread computes the row; splits that several threads compute are merged two by two. */
 #include "splits.h"
 #include "carve.h"
 #include "plan.h"
@@ -29,7 +29,7 @@ static float merge_state(const hga_plan *plan, hga_id columns, float *x, float l
     return greatest + logf(sum);
 }
 
-/* Where the state of the splits so far waits while the next one is read: [heads][dim_v padded], and [heads]. */
+/* The folded state of the cuts so far: [heads][dim_v padded], and *lse [heads]. */
 static float *folded(const worker *w, float **lse)
 {
     float *whole = (float *)w->plain.numbers;
@@ -37,7 +37,7 @@ static float *folded(const worker *w, float **lse)
     return whole;
 }
 
-/* Merges the state of a split into the row's, or begins that with it, and the next split begins empty. */
+/* Merges the worker's state into the folded one, or starts that with it; the worker's state becomes empty. */
 void fold_split(worker *w, int first)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -64,9 +64,9 @@ void unfold_splits(worker *w)
         w->rows.row.greatest[h] = whole_lse[h] * KERNEL_LOG2E, w->rows.row.sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
 }
 
-/* ---- pieces ---- */
+/* ---- splits ---- */
 
-/* Merges piece `next` into `piece`, with their sums of features of edges. */
+/* Merges split `next` into `split`, with their sums of edge features. */
 static void join_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, hga_id next)
 {
     hga_id columns = plan->shape.dim_v, padded_dim = padded(columns);
@@ -80,7 +80,7 @@ static void join_states(const hga_plan *plan, const hga_workspace *workspace, hg
     }
 }
 
-/* The state that a row's pieces were merged to becomes the row's. */
+/* Stores the state that a row's splits were merged to as the row's. */
 static void finish_state(worker *w, hga_id stage, hga_id v, hga_id split)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -93,7 +93,7 @@ static void finish_state(worker *w, hga_id stage, hga_id v, hga_id split)
     if (has_edge_out(w, stage, v)) edge_sums_finish(w, v, split);
 }
 
-/* Copies a piece's state to a parcel, or with `in` from one; returns the parcel's next byte. */
+/* Copies a split's state to a message, or with `in` from one; returns the message's next byte. */
 static char *move_states(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, char *parcel,
                          int in)
 {

@@ -7,24 +7,24 @@
 #include "worker.h"
 #include "workspace.h"
 
-/* splits.c: merge the worker's state into that of the row's splits so far, in `plain`, which is it where this is the
-   first; the worker's is empty then, for the next split. */
+/* splits.c: merges the worker's state into the row's folded state, in `plain`, or starts that where this is the first;
+   the worker's state becomes empty. */
 void fold_split(worker *w, int first);
-/* splits.c: make the merged state the worker's. */
+/* splits.c: makes the folded state the worker's. */
 void unfold_splits(worker *w);
-/* merge_splits.c: merge pieces [lo, hi) of a stage's row into piece lo. On ranks each split is merged once in an
-   execution: when it is sent, or when its row is made, whichever comes first. Those of other ranks come merged. */
+/* merge_splits.c: merges splits [lo, hi) of a stage's row into split lo. On ranks each split is merged once in an
+   execution: when it is sent, or when its row is finished, whichever is first. Splits of other ranks arrive merged. */
 void splits_merge(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
 
-/* ---- edge_sums.c: features of edges, summed with the weights of a row ---- */
+/* ---- edge_sums.c: weighted sums of edge features ---- */
 
-/* Has node v's row such sums in the caller's output? */
+/* Whether node v's row has such sums in the caller's output. */
 int has_edge_out(const worker *w, hga_id stage, hga_id v);
 /* Row v of edge_out. */
 float *edge_out_row(const worker *w, hga_id v, hga_id head);
-/* The sums of a piece of a row. */
+/* The sums of a split of a row. */
 float *split_sum(const hga_plan *plan, const hga_workspace *workspace, hga_id split, hga_id head);
-/* Store the row's sums, from the piece that holds all of it. */
+/* Stores the row's sums, from the split that holds all of it. */
 void edge_sums_finish(const worker *w, hga_id v, hga_id split);
 
 #endif

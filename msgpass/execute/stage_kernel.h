@@ -37,7 +37,7 @@ typedef struct stage_kernel {
 /* What a plan runs for a stage. */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
 
-/* run_rows.c: compute a panel of any stage by its function, for panels or for rows. */
+/* run_rows.c: computes a panel of any stage by its function, for panels or for rows. */
 void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel);
 
 #endif

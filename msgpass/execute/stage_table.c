@@ -1,9 +1,9 @@
-/* stage_table.c: the one place that says which function a stage gets. */
+/* stage_table.c: the one place that chooses a stage's functions. */
 #include "attend.h"
 #include "plan.h"
 #include "stages.h"
 
-/* By stage_kind, every one of which but a user's is fused where the plan says so: stage_is_fused. */
+/* By stage_kind. Every kind but a user's is fused where the plan says so: stage_is_fused. */
 static const stage_kernel fused_stages[N_KINDS] = {
     [KIND_MEAN] = {"rows mean", sum_row, sum_panel, &sums_in_splits},
     [KIND_SUM] = {"rows sum", sum_row, sum_panel, &sums_in_splits},
@@ -15,7 +15,7 @@ static const stage_kernel fused_stages[N_KINDS] = {
     [KIND_DESCEND] = {"rows descend", NULL, descend_panel, NULL},
 };
 
-/* What every stage means, and what no fused function is for. */
+/* The definition of every stage, for those without a fused function. */
 static const stage_kernel plain_stages[N_KINDS] = {
     [KIND_MEAN] = {"plain mean", plain_row, NULL, NULL},
     [KIND_SUM] = {"plain sum", plain_row, NULL, NULL},
@@ -44,7 +44,7 @@ static const stage_kernel other_stages[HGA_NORMALISER_ENTMAX + 1][N_KINDS] = {
                                [KIND_ATTEND_INSIDE] = {"plain entmax, with energies", plain_row, NULL, NULL}},
 };
 
-/* Stages with softmax of scores that are no products: fused, and plain. */
+/* Stages with softmax of additive scores: fused, and plain. */
 static const stage_kernel additive_stages[N_KINDS] = {
     [KIND_ATTEND] = {"additive scores, online softmax", attend_row, NULL, &states_in_splits},
     [KIND_ATTEND_MORE] = {"additive scores, online softmax, merged", attend_row, NULL, NULL},

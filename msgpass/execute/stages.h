@@ -1,4 +1,4 @@
-/* stages.h: the fused stage functions, which stage_table.c puts into its table, and what they share. */
+/* stages.h: the fused stage functions, which stage_table.c lists, and what they share. */
 #ifndef STAGES_H
 #define STAGES_H
 
@@ -8,14 +8,14 @@
 
 static inline const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
 static inline const bound_field *field(const worker *w, hga_id f) { return &w->workspace->field[f]; }
-/* The field as the stage reads it: rounded, where it does. */
+/* The field as the stage reads it: its rounded rows, if it reads those. */
 static inline const bound_field *read_field(const worker *w, const hga_stage *s, hga_id f)
 {
     return field(w, read_storage(w->plan, s, f));
 }
 
-/* A piece of a long row: a state of each head, [heads][dim_v padded, log-sum-exp, unused], or sums in double: [columns
-   of all heads], and that of its factors. */
+/* A split of a long row: a state of each head, [heads][dim_v padded, log-sum-exp, unused], or sums in double: [columns
+   of all heads], and the sum of its factors. */
 static inline float *split_of(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split)
 {
     if (plan->fields.on_demand) return slot_address(&workspace->slots.of[HGA_FIELD_SLOTS + stage], SLOT_ROW, split);
@@ -33,7 +33,7 @@ static inline double *sums_of_split(const hga_plan *plan, const hga_workspace *w
     return (double *)(void *)split_of(plan, workspace, stage, split);
 }
 
-/* Does the stage write a row of node v's? */
+/* Whether the stage writes node v's row. */
 static inline int has_row(const worker *w, hga_id stage, hga_id v)
 {
     hga_id out = w->plan->program.stage[stage].out;
@@ -47,25 +47,26 @@ typedef struct chunk_heads {
     ptrdiff_t k_stride, v_stride;
 } chunk_heads;
 
-/* attend_rows.c: the row's queries; where its chunk's keys and values are, and what scores have beside products; what
-   the row kernels need of one head, but for dropout. */
+/* attend_rows.c: loads the row's queries. attend_open finds the chunk's keys and values and its score bases;
+   attend_part gives the row kernels' arguments for one head, without dropout. */
 void attend_load(worker *w, const row_job *job);
-/* All heads of the chunk at once, from its edge `first` on: some edges or all. */
+/* Computes all heads of the chunk's edges from `first` on, some or all of them. */
 typedef void (*heads_runner)(worker *w, kernel_heads *heads, hga_id first, const row_job *job);
 void run_all_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run);
-/* edge_sums.c: features of the edges of a row, or piece, that has them: before it attends; as it attends, where that
-   sums them, and then by what its state is multiplied with; and those of the chunk with weights that are there. */
+/* edge_sums.c: sums of edge features of a row, or split, that has them: sets them to 0 before attention; attends and
+   sums, where that is possible, and scales them by the state's factor; else adds those of the chunk with weights
+   already computed. */
 void edge_sums_begin(worker *w, const row_job *job);
 void attend_and_sum(worker *w, kernel_heads *heads, hga_id first, const row_job *job);
 void edge_sums_scale(const worker *w, const row_job *job);
 void edge_sums_add(const worker *w, const row_job *job);
 
-/* Has every edge of the stage a key of its own besides its source's? */
+/* Whether every edge of the stage has its own key, added to its source's. */
 static inline int adds_edge_keys(const worker *w, hga_id stage)
 {
     return w->io->edge_key.data && stage == w->plan->bias_stage;
 }
-/* What a table of edges has for edge e of the chunk of row v, whose places are known. */
+/* The row of a table of edges for edge e of the chunk of row v, whose ranks are in row.rank. */
 static inline const float *edge_row(const worker *w, hga_id v, hga_call_table which, hga_id e)
 {
     const hga_table *t = &w->io->table[which];
@@ -86,22 +87,22 @@ typedef struct inside_rows {
 } inside_rows;
 int find_equal(worker *w, hga_id stage, hga_id first, hga_id n);
 void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *inside);
-/* entmax_rows.c; run_inside.c: a panel's rows, by families where these are equal */
+/* entmax_rows.c; run_inside.c: a panel's rows, as families where these are equal */
 void entmax_row(worker *w, const row_job *job);
 void inside_row(worker *w, const row_job *job);
 void inside_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 void sum_row(worker *w, const row_job *job);
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* Pieces of rows that are sums (sums.c), and of attended ones (splits.c). */
+/* Splits of rows that are sums (sums.c), and of attended rows (splits.c). */
 extern const split_kernel sums_in_splits, states_in_splits;
 void spread_row(worker *w, const row_job *job);
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* energies.c: rows of psi of n nodes, but those below 0, from their children's of psi and of the state's LSE. */
+/* energies.c: computes psi of n nodes, but those below 0, from psi and the state's LSE of their children. */
 void energies_of_families(worker *w, const bound_field *psi, const bound_field *state, hga_id n, const hga_id *node);
 void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* inputs.c: round a row of a field to 16 bits or to their precision, into its rounded row. */
+/* inputs.c: rounds a row of a field to bfloat16, or to its precision in float32, into its rounded row. */
 void round_row(worker *w, hga_id field, hga_id v);
-/* plain.c: a row of any stage, in double. */
+/* plain.c: computes a row of any stage, in double. */
 void plain_row(worker *w, const row_job *job);
 void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 

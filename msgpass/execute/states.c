@@ -1,5 +1,6 @@
-/* states.c: finished states down the hierarchy, and energies. A row has little to do, and each of its steps waits for
-   the one before: so the scalars of many rows go through the kernels together, and then all their vectors. */
+/* states.c: merges finished states down the hierarchy, and descends with energies. A row has little work, and each of
+   its steps depends on the one before: so the kernels take the scalars of many rows at once, and then all their
+   vectors. */
 #include "addresses.h"
 #include "stage_kernel.h"
 #include "stage_plan.h"
@@ -8,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows that are taken together: their scalars, [rows][heads], have room, and so do addresses. */
+/* Rows computed at once: limited by the capacity of their scalars, [rows][heads], and of addresses. */
 enum { ROWS_AT_ONCE = 128 };
 static hga_id rows_at_once(const worker *w, hga_id heads)
 {
@@ -23,7 +24,7 @@ typedef struct field_rows {
     some_nodes node;
 } field_rows;
 
-/* So many of the first of n rows have their heads at the strides of the first. */
+/* How many of the rows from `from` on, up to n, have the first one's head stride. */
 static hga_id alike(const field_rows *x, hga_id from, hga_id n)
 {
     const bound_field of = *x->of;
@@ -38,7 +39,7 @@ static hga_id alike(const field_rows *x, hga_id from, hga_id n)
 
 static ptrdiff_t head_of(const field_rows *x, hga_id i) { return bound_head(x->of, node_of(&x->node, i)); }
 
-/* out = a x + b y of n rows. */
+/* out = a x + b y of n rows, [heads][columns] each. */
 static void mix(const worker *w, kernel_mix m, field_rows x, field_rows y, field_rows out)
 {
     const hga_id n = out.node.n;
@@ -61,7 +62,7 @@ static void mix(const worker *w, kernel_mix m, field_rows x, field_rows y, field
 
 /* ---- merging ---- */
 
-/* Merges the state of each source into row v's, one after the other. */
+/* Merges the state of each source into row v's, in order. */
 void spread_row(worker *w, const row_job *job)
 {
     const bound_field *x = field(w, stage_of(w, job->stage)->out);
@@ -78,12 +79,12 @@ void spread_row(worker *w, const row_job *job)
         }
 }
 
-/* Nodes, and who is above each of them; -1: nobody. */
+/* Nodes, and the ancestor of each; -1: none. */
 typedef struct pairs {
     hga_id n, node[ROWS_AT_ONCE], above[ROWS_AT_ONCE];
 } pairs;
 
-/* Those of [0, n) that are computed here, or of these those that have somebody above them. */
+/* Lists the nodes of [0, n) that are computed here: only those with an ancestor, unless `orphans`. */
 static void find_pairs(const worker *w, hga_id stage, hga_id n, const hga_id *node, int orphans, pairs *out)
 {
     const tree_part part = w->part_of_tree;
@@ -97,7 +98,7 @@ static void find_pairs(const worker *w, hga_id stage, hga_id n, const hga_id *no
     out->n = found;
 }
 
-/* Rows become what they are and the states of who is above them. */
+/* Merges each row's state with its ancestor's. */
 static void spread_families(worker *w, hga_id stage, const pairs *p)
 {
     float *mine = w->rows.scalars[0], *theirs = w->rows.scalars[1], *a = w->rows.scalars[2], *b = w->rows.scalars[3];
@@ -110,7 +111,7 @@ static void spread_families(worker *w, hga_id stage, const pairs *p)
     mix(w, (kernel_mix){.a = a, .b = b}, own, above, own);
 }
 
-/* Down the tree many rows are merged at a time, along other relations one by one. */
+/* Down the tree, merges many rows at once; along other relations one by one. */
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     const bound_field *x = field(w, stage_of(w, stage)->out);
@@ -129,8 +130,8 @@ void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 
 /* ---- descent ---- */
 
-/* The share of its mass that a node spends on its siblings is 1 / (1 + e^(psi - LSE)); the rest passes inside. Nobody
-   is above any of these nodes, or somebody above each. */
+/* The share of its mass that a node spends on its siblings is 1 / (1 + e^(psi - LSE)); the rest passes inside. Either
+   none of these nodes has an ancestor, or all have. */
 static void descend_rows(worker *w, hga_id stage, some_nodes node, some_nodes above)
 {
     const hga_stage *s = stage_of(w, stage);
@@ -152,7 +153,7 @@ static void descend_rows(worker *w, hga_id stage, some_nodes node, some_nodes ab
     mix(w, m, is_below ? from : own, own, (field_rows){out, node});
 }
 
-/* Those side by side of whom somebody is above, or nobody. */
+/* Runs consecutive nodes that all have ancestors, or none. */
 static void descend_runs(worker *w, hga_id stage, const pairs *p)
 {
     for (hga_id at = 0, end; at < p->n; at = end) {
@@ -161,7 +162,8 @@ static void descend_runs(worker *w, hga_id stage, const pairs *p)
     }
 }
 
-/* Rows were computed as if node u, their ancestor across the cut, had passed everything inside. */
+/* Multiplies rows that were computed as if node u, their ancestor across the cut, had passed everything inside, by what
+   it passed, and mixes in u's row. */
 static void descend_across(worker *w, hga_id stage, const pairs *p)
 {
     const hga_stage *s = stage_of(w, stage);
@@ -176,7 +178,7 @@ static void descend_across(worker *w, hga_id stage, const pairs *p)
     store_scalars(keep, rows.node, own);
 }
 
-/* Many rows at a time; across the tree's cut they take what their ancestor there passes down. */
+/* Computes many rows at once; across the tree's cut they are mixed with what their ancestor there passes down. */
 void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     const bound_field *out = field(w, stage_of(w, stage)->out);

@@ -1,16 +1,16 @@
-/* strict_tiles.c: hga_options.strict_rows: what a row is computed with depends on its own edges, whatever the rows
-   beside it see. All columns of blocks go into tiles, at places of their own: chunks are the KERNEL_CHUNK columns from
-   a multiple of that on, counted from the first node of the columns' level (positions, where the relation has an order
-   of sources; of rows that more tokens leave as they are from the first column of the block's instance), and come in
-   their order. Columns that a row does not see change nothing of it. Edges of other weights or positions have chunks of
-   their own, and so has the second edge of a pair. */
+/* strict_tiles.c: hga_options.strict_rows: a row's computation depends on its own edges, whatever its neighbours see.
+   All columns of blocks are computed in tiles, at fixed slots: chunks are the KERNEL_CHUNK columns from a multiple of
+   that on, counted from the first node of the columns' level (positions, where the relation has an order of sources;
+   for rows that more tokens do not change, from the first column of the block's instance), in order. Columns that a row
+   does not see change none of its bits. Edges of other weights or positions have chunks of their own, and so has the
+   second edge of a pair. */
 #include "lay.h"
 #include "phases.h"
 #include "sort.h"
 
 #include <string.h>
 
-/* Chunks of one place differ in what all of their edges share. */
+/* What all edges of a chunk share; chunks of the same columns differ in it. */
 typedef struct edge_class {
     float weight;
     hga_id pos_of, src_pos_of;
@@ -23,7 +23,7 @@ typedef struct column_block {
     hga_pos n_active;
 } column_block;
 
-/* Which rows of each group have which columns of the block; has some pair several edges? */
+/* Which rows of each group have which columns of the block; twice: some pair has several edges. */
 typedef struct block_rows {
     lane_mask rows[PANEL_GROUPS][KERNEL_CHUNK];
     int twice;
@@ -46,7 +46,7 @@ static int is_of_class(const hga_segment *s, edge_class x)
 
 typedef void (*row_band_visit)(const tile_chooser *t, const row_band *x, hga_id g, hga_id at, void *context);
 
-/* The strips of a class in the block, group by group, whose first column is column `at` of it. */
+/* Visits the row bands of a class in the block, group by group; `at` is the column of the block at which one begins. */
 static void visit_row_bands(const tile_chooser *t, const row_panel *p, const column_block *b, edge_class of,
                             row_band_visit visit, void *context)
 {
@@ -70,7 +70,7 @@ static void note_row_band(const tile_chooser *t, const row_band *x, hga_id g, hg
     }
 }
 
-/* Edges number `number` of their pairs, in the order of types, and these where the chunk's parts have them. */
+/* Edges with index `number` among their pairs' edges, in the order of types, and the chunk's arrays of types. */
 typedef struct layer {
     block_rows *all;
     const row_panel *p;
@@ -84,8 +84,8 @@ static int32_t type_at(const row_band *x, hga_id c, hga_id r)
     return (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
 }
 
-/* Of the edges of lane r and column c of strip x, which is column `at` of the block, those that come before: of lower
-   types, wherever their blocks begin. Edges of one type are the same edge. */
+/* Counts the edges of the pair (lane r, column c of row band x), which is column `at` of the block, that come before
+   x's: of lower types, wherever their blocks begin. Edges of one type are the same edge. */
 static int edges_before(const tile_chooser *t, const layer *l, const row_band *x, hga_id g, hga_id at, hga_id c,
                         hga_id r)
 {
@@ -103,7 +103,7 @@ static int edges_before(const tile_chooser *t, const layer *l, const row_band *x
     return before;
 }
 
-/* Marks the edges of strip x that are number l->number of their pairs, and notes if pairs have more. */
+/* Marks the edges of row band x with index l->number in their pairs, and notes if pairs have more. */
 static void note_layer(const tile_chooser *t, const row_band *x, hga_id g, hga_id at, void *context)
 {
     layer *l = context;
@@ -129,7 +129,7 @@ static void note_types(const tile_chooser *t, const row_band *x, hga_id g, hga_i
 
 static hga_id first_accumulator(hga_id column) { return column / SUM_ACCUMULATORS * SUM_ACCUMULATORS; }
 
-/* The first and the end of the columns that some row has; 0: there are none. */
+/* The first and the end of the columns that some row has; returns 0 if there are none. */
 static int find_used(const lane_mask *rows, hga_id n, hga_id *first, hga_id *end)
 {
     for (*first = 0; *first < n && !rows[*first];) ++*first;
@@ -137,7 +137,8 @@ static int find_used(const lane_mask *rows, hga_id n, hga_id *first, hga_id *end
     return *end > *first;
 }
 
-/* Columns [from, end) of the block; for those that no row has one that some row has, they may not be written yet. */
+/* Writes columns [from, end) of the block. Columns that no row has may not be written yet: each is replaced by one that
+   some row has. */
 static void lay_some(const tile_chooser *t, const column_block *b, const hga_segment *s, const lane_mask *any,
                      hga_id from, hga_id end, edge_chunk *out)
 {
@@ -151,8 +152,8 @@ static void lay_some(const tile_chooser *t, const column_block *b, const hga_seg
     out->n = end - from;
 }
 
-/* What the rows have becomes a chunk; its types are found by who knows which edges these are. Returns the chunk, NULL
-   when no row has anything. */
+/* Makes a chunk of the marked rows; the caller fills in its types, since it knows which edges these are. Returns NULL
+   when no row is marked. */
 static tile_chunk *lay_rows(tile_chooser *t, row_panel *p, const column_block *b, const hga_segment *s,
                             const block_rows *all, layer *l)
 {
@@ -182,7 +183,7 @@ static tile_chunk *lay_rows(tile_chooser *t, row_panel *p, const column_block *b
     return c;
 }
 
-/* Where pairs have several edges: the first ones, the second ones, .. */
+/* Makes a chunk for each index of an edge in its pair, where pairs have several edges. */
 static void lay_layers(tile_chooser *t, row_panel *p, const column_block *b, const hga_segment *s, block_rows *all)
 {
     layer l = {.all = all, .p = p, .block = b, .more = 1};
@@ -197,7 +198,7 @@ static void lay_layers(tile_chooser *t, row_panel *p, const column_block *b, con
     }
 }
 
-/* The edges of one class in the block: one chunk, or one for each layer where pairs have several edges. */
+/* Makes chunks of the edges of one class in the block: one, or one for each layer where pairs have several edges. */
 static void lay_class(tile_chooser *t, row_panel *p, const column_block *b, const hga_segment *s)
 {
     block_rows all;
@@ -213,7 +214,7 @@ static void lay_class(tile_chooser *t, row_panel *p, const column_block *b, cons
     close_chunk(t);
 }
 
-/* The first segment of the class behind `last`, NULL: of the first class. */
+/* The first segment of the class after that of `last`; NULL: of the first class. */
 static const hga_segment *next_class(const tile_chooser *t, const column_block *b, const hga_segment *last)
 {
     const hga_segment *next = NULL;
@@ -232,7 +233,7 @@ static void lay_block(tile_chooser *t, row_panel *p, const column_block *b)
 
 /* ---- the blocks of a panel ---- */
 
-/* By where places are counted from, and by source. */
+/* Orders by the column that chunks are counted from, then by source. */
 static int begins_before(const segment_key *x, const segment_key *y)
 {
     if (x->type != y->type) return x->type < y->type;
@@ -241,7 +242,7 @@ static int begins_before(const segment_key *x, const segment_key *y)
 
 SORT_DEFINE(sort_by_source, segment_key, begins_before)
 
-/* The block that source position `at` is in, of places counted from `first` or the first node of its level on. */
+/* The block that contains source position `at`, counted from `first`, or from the first node of its level. */
 static column_block block_at(const tile_chooser *t, int64_t first, int64_t at)
 {
     const row_reader *r = t->reader;
@@ -259,7 +260,7 @@ static column_block block_at(const tile_chooser *t, int64_t first, int64_t at)
 
 static int64_t end_of_segment(const hga_segment *s) { return (int64_t)s->src + s->n_src; }
 
-/* Of n segments that have their places from one column on. */
+/* Makes the chunks of n segments whose chunks are counted from the same column. */
 static void lay_blocks_of(tile_chooser *t, row_panel *p, const segment_key *key, hga_pos n)
 {
     hga_pos next = 0, active = 0;
@@ -276,7 +277,7 @@ static void lay_blocks_of(tile_chooser *t, row_panel *p, const segment_key *key,
     }
 }
 
-/* All segments block by block, in the order of where places are counted from and then of sources. */
+/* All segments block by block, ordered by the column that chunks are counted from, then by source. */
 static void lay_blocks(tile_chooser *t, row_panel *p)
 {
     segment_key *key = t->reader->segments.key;

@@ -15,8 +15,7 @@ static float edge_factor(const worker *w, const hga_stage *s, stage_kind kind, h
     return factor;
 }
 
-/* to[head] = factor * the chunk's weighted rows, or with `more` acc += them; when heads lie side by side they are one
-   long row. */
+/* to[head] = factor * the chunk's weighted rows, or with `more` acc += them; contiguous heads are one long row. */
 static void sum_chunk(worker *w, const bound_field *x, const bound_field *out, int more, float factor, float *to,
                       ptrdiff_t to_head)
 {
@@ -47,7 +46,7 @@ static void pour(worker *w, hga_id columns, int first, int last)
     }
 }
 
-/* The chunk's factors, into bias; returns their sum. */
+/* Loads the chunk's factors into bias; returns their sum. */
 static double load_factors(worker *w, const hga_stage *s, stage_kind kind)
 {
     double total = 0;
@@ -63,7 +62,7 @@ static float mean_factor(stage_kind kind, double total)
     return kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0;
 }
 
-/* acc = the sum of the job's edges, the first chunk of which is read; returns their factors' sum. */
+/* acc = the sum of the job's edges, the first chunk of which is read; returns the sum of their factors. */
 static double sum_edges(worker *w, const row_job *job, edge_cursor *c)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -84,7 +83,7 @@ static double sum_edges(worker *w, const row_job *job, edge_cursor *c)
     return total;
 }
 
-/* The sum of a row with more edges than a chunk. */
+/* Computes a row with more edges than a chunk. */
 static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
 {
     const bound_field *out = field(w, stage_of(w, job->stage)->out);
@@ -94,7 +93,7 @@ static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
                                         bound_row(out, job->v) + h * bound_head(out, job->v));
 }
 
-/* ---- pieces ---- */
+/* ---- splits ---- */
 
 static void sum_split(worker *w, const row_job *job, edge_cursor *c)
 {
@@ -138,7 +137,7 @@ const split_kernel sums_in_splits = {join_sums, finish_sum, move_sums};
 
 /* ---- rows ---- */
 
-/* The row in w->chunk, which has all of its edges. */
+/* Computes the row in w->chunk, which has all of its edges. */
 static void sum_short_row(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -148,7 +147,7 @@ static void sum_short_row(worker *w, const row_job *job)
     sum_chunk(w, x, out, 0, factor, bound_row(out, job->v), bound_head(out, job->v));
 }
 
-/* A piece's sum, or a row's in one chunk or in several. */
+/* Computes a split's sum, or a row's in one chunk or in several. */
 void sum_row(worker *w, const row_job *job)
 {
     edge_cursor c = cursor_start(&w->reader, job->v);
@@ -169,7 +168,7 @@ static int heads_lie_side_by_side(const bound_field *x)
     return x->ws.head == x->columns && (!x->io.n || x->io.head == x->columns);
 }
 
-/* Each row is one long one; all edges are alike but for masses. */
+/* Whether families are sums of contiguous rows, whose edges differ in mass only. */
 static int families_go_as_rows(const worker *w, hga_id stage)
 {
     const hga_stage *s = stage_of(w, stage);
@@ -178,7 +177,7 @@ static int families_go_as_rows(const worker *w, hga_id stage)
            heads_lie_side_by_side(x) && heads_lie_side_by_side(out);
 }
 
-/* Families of means, each row one long one. */
+/* Means of families, one long row each. */
 static void weigh_families(worker *w, const bound_field *x, const bound_field *out, int by_mass, const some_families *f)
 {
     float *row[CHILDREN_AT_ONCE], *mean[CHILDREN_AT_ONCE], factor[CHILDREN_AT_ONCE], ones[CHILDREN_AT_ONCE];
@@ -200,7 +199,7 @@ static void sum_rows_of(worker *w, hga_id stage, hga_id n, const hga_id *node)
         if (node[i] >= 0) sum_row(w, &(row_job){.stage = stage, .v = node[i], .count = INT64_MAX, .split = -1});
 }
 
-/* A small family whose heads lie side by side is one weighted sum of long rows; other rows go edge by edge. */
+/* A small family with contiguous heads is one weighted sum of long rows; other rows are summed edge by edge. */
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     const hga_stage *s = stage_of(w, stage);

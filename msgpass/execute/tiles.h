@@ -1,5 +1,5 @@
-/* tiles.h: attention in tiles. choose_tiles.c lays columns, as data (lay.h); run_tiles.c computes them; attend_panel.c
-   stands on top of both. */
+/* tiles.h: attention in tiles. choose_tiles.c chooses columns, as data (lay.h); run_tiles.c computes them;
+   attend_panel.c calls both. */
 #ifndef TILES_H
 #define TILES_H
 
@@ -7,9 +7,9 @@
 #include "phases.h"
 #include "window_visits.h"
 
-/* A place of a panel without a row of the stage's, and one whose row, node v's, this execution is not asked for: nobody
-   computes either, both being negative; but what goes into tiles depends on the rows that there are, asked for or not,
-   so that a row has the same bits among some as among all. */
+/* NO_ROW: the stage has no row here. left_out(v): this execution does not compute node v's row. Both are negative and
+   not computed; but tiles are chosen from all rows of the graph, requested or not, so that a row has the same bits in a
+   slice as in a whole execution. */
 enum { NO_ROW = -1 };
 static inline hga_id left_out(hga_id v) { return -2 - v; }
 static inline hga_id row_node(hga_id node) { return node < NO_ROW ? -2 - node : node; }
@@ -32,7 +32,7 @@ typedef struct row_group {
     unsigned in_families;
 } row_group;
 
-/* Its rows that are computed, as bits. */
+/* Mask of its rows that are computed. */
 static inline unsigned requested_mask(const row_group *g)
 {
     unsigned rows = 0;
@@ -68,7 +68,7 @@ typedef struct tile_chunk {
     lane_mask rows[PANEL_GROUPS][KERNEL_CHUNK];
 } tile_chunk;
 
-/* Chunks that are computed head by head: a head's queries and states stay in the first cache while its chunks pass. */
+/* Chunks that are computed head by head: a head's queries and states stay in the first cache for all of them. */
 enum { BATCH_CHUNKS = 8 };
 
 typedef struct tile_batch {
@@ -81,7 +81,7 @@ typedef struct tile_batch {
     tile_chunk chunk[BATCH_CHUNKS];
 } tile_batch;
 
-/* Whoever takes a batch; afterwards it is laid anew. */
+/* Runs a batch; the batch is refilled afterwards. */
 typedef void (*tile_runner)(void *context, tile_batch *batch);
 
 /* Some rows of a group, and columns: all that these rows have, of which none has more than KERNEL_FAMILY, and some
@@ -93,7 +93,7 @@ typedef struct family_chunk {
     lane_mask rows[KERNEL_CHUNK];
 } family_chunk;
 
-/* Whoever takes families of a group. */
+/* Runs families of a group. */
 typedef void (*family_runner)(void *context, row_group *g, const family_chunk *c);
 
 /* Columns that a group has among the KERNEL_CHUNK from a chunk's begin on: as bits, and which rows have which. */
@@ -148,8 +148,8 @@ typedef struct tile_chooser {
     shared_chunks *shared; /* to be laid */
 } tile_chooser;
 
-/* Every edge of the panel either comes in one batch or stays with its row: `tiled` tells which segments of which group
-   do not. */
+/* Every edge of the panel is either in one batch or left to the row kernel: `tiled` tells which segments of which group
+   are in tiles. */
 void choose_tiles(tile_chooser *t, row_panel *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* touch.c: pages of the caller's tensors brought to the threads that have their rows. */
+/* touch.c: moves pages of the caller's tensors to the NUMA nodes of the threads that own their rows. */
 #define _GNU_SOURCE /* syscall */
 #include "bindings.h"
 #include "execution.h"
@@ -11,15 +11,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, HUGE_PAGE = 1 << 21, MOST_PAGES = 512, MPOL_MOVE = 2 /* pages that this process has alone */ };
+enum { PAGE = 4096, HUGE_PAGE = 1 << 21, MOST_PAGES = 512, MPOL_MOVE = 2 /* pages of this process only */ };
 
-/* One call, and what became of the pages that lay elsewhere. */
+/* One call, and the pages that were on other nodes. */
 typedef struct page_touch {
     const hga_plan *plan;
     const field_storage *of;
     char *data;
     row_layout lies;     /* in elements */
-    ptrdiff_t row, head; /* from row to row and head to head, in bytes */
+    ptrdiff_t row, head; /* strides of rows and heads, in bytes */
     ptrdiff_t size;
     size_t split; /* bytes of a head's row */
     int moves;
@@ -35,13 +35,13 @@ static void note_left(page_touch *t, int64_t pages, int why)
     t->left += pages, t->why = why;
 }
 
-/* Rows that go to one node. */
+/* Rows that move to one node. */
 typedef struct stretch {
     int node;
     char *begin, *end;
 } stretch;
 
-/* A huge page goes to one node whole. One that others have rows on, too, may be theirs. */
+/* A huge page moves to one node whole. Returns whether others have rows on it, so that it may be theirs. */
 static int is_partly_theirs(const stretch *s, const void *page)
 {
     uintptr_t huge = (uintptr_t)page / HUGE_PAGE * HUGE_PAGE;
@@ -49,13 +49,13 @@ static int is_partly_theirs(const stretch *s, const void *page)
 }
 
 #ifdef SYS_move_pages
-/* With to: they are moved. where: the node of each, or an errno, negative. */
+/* Queries the node of each page, or with `to` moves them. where: the node of each, or a negative errno. */
 static long query_nodes(void **page, int64_t n, const int *to, int *where)
 {
     return syscall(SYS_move_pages, 0, (unsigned long)n, page, to, where, to ? MPOL_MOVE : 0);
 }
 
-/* What is told of a page that went with its huge page, or that another thread moves at this moment. */
+/* Status of a page that moved with its huge page, or that another thread is moving. */
 static int is_on_its_way(int is_known)
 {
     return is_known >= 0 || is_known == -EBUSY || is_known == -ENOENT || is_known == -EFAULT || is_known == -EAGAIN;
@@ -73,7 +73,7 @@ static int64_t still_elsewhere(const stretch *s, void **page, int64_t n, const i
 }
 #endif
 
-/* Those of at most MOST_PAGES pages that lie elsewhere go to the node. */
+/* Moves those of at most MOST_PAGES pages that are on other nodes. */
 static void move_some(page_touch *t, const stretch *s, void **page, int64_t n)
 {
 #ifdef SYS_move_pages
@@ -109,7 +109,7 @@ static void move(page_touch *t, const stretch *s)
     if (n) move_some(t, s, page, n);
 }
 
-/* What is there stays: a byte of each page is written as it was read. */
+/* Writes a byte of each page as it was read: the contents stay. */
 static void touch_pages(char *begin, const char *end)
 {
     for (volatile char *p = begin; p < end; p += PAGE - (uintptr_t)p % PAGE) *p = *p;
@@ -117,7 +117,7 @@ static void touch_pages(char *begin, const char *end)
 
 /* ---- rows ---- */
 
-/* Rows [first, end) of one head, or of all where heads lie inside rows. */
+/* Touches rows [first, end) of one head, or of all where heads are inside rows. */
 static void touch_rows(page_touch *t, int node, hga_id first, hga_id end, hga_id head, size_t bytes)
 {
     char *a = (char *)t->data + row_offset(&t->lies, first) * t->size + head * t->head,
@@ -130,7 +130,7 @@ static void touch_rows(page_touch *t, int node, hga_id first, hga_id end, hga_id
     if (t->moves) move(t, &(stretch){node, a, b + bytes});
 }
 
-/* Rows [first, end) of all heads; rows that are folded come by themselves fold by fold. */
+/* Touches rows [first, end) of all heads; folded rows fold by fold. */
 static void touch_heads(page_touch *t, int node, hga_id first, hga_id end)
 {
     int inside = t->head >= 0 && t->row >= t->of->heads * t->head;
@@ -153,7 +153,7 @@ static void touch_owned(page_touch *t, hga_id thread)
     }
 }
 
-/* Every thread touches the pages of the rows that it will write, bound as it will be then; a thread may stand for
+/* Every thread touches the pages of the rows that it will write, bound as in executions; a thread may stand for
    several. */
 static void touch_together(page_touch *t)
 {
@@ -170,7 +170,7 @@ static void touch_together(page_touch *t)
 
 /* ---- the call ---- */
 
-/* What touching a field's tensor needs: where its rows and heads lie, in bytes, and whether pages move at all. */
+/* The call's strides in bytes, and whether pages move at all. */
 static page_touch touching_of(const hga_plan *plan, hga_id f, const hga_tensor *tensor)
 {
     const field_storage *h = &plan->fields.storage[f];

@@ -1,4 +1,4 @@
-/* unknowns.c: what a call, its plan and a stage have that not every way to attend knows. */
+/* unknowns.c: features of a call, its plan and a stage that not every solver supports. */
 #include "unknowns.h"
 #include "plan.h"
 
@@ -46,7 +46,7 @@ const char *feature_words(unsigned features)
     return words[i].words;
 }
 
-/* ---- found ---- */
+/* ---- detection ---- */
 
 static const area *stored_rows(const hga_plan *plan, hga_id f)
 {
@@ -54,13 +54,14 @@ static const area *stored_rows(const hga_plan *plan, hga_id f)
     return h->host ? &plan->fields.storage[h->host].rows : &h->rows;
 }
 
-/* Do nodes take rows of both from one pool? */
+/* Whether nodes use rows of both from one pool. */
 static int share_pool(const area *x, const area *y)
 {
     return x->slot && y->slot && x->floats == y->floats && x->own_pool == y->own_pool;
 }
 
-/* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
+/* Whether a row may be written over another panel's operand. Its last reader is done by then, but not for every
+   head. */
 static int writes_over(const hga_plan *plan, const hga_stage *s)
 {
     const area *written[] = {stored_rows(plan, s->out), &plan->fields.storage[s->out].lse};
@@ -82,7 +83,7 @@ static int splits_heads(const hga_plan *plan, hga_id stage)
     return splits;
 }
 
-/* What the call has, by itself and together with its plan, that some way does not know. */
+/* The call's features, by itself and together with its plan, that some solver does not support. */
 static unsigned find_call(const hga_plan *plan, unsigned call_has, int some_rows)
 {
     const int keys = (call_has & CALL_HAS_TYPE_KEYS) != 0, sums = scores_are_sums(plan),
@@ -97,10 +98,10 @@ static unsigned find_call(const hga_plan *plan, unsigned call_has, int some_rows
     return x;
 }
 
-/* With fewer, head by head is faster, but in kernels of their own. */
+/* With fewer, running head by head, in other kernels, is faster. */
 enum { ENOUGH_HEADS = 3 };
 
-/* What the plan has that some way does not know. */
+/* The plan's features that some solver does not support. */
 static unsigned find_plan(const hga_plan *plan)
 {
     const int sums = scores_are_sums(plan);
@@ -115,7 +116,7 @@ static unsigned find_plan(const hga_plan *plan)
     return x;
 }
 
-/* What the stage has that some way does not know. */
+/* The stage's features that some solver does not support. */
 static unsigned stage_unknowns(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];

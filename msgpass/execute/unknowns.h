@@ -1,5 +1,5 @@
-/* unknowns.h: what some way to attend may not know, of a call, its plan and a stage, as bits: found once, when a call
-   is bound. */
+/* unknowns.h: features of a call, its plan and a stage that some solver may not support, as bits: found once, when a
+   call is bound. */
 #ifndef UNKNOWNS_H
 #define UNKNOWNS_H
 
@@ -7,10 +7,10 @@
 #include "plan.h"
 
 enum {
-    /* what the call brings has the bits of call.h, BRINGS_* below FORWARD_FEATURE_SETS */
+    /* the call's features have the bits of call.h, CALL_HAS_* below FORWARD_FEATURE_SETS */
     CAPS_KEYS = FORWARD_FEATURE_SETS,
     SOME_ROWS = FORWARD_FEATURE_SETS << 1,
-    /* and behind them what the plan brings */
+    /* then the plan's */
     DROPS_ALIKE = FORWARD_FEATURE_SETS << 2,
     DROPS_WEIGHTS = FORWARD_FEATURE_SETS << 3,
     IS_STRICT = FORWARD_FEATURE_SETS << 4,
@@ -34,9 +34,9 @@ enum {
     HAS_NO_SPLITS = FORWARD_FEATURE_SETS << 21
 };
 
-/* Of an attending stage, in a call that brings so much, of some rows or of all. */
+/* The features of an attending stage, in a call with these features, of some rows or of all. */
 unsigned stage_features(const hga_plan *plan, hga_id stage, unsigned call_has, int some_rows);
-/* In words, as a reason: the first of some that are not 0. */
+/* Why a solver refuses: the words of the first feature of a set that is not 0. */
 const char *feature_words(unsigned features);
 
 #endif

@@ -1,4 +1,4 @@
-/* widened.h: tensors of 16 bits in float32: copies before an execution, rounded back behind it (sixteen.c). */
+/* widened.h: tensors of 16 bits in float32: copies before an execution, rounded back after it (sixteen.c). */
 #ifndef WIDENED_H
 #define WIDENED_H
 
@@ -15,17 +15,17 @@ typedef struct widened {
     row_layout lies;
 } widened;
 
-/* Memory for the float32 copy of a field's tensor of 16 bits, whose rows fields_bind has found. */
+/* Allocates the float32 copy of a field's tensor of 16 bits, whose rows fields_bind has found. */
 hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor *t);
-/* Does the call have a tensor of 16 bits? */
+/* Whether the call has a tensor of 16 bits. */
 int sixteen_has(const hga_workspace *workspace);
-/* Copy a thread's share of all tensors to float32. */
+/* Copies a thread's share of all tensors to float32. */
 void sixteen_widen(const hga_plan *plan, hga_workspace *workspace, hga_id thread);
-/* Round a thread's share back, as far as rows were written and requested. */
+/* Rounds a thread's share back, as far as rows were written and requested. */
 void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace, hga_id thread);
-/* Forget whose the copies are: the call has ended. */
+/* Forgets the caller's tensors: the call has ended. */
 void sixteen_forget(hga_workspace *workspace);
-/* Free the copies. */
+/* Frees the copies. */
 void sixteen_clear(hga_workspace *workspace);
 
 #endif

@@ -1,5 +1,5 @@
-/* worker.c: what one thread needs to compute rows, taken once per workspace so that executing allocates nothing. One
-   list of arrays measures, and then hands out. */
+/* worker.c: a thread's scratch for computing rows, allocated once per workspace so that executing allocates nothing.
+   One list of arrays first measures the memory, then carves it. */
 #include "carve.h"
 #include "least.h"
 #include "plan.h"
@@ -11,11 +11,11 @@
 
 enum { LINE = LINE_FLOATS * sizeof(float) };
 
-/* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the
-   first cache. */
+/* Scalars that a kernel takes at once: many, so that vectors do not wait for each other; few enough for the first
+   cache. */
 enum { LANES = 1024 };
 
-/* One aggregate of a function of the caller's own. */
+/* Bytes of one aggregate of a user function. */
 static int64_t aggregate_bytes(const hga_plan *plan)
 {
     int64_t bytes = 0;
@@ -31,14 +31,14 @@ static int64_t count_types(const hga_plan *plan)
     return n;
 }
 
-/* Has the field rows of the caller's and rows of the workspace, of several heads? */
+/* Whether the field has rows in the caller's tensor and in the workspace, of several heads. */
 static int is_mixed(const hga_plan *plan, hga_id f)
 {
     const field_storage *h = &plan->fields.storage[f];
     return h->heads > 1 && h->io_n > 0 && h->rows.n > 0 && !h->rounded.n;
 }
 
-/* May a chunk's keys or values be of both? */
+/* Whether a chunk's keys or values may be in both. */
 static int chunks_mix(const hga_plan *plan)
 {
     int mix = 0;
@@ -48,7 +48,7 @@ static int chunks_mix(const hga_plan *plan)
     return mix && !plan->fields.bf16_rows;
 }
 
-/* Numbers, among them padding that is read before anything is written there. */
+/* Carves arrays of numbers, some with padding that is read before it is written. */
 static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
 {
     const hga_shape *s = &plan->shape;
@@ -91,7 +91,7 @@ static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
     w->plain.numbers = carve(c, most(2 * w->plain.bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
 }
 
-/* Panels that go by their columns. */
+/* Carves the arrays of panels that run by columns. */
 static void lay_out_columns(column_rows *x, carver *c)
 {
     window_visits *v = &x->visits;
@@ -104,7 +104,7 @@ static void lay_out_columns(column_rows *x, carver *c)
     x->alone = carve(c, rows, sizeof *x->alone);
 }
 
-/* Lists, which are written before they are read; those of types where some relation has them. */
+/* Carves lists, which are written before they are read; those of types where some relation has them. */
 static void lay_out_lists(worker *w, int bf16_rows, carver *c)
 {
     enum { PAIRS = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE };
@@ -131,7 +131,7 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
     r->list = carve(c, r->list_capacity, sizeof *r->list);
 }
 
-/* Arrays of one row that is held whole: its edges, and scores and weights of all heads. */
+/* Carves the arrays of one whole row: its edges, and scores and weights of all heads. */
 static void lay_out_whole(whole_row *row, int64_t edges, hga_id heads, carver *c)
 {
     row->score = carve(c, heads * edges, sizeof *row->score);
@@ -144,7 +144,7 @@ static void lay_out_whole(whole_row *row, int64_t edges, hga_id heads, carver *c
     row->value = carve(c, heads * edges, sizeof *row->value);
 }
 
-/* Plain stages hold a row's edges, and what each weighs; where there are any. */
+/* Carves the edges and scratch of a plain row, where a stage has such. */
 static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
 {
     hga_id columns = widest_columns(&plan->shape);
@@ -156,14 +156,14 @@ static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
     if (rows_are_whole(plan)) lay_out_whole(&w->rows.whole, plan->most.plain_edges, plan->shape.n_heads, c);
 }
 
-/* Visits of rows to windows of columns: of some panels, or of one row at least. */
+/* Capacity for visits of rows to windows of columns: of some panels, or of one row at least. */
 static int64_t visits_capacity(const hga_plan *plan)
 {
     const int64_t panels = PANELS_TOGETHER * plan->most.visits, one = plan->windows.n;
     return !panels ? 0 : panels < MOST_VISITS ? most(panels, one) : most(MOST_VISITS, one);
 }
 
-/* All of a worker's arrays; returns their bytes. */
+/* Carves all of a worker's arrays; returns their bytes. */
 static int64_t lay_out_arrays(worker *w, const hga_plan *plan, char *memory)
 {
     carver c = {.base = memory};
@@ -182,7 +182,7 @@ static int64_t lay_out_arrays(worker *w, const hga_plan *plan, char *memory)
 
 /* ---- workers ---- */
 
-/* With what the first whole line may be away from the memory's begin. */
+/* Includes the distance of the first whole cache line from the memory's begin. */
 static int64_t worker_bytes(const hga_plan *plan)
 {
     worker w = {0};
@@ -191,7 +191,7 @@ static int64_t worker_bytes(const hga_plan *plan)
 
 int64_t workers_bytes(const hga_plan *plan) { return plan->team.n * ((int64_t)sizeof(worker) + worker_bytes(plan)); }
 
-/* Pages belong to the thread that writes them first: none is touched here. */
+/* Allocates without touching: pages belong to the thread that writes them first. */
 static hga_status create_worker(const hga_plan *plan, const hga_allocator *a, worker *w)
 {
     w->plan = plan, w->reading = -1;
@@ -212,7 +212,7 @@ void worker_begin(worker *w)
 
 int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
 {
-    const worker *w = &workspace->team.worker[0]; /* they are alike */
+    const worker *w = &workspace->team.worker[0]; /* all workers have the same capacities */
     return w->wide.columns.capacity >= plan->most.wide_columns && w->reader.segments.capacity >= plan->most.segments &&
            w->reader.list_capacity >= plan->most.listed && w->memory.types >= count_types(plan) &&
            w->columns.visits.capacity >= visits_capacity(plan) &&
@@ -236,7 +236,7 @@ static void drop_edge_scratch(worker *w, const hga_allocator *a)
     w->rows.edges = (edge_scratch){0};
 }
 
-/* Room for keys to which edges add, and for a chunk's weights, unless the worker has it already. */
+/* Allocates memory for keys plus terms of edges, and for a chunk's weights, unless the worker has it already. */
 static hga_status take_edge_scratch(const hga_plan *plan, worker *w, const hga_allocator *a)
 {
     const hga_shape *s = &plan->shape;
@@ -265,7 +265,7 @@ static hga_status take_split_sums(const hga_plan *plan, const hga_io *io, hga_wo
     return st;
 }
 
-/* Room for what this call brings of edges, where a worker has none from an earlier call. */
+/* Allocates scratch for the call's tables of edges, where a worker has none from an earlier call. */
 hga_status workers_make_call_scratch(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;
@@ -279,7 +279,7 @@ hga_status workers_make_call_scratch(const hga_plan *plan, const hga_io *io, hga
     return st;
 }
 
-/* Gives back each worker's memory, and what readers and rooms of edges took besides. */
+/* Frees each worker's memory, with that of readers and edge scratch. */
 void workers_destroy(hga_workspace *workspace)
 {
     const hga_allocator *a = &workspace->base.allocator;
@@ -292,7 +292,7 @@ void workers_destroy(hga_workspace *workspace)
     hga_delete(a, workspace->team.worker, workspace->team.n, sizeof *workspace->team.worker);
 }
 
-/* Lets `look` use a worker outside any call, to find what only the graph decides. */
+/* Calls `look` with a worker outside any call, to find what only the graph decides. */
 hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context)
 {
     static const hga_io none = {0};

@@ -1,4 +1,4 @@
-/* worker.h: what a thread has for itself: its reader, the item at hand, and scratch memory (worker.c). */
+/* worker.h: a thread's private data: its reader, the current item, and scratch memory (worker.c). */
 #ifndef WORKER_H
 #define WORKER_H
 
@@ -103,7 +103,7 @@ typedef struct whole_row {
     float *slope; /* of the head at hand, see kernel_entmax */
 } whole_row;
 
-/* Single pairs whose draws are made together: a chunk's, or a family's. */
+/* Single pairs whose dropout factors are drawn at once: a chunk's, or a family's. */
 enum { DROPPED_PAIRS = KERNEL_FAMILY * KERNEL_TILE };
 _Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have room");
 
@@ -186,7 +186,7 @@ typedef struct worker {
     worker_memory memory;
 } worker;
 
-/* Let the worker compute key/value heads [kv_first, kv_end), and the query heads that read them. */
+/* Sets the key/value heads [kv_first, kv_end) that the worker computes, and the query heads that read them. */
 static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
 {
     hga_id share = w->plan->shape.n_heads / w->plan->shape.n_kv_heads;
@@ -194,16 +194,17 @@ static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
     w->heads.first = kv_first * share, w->heads.end = kv_end * share;
 }
 
-/* Scratch memory for n threads, one block each. */
+/* Allocates scratch memory for n threads, one block each. */
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace);
-/* More of it for calls with tables of edges: made by the first such call. */
+/* Allocates more for calls with tables of edges, in the first such call. */
 hga_status workers_make_call_scratch(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
 void workers_destroy(hga_workspace *workspace);
-/* Call `look` with a worker of its own, as if there were a call: pages of a workspace's belong to their threads. */
+/* Calls `look` with a separate worker, as if there were a call: pages of a workspace's workers belong to their
+   threads. */
 hga_status worker_look(const hga_plan *plan, hga_status (*look)(worker *w, void *context), void *context);
-/* Are they large enough for the plan, after an update? */
+/* Whether the workers are large enough for the plan, after an update. */
 int workers_fit(const hga_plan *plan, const hga_workspace *workspace);
-/* The worker's own thread calls this before its first row. */
+/* Clears the numbers; the worker's own thread calls this before its first row. */
 void worker_begin(worker *w);
 /* Bytes of the scratch memory of all threads. */
 int64_t workers_bytes(const hga_plan *plan);

@@ -1,4 +1,4 @@
-/* workspace.c: a workspace's life: its memory, and whether it still serves a plan that was updated. */
+/* workspace.c: a workspace's life: its memory, and whether it still fits a plan that was updated. */
 #include "carve.h"
 #include "execution.h"
 #include "layouts.h"
@@ -9,7 +9,7 @@
 
 _Static_assert(offsetof(struct hga_workspace, base) == 0, "a workspace begins with what plan/workspace.c knows of it");
 
-/* What a process that shares the plan with others has besides. */
+/* Bytes of a workspace of a plan on ranks, besides the others. */
 static int64_t shared_bytes(const hga_plan *plan)
 {
     return plan_is_shared(plan) ? plan->share.wing->execution->bytes(plan) : 0;
@@ -22,7 +22,7 @@ int64_t hga_plan_workspace_bytes(const hga_plan *plan)
            (int64_t)sizeof(hga_workspace);
 }
 
-/* Takes the memory of rows, slice and workers, and what processes that share the plan have besides. */
+/* Allocates the memory of rows, slice and workers, and what plans on ranks have besides. */
 static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
 {
     *out = NULL;
@@ -35,7 +35,7 @@ static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
     workspace->base.identity = plan->version.identity, workspace->base.serial = plan->version.serial;
     meeting_open(&workspace->team.meeting);
     workspace->memory.floats = plan->most.workspace_floats;
-    /* not cleared: pages belong to the thread that writes them first, where they have not been somebody's before */
+    /* not cleared: a fresh page belongs to the thread that writes it first */
     HGA_TRY(hga_new(&a, plan->most.workspace_floats, sizeof *workspace->memory.at, &workspace->memory.at));
     workspace->memory.rows = first_line(workspace->memory.at);
     HGA_TRY(slice_create(plan, workspace));

@@ -92,7 +92,7 @@ struct hga_workspace {
     uint16_t solvers[HGA_MAX_STAGES]; /* of attending stages, the solvers that may apply, as bits */
 };
 
-/* Let the workspace follow the plan's updates. HGA_EINVAL: it is another plan's, or the plan has outgrown it. */
+/* Lets the workspace follow the plan's updates. HGA_EINVAL: it is another plan's, or the plan has outgrown it. */
 hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace);
 
 #endif

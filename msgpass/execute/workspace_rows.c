@@ -1,4 +1,4 @@
-/* workspace_rows.c: rows that stay in a workspace: looked at, put there, dropped; and kept fields. */
+/* workspace_rows.c: rows that stay in a workspace: read, written, dropped; and fields that are cached for study. */
 #include "plan.h"
 #include "stages.h"
 #include "needed_rows.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Are the rows ones that outlive executions, and is there data to copy? */
+/* Checks that rows outlive executions, the arguments, and that there is data to copy. */
 static hga_status check_rows_stay(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id first, hga_id n,
                                   hga_rows_action action, const float *data)
 {
@@ -24,7 +24,7 @@ static hga_status check_rows_stay(const hga_plan *plan, hga_workspace *workspace
     return HGA_OK;
 }
 
-/* Rows that the field has in the workspace, of which those that are to be got are there. */
+/* Checks that the field has the row in the workspace, and for HGA_ROWS_GET that it is present. */
 static hga_status check_stored_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v,
                                    hga_rows_action action)
 {
@@ -39,7 +39,7 @@ static hga_status check_stored_row(const hga_plan *plan, const hga_workspace *wo
     return HGA_OK;
 }
 
-/* Where node v's row of a field is, and its log-sum-exps. */
+/* Address of node v's row of a field; lse_at: of its log-sum-exps. */
 static float *workspace_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v)
 {
     const area *x = &plan->fields.storage[f].rows;
@@ -53,7 +53,7 @@ static float *lse_at(const hga_plan *plan, const hga_workspace *workspace, hga_i
     return workspace->memory.rows + x->at + (int64_t)(v - x->first) * x->floats;
 }
 
-/* Node v's row is copied; with its log-sum-exps a head at a time. */
+/* Copies node v's row; of a state each head with its log-sum-exp. */
 static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, int in, float *data)
 {
     const field_storage *h = &plan->fields.storage[f];
@@ -71,7 +71,7 @@ static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga
     return data;
 }
 
-/* Drops the rows that some token from `end` on has reached. */
+/* Drops the rows that a token from `end` on has changed. */
 void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int32_t *const *latest, hga_id end)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
@@ -118,7 +118,7 @@ done:
     return st;
 }
 
-/* ---- kept fields ---- */
+/* ---- cached fields ---- */
 
 /* Node v's values after an execution: the copy where they were the caller's. */
 static int is_cached(const field_storage *h, hga_id v) { return v >= h->io_first && v - h->io_first < h->copy_n; }
@@ -157,7 +157,8 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *worksp
             memcpy(out, cached_row(stored, workspace, x, v) + h * cached_head(stored, x, v),
                    (size_t)x->columns * sizeof *out);
             if (storage_is_rounded(plan, f))
-                plan->machine.kernels->round_bf16(x->columns, out, out); /* its rows may not be */
+                plan->machine.kernels->round_bf16(x->columns, out, out); /* the stored rows may not
+                                                                                                 be rounded */
             out += x->columns;
             if (is_state) *out++ = bound_lse(x, v)[h];
         }

@@ -1,9 +1,9 @@
-/* coverage.c: how often each pair of tokens is covered, counted list by list. */
+/* coverage.c: counts how often each pair of tokens is covered, list by list. */
 #include "coverage.h"
 
 /* ---- counting ---- */
 
-/* Fills once[i] and more[i]: the tokens that intervals before number i cover once, and more often. */
+/* Prefix sums once[i] and more[i]: the tokens that intervals before index i cover once, and more often. */
 static hga_status add_coverage(coverage_count *s, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -17,7 +17,7 @@ done:
     return st;
 }
 
-/* Of a list: tokens before `end` covered once and more often, and whether token end - 1 is covered. */
+/* For a list: tokens before `end` covered once and more often, and whether token end - 1 is covered. */
 static void count_before(const coverage_count *s, const interval *list, int64_t n, hga_id end, int64_t *once,
                          int64_t *more, int *last_is_covered)
 {
@@ -61,7 +61,7 @@ static hga_id first_none(const interval *list, int64_t n, hga_id end, hga_id exc
 
 static int is_earlier(hga_id i, hga_id seen) { return seen < 0 || i < seen; }
 
-/* Count a node's list if the node is a query token. Query tokens come in any order. */
+/* Counts a node's list if the node is a query token. Query tokens come in any order. */
 hga_status coverage_row(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
     coverage_count *s = context;
@@ -88,7 +88,7 @@ hga_status coverage_row(const interval *list, int64_t n, int same, hga_id v, voi
     return HGA_OK;
 }
 
-/* The pair to show: one covered more than once, else one never covered, a token and itself last. */
+/* Chooses the pair to show: one covered more than once, else one never covered, a token and itself last. */
 static void choose_example(const coverage_examples *seen, hga_coverage *c)
 {
     if (seen->more[0] >= 0)

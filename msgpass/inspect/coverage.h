@@ -1,4 +1,4 @@
-/* coverage.h: counting the lists of query tokens, for those who go through them anyway. */
+/* coverage.h: counting the lists of query tokens, for walks that visit them anyway. */
 #ifndef HGA_COVERAGE_H
 #define HGA_COVERAGE_H
 
@@ -19,7 +19,8 @@ typedef struct coverage_count {
     int64_t capacity[2];
 } coverage_count;
 
-/* *out is written as rows are counted; a flow_row whose context is the count. End it whatever the outcome. */
+/* coverage_row is a flow_row whose context is the count; *out is written as rows are counted. Call coverage_end
+   whatever the outcome. */
 hga_status coverage_begin(coverage_count *s, const hga_graph *g, int causal, hga_coverage *out);
 hga_status coverage_row(const interval *list, int64_t n, int same, hga_id v, void *context);
 void coverage_end(coverage_count *s);

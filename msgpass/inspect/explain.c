@@ -58,7 +58,7 @@ static json_t *threads_json(const hga_plan *plan)
     return threads;
 }
 
-/* Rows that nodes take and give back. */
+/* Pools of recycled rows. */
 static json_t *pools_json(const hga_plan *plan)
 {
     json_t *pools = json_array();
@@ -82,7 +82,7 @@ static const char *binding_name(const hga_plan *plan)
     return names[plan->team.binding];
 }
 
-/* The whole plan, but for its way backward. */
+/* The whole plan, without its backward pass. */
 static json_t *plan_json(const hga_plan *plan, const pair_solvers *solvers)
 {
     json_t *stages = json_array();
@@ -105,7 +105,7 @@ static json_t *plan_json(const hga_plan *plan, const pair_solvers *solvers)
         tuned_json(&plan->machine.tuning));
 }
 
-/* Text in storage that hga_text_free releases. */
+/* Returns text that hga_text_free releases. */
 static hga_status hand_over(char *text, char **out)
 {
     *out = text;
@@ -121,7 +121,7 @@ hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **
     json_t *j = plan_json(plan, solvers), *back = NULL;
     if (j) json_object_set_new(j, "parts", parts_json(plan));
     if (plan->options.gradient) st = back_find(plan, io, &back);
-    if (back) json_object_set_new(j, "gradient", back); /* which takes it, whatever comes of it */
+    if (back) json_object_set_new(j, "gradient", back); /* the object takes the reference, even if it fails */
     if (st) json_decref(j);
     if (st) return st;
     char *dump = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
@@ -129,7 +129,7 @@ hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **
     return hand_over(dump, text);
 }
 
-/* One stage in words: two lines, and the ways that its pairs go. */
+/* One stage in words: two lines, and the solvers of its pairs. */
 static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_solvers *solvers)
 {
     const stage_plan *sp = &plan->stage[s];

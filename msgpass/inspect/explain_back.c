@@ -1,17 +1,17 @@
-/* explain_back.c: which way the gradients of a plan go, and why they go no other. */
+/* explain_back.c: which solver computes a plan's gradients, and why no other does. */
 #include "explain_back.h"
 #include "hga_gradient.h"
 
 #include <string.h>
 
-/* A call of packed tensors: what it brings and wants, not what numbers there are. */
+/* A call of packed tensors: which tensors and gradients are present, without their numbers. */
 typedef struct call_back {
     hga_io io;
     hga_grad_io grad;
-    int has; /* 0: nothing beside rows */
+    int has; /* 0: no tables */
 } call_back;
 
-/* Any address stands for tensors, since plans ask only what is there. */
+/* Any address stands for a tensor, since plans only check whether it is NULL. */
 static call_back call_like(const hga_io *input)
 {
     static const float any;
@@ -25,14 +25,14 @@ static call_back call_like(const hga_io *input)
     return c;
 }
 
-/* The i-th way that the plan tries, NULL behind the last; *refusal is why it is not taken. */
+/* The i-th solver that the plan tries, NULL after the last; *refusal is why it does not run. */
 static const char *tried(const hga_plan *plan, const call_back *c, hga_id i, const char **refusal)
 {
     return hga_plan_gradient_tried(plan, c->has ? &c->io : NULL, c->has ? &c->grad : NULL, i, refusal);
 }
 
-/* Asks every way of the table in turn whether it would take the call: the first that does is the way, others say why
-   not. */
+/* Asks every solver of the table in order: the first that accepts the call runs it; the others are listed with their
+   reasons. */
 hga_status back_find(const hga_plan *plan, const hga_io *io, json_t **out)
 {
     const char *name, *refusal, *way = NULL, *plain = NULL;

@@ -2,7 +2,7 @@
 #include "explain_parts.h"
 #include "plan.h"
 
-/* What the threads of one domain have of one stage. */
+/* The rows of one stage that the threads of one domain compute. */
 typedef struct part {
     int64_t rows, bytes;         /* in all phases of the stage */
     hga_id first, last, of, all; /* of its largest phase, whose rows are of .. of + all - 1 */
@@ -28,12 +28,12 @@ static int64_t largest_phase(const hga_plan *plan, hga_id stage)
     return largest;
 }
 
-/* Adds the rows that the panel has of the stage; of the stage's largest phase also where they begin and end. */
+/* Adds the panel's rows of the stage; for the stage's largest phase also where they begin and end. */
 static void add_panel(const hga_plan *plan, const wave_item *item, hga_id stage, int64_t largest, part *p)
 {
     const phase *ph = &plan->phases.list[item->phase];
     if (!runs_stage(ph, stage) || ph->part_of_tree == TREE_ACROSS || item->head_range > 0)
-        return; /* rows go with their first heads */
+        return; /* rows count with their first heads */
     hga_id begin = item->panel * ph->panel, n = begin + ph->panel < ph->n ? ph->panel : ph->n - begin,
            first = ph->first + begin;
     p->rows += n;
@@ -44,7 +44,7 @@ static void add_panel(const hga_plan *plan, const wave_item *item, hga_id stage,
     p->of = ph->first, p->all = ph->n;
 }
 
-/* What the threads of one domain have of a stage, in all waves. */
+/* The rows of a stage that the threads of one domain compute, in all waves. */
 static part part_of_domain(const hga_plan *plan, hga_id stage, hga_id domain)
 {
     const wave_order *waves = &plan->waves;

@@ -1,5 +1,4 @@
-/* explain_solvers.c: tiles are chosen as an execution chooses them, with somebody who counts in place of who
-   computes. */
+/* explain_solvers.c: chooses tiles as an execution does, with a runner that counts instead of computing. */
 #include "explain_solvers.h"
 #include "attend.h"
 #include "attend_solvers.h"
@@ -11,10 +10,10 @@
 #include "stages.h"
 #include "row_bands.h"
 
-/* Panels of a stage that are looked at, so that explaining is a matter of a second at any length. */
+/* Panels of a stage that are sampled, so that explaining takes about a second at any length. */
 enum { MOST_PANELS = 2048 };
 
-/* Who counts, and where the counts go. */
+/* The runner's context: the worker, and the counts. */
 typedef struct tile_count {
     worker *w;
     pair_solvers *solvers;
@@ -33,7 +32,7 @@ static void count_batch(void *context, tile_batch *b)
                 solvers->tiles += __builtin_popcount(b->chunk[i].rows[k][e] & requested);
             solvers->tile_slots += (double)(part->last - part->first) * KERNEL_TILE;
         }
-    of->w->tiles.chooser.enough = interrupted() != HGA_OK; /* who has counted the panel asks again */
+    of->w->tiles.chooser.enough = interrupted() != HGA_OK; /* the caller checks again after the panel */
 }
 
 /* A family_runner. */
@@ -44,7 +43,7 @@ static void count_families(void *context, row_group *g, const family_chunk *c)
     for (hga_id e = 0; e < c->columns->n; e++) solvers->families += __builtin_popcount(c->rows[e] & requested);
 }
 
-/* What a row is left with after tiles; g NULL: all. */
+/* Counts a row's edges that are not in tiles; g NULL: all. */
 static void count_left(const worker *w, const row_group *g, hga_id v, pair_solvers *solvers)
 {
     edge_chunk c;
@@ -60,7 +59,7 @@ static void count_group(const worker *w, const row_group *g, pair_solvers *solve
         if (g->node[r] >= 0 && !(g->in_families >> r & 1u)) count_left(w, g, g->node[r], solvers);
 }
 
-/* The panel is loaded. */
+/* The panel must be loaded. */
 static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_solvers *solvers)
 {
     row_panel p;
@@ -88,7 +87,7 @@ static void count_split_group(const split_group *x, pair_solvers *solvers)
     solvers->tile_slots += (double)x->columns.n * KERNEL_TILE;
 }
 
-/* The first of n pieces, and those that go with it, by `share` of them; returns how many. */
+/* Counts the first of n splits, and those computed together with it, weighted by `share`; returns how many. */
 static int64_t count_splits(worker *w, const wave_item *item, int64_t n, double share, pair_solvers *solvers)
 {
     const hga_id stage = w->plan->phases.list[item->phase].stage;
@@ -106,7 +105,8 @@ static int64_t count_splits(worker *w, const wave_item *item, int64_t n, double 
     return together ? together : 1;
 }
 
-/* Do some of n panels go a way that computes the same tiles, or families, as the ways that look at groups? */
+/* Marks the solvers that some of n panels fit and that compute the same tiles, or families, as those that choose group
+   by group. */
 static void count_solvers(worker *w, const wave_item *item, int64_t n, pair_solvers *solvers)
 {
     static const attend_solver_id of_panels[] = {SOLVER_WIDE, SOLVER_CACHED, SOLVER_EQUAL};
@@ -115,7 +115,7 @@ static void count_solvers(worker *w, const wave_item *item, int64_t n, pair_solv
             solvers->applies |= 1u << of_panels[i];
 }
 
-/* By the share that a panel has of those that go together. */
+/* Counts the panel's share of the pairs of all panels that are computed together. */
 static void count_columns(worker *w, const wave_item *item, int64_t together, pair_solvers *solvers)
 {
     double pairs = 0, tile_slots = 0;
@@ -124,7 +124,7 @@ static void count_columns(worker *w, const wave_item *item, int64_t together, pa
     solvers->applies |= 1u << SOLVER_COLUMNS;
 }
 
-/* Counts the pairs of a panel as the way that would take it computes them. */
+/* Counts the pairs of a panel as the solver that would run it computes them. */
 static void count_panel(worker *w, const wave_item *item, int64_t n, pair_solvers *solvers)
 {
     int64_t together;
@@ -144,7 +144,7 @@ static void count_panel(worker *w, const wave_item *item, int64_t n, pair_solver
         count_rows_left(w, ph, &rows, solvers);
 }
 
-/* A thread's share of a wave: panels as many as are looked at, all pieces. */
+/* A thread's share of a wave: samples panels, counts all splits. */
 static hga_status count_share(worker *w, hga_id stage, int64_t first, int64_t end, pair_solvers *solvers)
 {
     hga_status st = HGA_OK;
@@ -163,7 +163,7 @@ static hga_status count_share(worker *w, hga_id stage, int64_t first, int64_t en
     return st;
 }
 
-/* Those that tiles, families and rows have of the pairs. */
+/* Marks the solvers of tiles, families and rows that have pairs. */
 static void find_goers(const worker *w, hga_id stage, pair_solvers *solvers)
 {
     if (solvers->tiles > 0 && !(solvers->applies >> SOLVER_COLUMNS & 1))
@@ -186,7 +186,7 @@ static hga_status count_stage(worker *w, hga_id stage, pair_solvers *solvers)
     return st;
 }
 
-/* What is counted, and of which call. */
+/* The counts, and the features of the call. */
 typedef struct count {
     pair_solvers *solvers;
     unsigned call_has;
@@ -211,7 +211,7 @@ hga_status solvers_find(const hga_plan *plan, const hga_io *io, pair_solvers sol
 
 /* ---- in words ---- */
 
-/* How many of the stage's pairs tiles, families and rows have. */
+/* Prints the shares of the stage's pairs in tiles, families and rows. */
 static void say_pairs(FILE *f, const pair_solvers *x)
 {
     double all = x->tiles + x->families + x->rows;
@@ -236,7 +236,7 @@ static void say_goers(FILE *f, const pair_solvers *x)
     if (x->applies) fputc('\n', f);
 }
 
-/* Why nothing of the stage goes that way; NULL: something does, or it was not asked. */
+/* Why no pair of the stage uses the solver; NULL: some do, or it was not tried. */
 static const char *why_not(const hga_plan *plan, hga_id stage, const pair_solvers *x, attend_solver_id solver)
 {
     if (x->applies >> solver & 1 || solver > x->last) return NULL;
@@ -244,7 +244,7 @@ static const char *why_not(const hga_plan *plan, hga_id stage, const pair_solver
     return why ? why : solver_lacks(solver);
 }
 
-/* Ways that have one reason are told of together. */
+/* Solvers with the same reason are printed together. */
 void solvers_say(FILE *f, const hga_plan *plan, hga_id stage, const pair_solvers *x)
 {
     if (!x->attends) return;

@@ -1,4 +1,4 @@
-/* explain_solvers.h: which way the pairs of attended stages go. */
+/* explain_solvers.h: which solvers compute the pairs of attended stages. */
 #ifndef EXPLAIN_SOLVERS_H
 #define EXPLAIN_SOLVERS_H
 
@@ -19,9 +19,9 @@ typedef struct pair_solvers {
     unsigned call_has;     /* the call's features */
 } pair_solvers;
 
-/* Of calls that bring as much as this one; io NULL: nothing beside rows. */
+/* Finds the solvers of all stages for calls with the features of this one; io NULL: no tables. */
 hga_status solvers_find(const hga_plan *plan, const hga_io *io, pair_solvers solvers[HGA_MAX_STAGES]);
-/* Of a stage that attends: which share of its pairs goes which way, and why others do not. */
+/* Prints for a stage that attends which share of its pairs each solver computes, and why others do not. */
 void solvers_say(FILE *f, const hga_plan *plan, hga_id stage, const pair_solvers *solvers);
 /* {tiles, places, families, rows, panels, looked_at, ways: [name], refused: [{way, why}]} */
 json_t *solvers_json(const hga_plan *plan, hga_id stage, const pair_solvers *solvers);

@@ -1,11 +1,11 @@
-/* flow.c: which field a stage hands on, which rows it keeps, what goes in. */
+/* flow.c: which field a stage propagates, which rows it leaves unchanged, and the lists of inputs. */
 #include "flow.h"
 #include "interrupt.h"
 #include "regions.h"
 
 /* ---- stages and fields ---- */
 
-/* A user function that names no value is taken to pass on the first value, state or output it may read. */
+/* A user function that names no value is assumed to propagate the first value, state or output that it may read. */
 hga_id flow_source(const hga_program *p, const hga_stage *s)
 {
     uint32_t fields = program_fields(s, program_rules[program_kind(s)].carry.source);
@@ -26,7 +26,8 @@ hga_id flow_own(const hga_stage *s)
 
 int flow_in_place(const hga_program *p, const hga_stage *s) { return flow_source(p, s) == s->out; }
 
-/* The stages before `end` that carry something to one of *fields, which grow by what these stages carry on. */
+/* The stages before `end` that propagate something to one of *fields; these grow by the fields that those stages
+   read. */
 uint32_t flow_stages(const hga_program *p, hga_id end, uint32_t *fields)
 {
     uint32_t stages = 0;
@@ -41,7 +42,7 @@ uint32_t flow_stages(const hga_program *p, hga_id end, uint32_t *fields)
     return stages;
 }
 
-/* Of these stages those with scores; where there are none, the last one that hands on another field. */
+/* Those of the stages that have scores; if none has, the last one that propagates another field. */
 uint32_t flow_attending(const hga_program *p, uint32_t stages)
 {
     uint32_t scores = 0, last = 0;
@@ -76,7 +77,7 @@ const hga_id *flow_source_order(const hga_graph *g, hga_id relation, hga_id *n)
     return r.src_order;
 }
 
-/* The key tokens of a node that the graph gives as an interval; 0 when it does not. */
+/* The key tokens of a node if the graph has them as an interval; 0 if it has not. */
 static int span_of(const hga_nodes *nodes, hga_id v, interval *out)
 {
     hga_id first = nodes->span_first[v], last = nodes->span_last[v], end = nodes->key_first + nodes->n_keys - 1;
@@ -86,7 +87,7 @@ static int span_of(const hga_nodes *nodes, hga_id v, interval *out)
     return 1;
 }
 
-/* The keys that v's children have, added to the sum. */
+/* Adds the lists of v's children to the sum. */
 static hga_status add_children(const hga_nodes *nodes, const interval_lists *l, hga_id v, interval_sum *sum)
 {
     hga_status st = HGA_OK;

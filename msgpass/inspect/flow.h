@@ -1,6 +1,6 @@
-/* flow.h: what every question about a program is answered by: which tokens flow into a value, as lists of intervals.
-   Which stages and fields they flow through, which rows a stage leaves as they were, what goes in, and the sums over
-   the edges of one stage, either way. */
+/* flow.h: what all queries about a program use: which tokens flow into a value, as lists of intervals. Which stages and
+   fields they flow through, which rows a stage leaves unchanged, the lists of inputs, and the sums over the edges of
+   one stage, in both directions. */
 #ifndef HGA_FLOW_H
 #define HGA_FLOW_H
 
@@ -10,18 +10,20 @@
 
 /* ---- stages and fields ---- */
 
-/* The field whose lists an edge of the stage hands on, 0 without. */
+/* The field whose lists an edge of the stage propagates; 0: none. */
 hga_id flow_source(const hga_program *p, const hga_stage *s);
-/* The field whose list a row adds of its own, 0 without. */
+/* The field whose list at its own node a row adds; 0: none. */
 hga_id flow_own(const hga_stage *s);
-/* Does the stage read what it writes? */
+/* Whether the stage reads the field that it writes. */
 int flow_in_place(const hga_program *p, const hga_stage *s);
-/* The stages before stage `end` by which something flows into *fields; *fields grows by what those read. Sets. */
+/* The stages before stage `end` by which something flows into *fields; *fields grows by the fields that they read.
+   Sets. */
 uint32_t flow_stages(const hga_program *p, hga_id end, uint32_t *fields);
-/* Those of them whose edges are what a query attends to: where there are scores, these, else the last step from one
-   field to another. */
+/* Those of them whose edges are what a query attends to: the ones with scores, if there are any, else the last step
+   from one field to another. */
 uint32_t flow_attending(const hga_program *p, uint32_t stages);
-/* Does a stage that writes `out` leave row v as it was? Not a row without edges: that holds a sum of nothing. */
+/* Whether a stage that writes `out` leaves row v unchanged. A row without edges does not count: it holds a sum of
+   nothing. */
 int flow_keeps(const hga_nodes *nodes, const hga_stage *s, const hga_field *out, hga_id v);
 
 /* ---- lists ---- */
@@ -33,12 +35,12 @@ static inline hga_id flow_node(const hga_id *order, hga_id position) { return or
 /* The order of the sources of a relation, and how many positions it has; of the tree: node ids. */
 const hga_id *flow_source_order(const hga_graph *g, hga_id relation, hga_id *n);
 
-/* What the caller gives in an input field: each row of it stands for the key tokens below its node. Rows of `letters`
-   (HGA_ROWS_*, -1: none) stand for themselves instead, by node. */
+/* Lists of an input field: each row represents the key tokens below its node. Rows of `letters` (HGA_ROWS_*, -1: none)
+   represent themselves instead, by node. */
 hga_status flow_start(const hga_graph *g, const hga_field *field, int letters, interval_sum *sum, interval_lists *out);
 
-/* Lists of single intervals that continue each other, as those of tokens do, are added as one: last[i] is the last
-   position that position i goes on to. With `by_level`, nodes must be of one level, whatever their tags. */
+/* Finds chains of single intervals that continue each other, as those of tokens do, to be added as one: last[i] is the
+   last position of the chain from position i. With `by_level`, nodes must be of one level, whatever their tags. */
 hga_status flow_chain(const hga_graph *g, const interval_lists *l, const hga_id *order, hga_id n, int by_level,
                       hga_id **last);
 
@@ -62,21 +64,22 @@ typedef struct flow_sums {
 
 hga_status flow_sums_begin(flow_sums *w, hga_id relation);
 void flow_sums_end(flow_sums *w);
-/* Everything that the sources of a group hand on goes into the sum. */
+/* Adds the lists of all sources of a group to the sum. */
 hga_status flow_add_sources(const flow_sums *w, const reach *r);
-/* All rows of a stage over the relation, flow_sums_begin and _end included. */
+/* Computes all rows of a stage over the relation, flow_sums_begin and _end included. */
 hga_status flow_gather(flow_sums *w, hga_id relation, hga_order order);
 
-/* What a stage reads of the lists `of` each field, without `out`. */
+/* Sets the lists that a stage reads, `of` each field, without `out`. */
 hga_status flow_reads(const hga_program *p, const hga_graph *g, const hga_stage *s, interval_sum *sum,
                       interval_lists *of, flow_sums *out);
-/* of[s->out] after the stage. */
+/* Computes of[s->out] after the stage. */
 hga_status flow_forward(const hga_program *p, const hga_graph *g, const hga_stage *s, int by_level, interval_sum *sum,
                         interval_lists *of);
 
-/* ---- the whole way ---- */
+/* ---- the whole program ---- */
 
-/* The list of node v in the out field: n intervals, lent for the call; `same`: they are those of the call before. */
+/* Receives the list of node v in the out field: n intervals, borrowed for the call; `same`: they are those of the call
+   before. */
 typedef hga_status (*flow_row)(const interval *list, int64_t n, int same, hga_id v, void *context);
 
 typedef struct flow_wish {
@@ -88,7 +91,7 @@ typedef struct flow_wish {
     void *context;
 } flow_wish;
 
-/* Which key tokens reach the output of which node: `times` 2 means more than once. */
+/* Computes which key tokens reach the output of which node: `times` 2 means more than once. */
 hga_status flow_rows(const hga_program *p, const hga_graph *g, const flow_wish *wish);
 
 #endif

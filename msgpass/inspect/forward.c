@@ -1,11 +1,11 @@
-/* forward.c: from the inputs to the output, stage after stage, without an n x n table. Complete disjoint coverage melts
-   into one interval, so lists stay short exactly where hierarchies are sound. The last stage's lists are handed out as
-   they are made. Where it reads what it writes, rows are made on demand, from the query tokens on, and a list goes as
-   soon as its last reader has read it: what is held does not grow with the tokens. */
+/* forward.c: from the inputs to the output, stage after stage, without an n x n table. Complete disjoint coverage
+   merges into one interval, so lists stay short exactly where hierarchies are sound. The last stage's lists are passed
+   on as they are computed. Where it reads what it writes, rows are computed on demand, from the query tokens on, and a
+   list is freed as soon as its last reader has read it: memory does not grow with the tokens. */
 #include "flow.h"
 #include "program_check.h"
 
-enum { STRIPE = 1024 }; /* rows asked for together */
+enum { STRIPE = 1024 }; /* rows requested together */
 
 typedef struct forward {
     const hga_program *p;
@@ -16,7 +16,7 @@ typedef struct forward {
     interval_lists of[HGA_FIELD_SLOTS];
 } forward;
 
-/* Nodes [first, first + n) are to be made when missing[at] .. missing[end - 1] have been. */
+/* Nodes [first, first + n) are computed once missing[at] .. missing[end - 1] have been. */
 typedef struct demand {
     hga_id first, n;
     int64_t begin, at, end;
@@ -30,9 +30,9 @@ typedef struct delivery {
     reach_walk *walk;
     /* where rows read rows; [n] each */
     interval_lists lodged;
-    hga_pos *readers; /* rows of which list v is still to be read */
+    hga_pos *readers; /* number of rows that will still read list v */
     uint8_t *done, *is_missing;
-    hga_id *missing; /* of every demand that is open, the last one's last */
+    hga_id *missing; /* of every open demand, the last one's last */
     int64_t n_missing, capacity;
     demand *open;
     int64_t n_open, open_capacity;
@@ -50,7 +50,7 @@ static int is_needed(const delivery *d, hga_id v)
     return d->done ? !d->done[v] : d->f->wish->by_node || program_row(&d->f->nodes, HGA_ROWS_QUERIES, v);
 }
 
-/* A list is kept for those that will read it. */
+/* Passes a list on, and stores it for rows that will read it. */
 static hga_status deliver(delivery *d, const interval *list, int64_t n, int same, hga_id v)
 {
     hga_status st = hand_out(d->f, list, n, same, v);
@@ -58,7 +58,7 @@ static hga_status deliver(delivery *d, const interval *list, int64_t n, int same
     return st;
 }
 
-/* What a row has from its sources, and its own. */
+/* Passes on the sum of a row's sources and its own list. */
 static hga_status deliver_with_own(delivery *d, const interval *list, int64_t n, hga_id v)
 {
     const interval_lists *own = d->sums.own;
@@ -71,7 +71,7 @@ done:
     return st;
 }
 
-/* `rows` rows have read the node's list. */
+/* Notes that `rows` rows have read the node's list; frees it after the last. */
 static void let_go(delivery *d, hga_id u, hga_pos rows)
 {
     d->readers[u] -= rows;
@@ -85,7 +85,7 @@ static void let_sources_go(delivery *d, const reach *r, hga_pos rows)
     for (int64_t k = 0; k < r->n_nodes; k++) let_go(d, r->nodes[k], rows);
 }
 
-/* The rows of a group that are wanted; what they have from their sources is added up once. */
+/* Computes the requested rows of a group; the sum of their sources is computed once. */
 static hga_status deliver_rows(const reach *r, void *context)
 {
     delivery *d = context;
@@ -157,7 +157,7 @@ done:
     return st;
 }
 
-/* Nodes [first, first + n) wait until the sources that they miss are made. */
+/* Opens a demand: nodes [first, first + n) wait until their missing sources are computed. */
 static hga_status open_demand(delivery *d, hga_id first, hga_id n)
 {
     demand x = {first, n, d->n_missing, d->n_missing, 0};
@@ -171,7 +171,7 @@ done:
     return st;
 }
 
-/* Missing nodes that lie side by side, as many as are asked for together. */
+/* Number of missing nodes that are contiguous, limited to one stripe. */
 static hga_id next_run(const delivery *d, const demand *x)
 {
     hga_id run = 1;
@@ -180,8 +180,9 @@ static hga_id next_run(const delivery *d, const demand *x)
     return run;
 }
 
-/* Nodes [first, first + n), after all they read: level by level towards the roots, so as many demands are open at once
-   as the tree has levels. What is missing is found in the order of the rows, mostly one node after the other. */
+/* Computes nodes [first, first + n), after all they read: level by level towards the roots, so that at most as many
+   demands are open at once as the tree has levels. Missing nodes are found in the order of the rows, mostly
+   contiguous. */
 static hga_status meet_demand(delivery *d, hga_id first, hga_id n)
 {
     hga_status st = HGA_OK;
@@ -201,7 +202,7 @@ done:
     return st;
 }
 
-/* Makes the nodes that are asked for, a stripe at a time, each after what it reads. */
+/* Computes the requested nodes, a stripe at a time, each after its sources. */
 static hga_status demand_all(delivery *d, const hga_stage *s)
 {
     const forward *f = d->f;
@@ -226,7 +227,7 @@ done:
     return st;
 }
 
-/* The last stage hands out its lists as it makes them. */
+/* Runs the last stage, whose lists are passed on as they are computed. */
 static hga_status run_last(forward *f, const hga_stage *s, int by_level)
 {
     delivery d = {.f = f, .with_own = {.most = f->sum.most}};
@@ -246,14 +247,14 @@ done:
 
 /* ---- everything ---- */
 
-/* What reaches the output past every attended edge is told by the level at which the caller gives it. */
+/* Inputs that reach the output past every attended edge are tagged with the level of their row. */
 static void tag_rows(const forward *f, interval_lists *input)
 {
     for (hga_id v = 0; v < f->nodes.n; v++)
         for (int32_t k = 0; k < input->size[v]; k++) input->pool[input->start[v] + k].tags = flow_level(f->g, v);
 }
 
-/* Lists of the inputs, then stage after stage what reaches the output. */
+/* Computes lists of the inputs, then stage after stage of what reaches the output. */
 static hga_status run_stages(forward *f)
 {
     hga_id out = program_bound(f->p, HGA_IO_OUT);
@@ -277,7 +278,7 @@ done:
     return st;
 }
 
-/* Runs the program with sets of keys in place of numbers. */
+/* Runs the program on sets of keys instead of numbers. */
 hga_status flow_rows(const hga_program *p, const hga_graph *g, const flow_wish *wish)
 {
     forward f = {.p = p, .g = g, .wish = wish, .sum = {.most = 2}};

@@ -26,7 +26,7 @@ hga_status flow_chain(const hga_graph *g, const interval_lists *l, const hga_id 
 
 /* ---- the sources of a row ---- */
 
-/* The list of u; where the chain goes on to node `end`, up to its end. */
+/* Adds the list of u; if a chain continues to node `end`, up to its end. */
 static hga_status add_node(const flow_sums *w, hga_id u, hga_id end)
 {
     const interval *list = interval_list(w->from, u);
@@ -44,7 +44,7 @@ done:
     return st;
 }
 
-/* Adds the lists of the sources of a span; those that continue each other are one. */
+/* Adds the lists of the sources of a span, chains as one. */
 static hga_status add_span(const flow_sums *w, reach_span span)
 {
     hga_status st = HGA_OK;
@@ -75,7 +75,7 @@ done:
     return st;
 }
 
-/* Of sources that are being written nothing is known yet. */
+/* Sources that are being written have no chains yet. */
 hga_status flow_sums_begin(flow_sums *w, hga_id relation)
 {
     w->nodes = hga_graph_nodes(w->g);
@@ -106,13 +106,13 @@ static hga_status put_sum(const flow_sums *w, hga_id v)
     return st ? st : interval_put(w->out, v, list, n);
 }
 
-/* Does the row's only source hand on its list as it is, from the same pool? */
+/* Whether the row's only source propagates its list unchanged, from the same pool. */
 static int is_handed_on(const flow_sums *w, const reach *r)
 {
     return w->from == w->out && !w->only && !w->by_level && r->n_spans == 0 && r->n_nodes == 1;
 }
 
-/* What all rows of a group have from their sources becomes the list of row v, of which the others share the place. */
+/* Sets the list of row v to the sum of a group's sources; the group's other rows share it. */
 static hga_status gather_sources(const flow_sums *w, const reach *r, hga_id v)
 {
     hga_status st = HGA_OK;
@@ -137,7 +137,7 @@ done:
     return st;
 }
 
-/* A visitor of rows with the same sources, whose lists are added up once for all of them. */
+/* A visitor of rows with the same sources, whose lists are summed once for all of them. */
 static hga_status gather_rows(const reach *r, void *context)
 {
     const flow_sums *w = context;
@@ -180,7 +180,7 @@ static hga_status ready(const hga_graph *g, interval_lists *l)
     return l->start ? HGA_OK : interval_lists_create(hga_graph_nodes(g).n, l);
 }
 
-/* Which lists a stage adds up: those of its sources, and what its own rows hold. */
+/* Finds the lists that a stage sums: those of its sources, and its rows' own. */
 hga_status flow_reads(const hga_program *p, const hga_graph *g, const hga_stage *s, interval_sum *sum,
                       interval_lists *of, flow_sums *out)
 {
@@ -196,7 +196,7 @@ done:
     return st;
 }
 
-/* of[s->out] becomes what the field's rows hold once the stage has run. */
+/* Replaces of[s->out] by the lists of the field's rows after the stage. */
 hga_status flow_forward(const hga_program *p, const hga_graph *g, const hga_stage *s, int by_level, interval_sum *sum,
                         interval_lists *of)
 {

@@ -1,9 +1,9 @@
-/* influence.c: does a later token reach a row of the output? */
+/* influence.c: whether a later token reaches a row of the output. */
 #include "hga_inspect.h"
 #include "latest.h"
 #include "program_check.h"
 
-/* The first query token whose output a later token influences. */
+/* Finds the first query token whose output a later token influences. */
 static void find_leak(const hga_program *p, const hga_nodes *nodes, const latest_tokens *latest, hga_id *token,
                       hga_id *sees)
 {

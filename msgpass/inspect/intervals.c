@@ -24,7 +24,7 @@ static int continues(const interval *a, const interval *b)
     return a->last + 1 == b->first && a->times == b->times && a->tags == b->tags;
 }
 
-/* An interval that comes before the one added last begins another run; runs are merged when they are taken. */
+/* An interval that precedes the one added last begins another run; interval_take merges runs. */
 hga_status interval_add(interval_sum *s, interval one)
 {
     hga_status st = HGA_OK;
@@ -34,7 +34,7 @@ hga_status interval_add(interval_sum *s, interval one)
         before->last = one.last;
         return HGA_OK;
     }
-    int begins_a_run = !before || before->last >= one.first; /* asked now: growing moves what `before` points to */
+    int begins_a_run = !before || before->last >= one.first; /* before growing, which moves the array */
     HGA_TRY(hga_grow(NULL, &s->part, &s->capacity, s->n_parts, s->n_parts + 1, sizeof *s->part));
     if (begins_a_run) {
         HGA_TRY(hga_grow(NULL, &s->end, &s->run_capacity, s->n_runs, s->n_runs + 1, sizeof *s->end));
@@ -46,7 +46,7 @@ done:
     return st;
 }
 
-/* The first may continue what is there; a list's others continue nothing. */
+/* Only the first may continue the last one; the list's others do not continue each other. */
 hga_status interval_add_list(interval_sum *s, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -60,7 +60,7 @@ done:
     return st;
 }
 
-/* Where a merged run is written: out[from .. n). */
+/* Output of a merge: out[from .. n). */
 typedef struct merging {
     const interval_sum *sum;
     interval *out;
@@ -75,7 +75,7 @@ static void emit(merging *m, interval one)
         m->out[m->n++] = one;
 }
 
-/* The first of two intervals is shortened to what comes after the end of the part they are emitted up to. */
+/* Emits the first interval up to `last`, and shortens it to the rest. */
 static void emit_until(merging *m, interval *a, hga_id last)
 {
     interval part = *a;
@@ -84,7 +84,7 @@ static void emit_until(merging *m, interval *a, hga_id last)
     a->first = last + 1;
 }
 
-/* Where both are, times add up and tags unite; a and b are shortened to what is left of them. */
+/* Emits the intersection's beginning, where times add up and tags unite; shortens a and b to the rest. */
 static void emit_both(merging *m, interval *a, interval *b)
 {
     hga_id last = a->last < b->last ? a->last : b->last;
@@ -93,7 +93,7 @@ static void emit_both(merging *m, interval *a, interval *b)
     a->first = b->first = last + 1;
 }
 
-/* a[0 .. n_a) + b[0 .. n_b), lists both: at most 2 (n_a + n_b) intervals. */
+/* Merges lists a[0 .. n_a) and b[0 .. n_b) into at most 2 (n_a + n_b) intervals. */
 static void merge_intervals(merging *m, const interval *a, int64_t n_a, const interval *b, int64_t n_b)
 {
     const interval *a_end = a + n_a, *b_end = b + n_b;
@@ -112,7 +112,7 @@ static void merge_intervals(merging *m, const interval *a, int64_t n_a, const in
     for (; b < b_end; y = ++b < b_end ? *b : y) emit(m, y);
 }
 
-/* Runs 2 i and 2 i + 1 become run i. */
+/* Merges runs 2 i and 2 i + 1 into run i. */
 static hga_status halve(interval_sum *s)
 {
     hga_status st = HGA_OK;
@@ -176,7 +176,7 @@ void interval_lists_clear(interval_lists *l)
 
 const interval *interval_list(const interval_lists *l, hga_id v) { return l->size[v] ? l->pool + l->start[v] : NULL; }
 
-/* `room` intervals at the end of the pool. */
+/* Appends `capacity` intervals to the pool. */
 static hga_status extend_pool(interval_lists *l, int64_t capacity, int64_t *start)
 {
     hga_status st = hga_grow(NULL, &l->pool, &l->capacity, l->n_pool, l->n_pool + capacity, sizeof *l->pool);
@@ -200,10 +200,10 @@ hga_status interval_put(interval_lists *l, hga_id v, const interval *list, int64
     return st;
 }
 
-/* Places have room for a power of two. */
+/* Capacities of slots are powers of two. */
 static int index_power(int64_t n) { return n < 2 ? 0 : 64 - __builtin_clzll((unsigned long long)n - 1); }
 
-/* Node v's list in a place that another has left, or at the end of the pool. */
+/* Stores node v's list in a vacant slot, or at the end of the pool. */
 hga_status interval_lodge(interval_lists *l, hga_id v, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -221,7 +221,7 @@ done:
     return st;
 }
 
-/* A vacant place's first interval names the next one in `times`. */
+/* A vacant slot's first interval has the next vacant one in `times`. */
 void interval_leave(interval_lists *l, hga_id v)
 {
     int slot = index_power(l->size[v]);

@@ -1,6 +1,6 @@
-/* intervals.h: multisets of numbers as lists of intervals. A list is sorted and disjoint, and of neighbours that are
-   alike one is made, so that equal multisets are equal lists. Lists are added up by merging: cost grows with intervals,
-   never with the numbers in them. */
+/* intervals.h: multisets of numbers as lists of intervals. A list is sorted and disjoint, and neighbours with equal
+   times and tags are merged, so that equal multisets are equal lists. Lists are summed by merging: the cost grows with
+   intervals, never with the numbers in them. */
 #ifndef HGA_INTERVALS_H
 #define HGA_INTERVALS_H
 
@@ -13,7 +13,7 @@ typedef struct interval {
     uint64_t tags;
 } interval;
 
-/* Times stay at the most a sum counts to. */
+/* Times are clipped to the most that a sum counts to. */
 #define INTERVAL_MANY ((hga_pos)1 << 40)
 
 /* Lists to be added up. A zeroed sum is empty and counts to INTERVAL_MANY. */
@@ -29,9 +29,9 @@ typedef struct interval_sum {
 
 void interval_sum_clear(interval_sum *s);
 hga_status interval_add(interval_sum *s, interval one);
-/* A list of a sum that counted to no more than this one does. */
+/* Adds a list of a sum that counted to no more than this one does. */
 hga_status interval_add_list(interval_sum *s, const interval *list, int64_t n);
-/* The sum as a list of *n, lent until something is added again; the sum is empty afterwards. */
+/* The sum as a list of *n, borrowed until something is added again; the sum is empty afterwards. */
 hga_status interval_take(interval_sum *s, const interval **list, int64_t *n);
 
 /* A list for each of n nodes; several may share one. Node v's is pool[start[v] .. start[v] + size[v]). */
@@ -44,13 +44,13 @@ typedef struct interval_lists {
     int64_t vacant[32]; /* 1 + the first of the vacant places of 2^i intervals; 0: none */
 } interval_lists;
 
-/* Every list empty. */
+/* Creates n empty lists. */
 hga_status interval_lists_create(hga_id n, interval_lists *l);
 void interval_lists_clear(interval_lists *l);
 const interval *interval_list(const interval_lists *l, hga_id v);
-/* `list` (not in the pool) becomes v's. */
+/* Sets v's list to `list` (not in the pool). */
 hga_status interval_put(interval_lists *l, hga_id v, const interval *list, int64_t n);
-/* The same in a place that interval_leave makes vacant, for lists that come and go and are shared by none. */
+/* The same in a slot that interval_leave makes vacant, for lists that are freed and shared by none. */
 hga_status interval_lodge(interval_lists *l, hga_id v, const interval *list, int64_t n);
 void interval_leave(interval_lists *l, hga_id v);
 

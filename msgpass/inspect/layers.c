@@ -1,13 +1,13 @@
 /* layers.c: how many layers it takes until every token has been reached by every other. A layer is a relation between
-   nodes, whose input is in whose output; what a node has it keeps, as residual connections do. k layers are the k-th
-   power, and the smallest k is found by doubling and halving: log k compositions instead of k. */
+   nodes: whose input reaches whose output; a node also retains its own input, as by residual connections. k layers are
+   the k-th power, and the smallest k is found by doubling and halving: log k compositions instead of k. */
 #include "flow.h"
 #include "hga_inspect.h"
 #include "power.h"
 
 enum { MOST_DOUBLINGS = 32 };
 
-/* Intervals that are joined where nobody says how many: some minutes' worth. */
+/* Limit of joined intervals where the caller gives none: some minutes' worth. */
 #define MOST_WORK ((int64_t)1 << 32)
 
 typedef struct layer_stack {
@@ -16,9 +16,9 @@ typedef struct layer_stack {
     hga_nodes nodes;
     const hga_field *out;
     int causal;
-    hga_id *run;               /* [n]: above the tokens, the last node up to which the nodes' spans follow each other */
-    hop power[MOST_DOUBLINGS]; /* of 2^i layers */
-    reach_span *span;          /* a list at hand */
+    hga_id *run;                    /* [n]: above the tokens, the last of the nodes from v on with contiguous spans */
+    hop power[MOST_DOUBLINGS];      /* of 2^i layers */
+    reach_span *span;               /* a scratch list */
     int64_t n_span, capacity, work; /* work: intervals that may still be joined */
 } layer_stack;
 
@@ -31,7 +31,7 @@ static hga_status add_span(layer_stack *s, hga_id first, hga_id last)
 
 /* ---- one layer ---- */
 
-/* Only nodes whose output goes into the next layer change. */
+/* Only nodes whose output is the next layer's input change. */
 static hga_status take_reach(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
     (void)same;
@@ -56,11 +56,11 @@ done:
     return st;
 }
 
-/* ---- have all been reached? ---- */
+/* ---- tests of completeness ---- */
 
 static int has_span(const layer_stack *s, hga_id v) { return s->nodes.span_first[v] <= s->nodes.span_last[v]; }
 
-/* run[v]: the last of the nodes from v on whose spans lie one behind the other. */
+/* run[v]: the last of the nodes from v on whose spans are contiguous. */
 static hga_status find_runs(layer_stack *s)
 {
     const hga_nodes *nodes = &s->nodes;
@@ -73,7 +73,7 @@ static hga_status find_runs(layer_stack *s)
     return st;
 }
 
-/* The tokens of a node whose span is no interval. */
+/* Adds the tokens of a node whose span is no interval. */
 static hga_status add_tokens(layer_stack *s, hga_id v)
 {
     const hga_nodes *nodes = &s->nodes;
@@ -86,7 +86,7 @@ done:
     return st;
 }
 
-/* The tokens that an interval of nodes stands for. */
+/* Adds the tokens under an interval of nodes. */
 static hga_status add_nodes(layer_stack *s, reach_span span)
 {
     hga_status st = HGA_OK;
@@ -104,11 +104,11 @@ done:
     return st;
 }
 
-/* The last token that token i has to be reached by. */
+/* The last token that must reach token i. */
 static hga_id last_needed(const layer_stack *s, hga_id i) { return s->causal ? i : s->nodes.n_queries - 1; }
 
-/* Does what token i is reached by, with the tokens of nodes above, hold all it has to? A relation of its own puts the
-   spans in order. */
+/* Whether all tokens that must reach token i do, those under nodes that reach it included. A scratch relation sorts the
+   spans. */
 static hga_status has_all(layer_stack *s, const hop *h, hga_id i, hop *line, int *all)
 {
     hga_status st = HGA_OK;
@@ -124,7 +124,7 @@ done:
     return st;
 }
 
-/* Is every token reached by all the tokens that it has to be? */
+/* Whether every token is reached by all tokens that must reach it. */
 static hga_status reaches_all(layer_stack *s, const hop *h, int *all)
 {
     hop line = {0};
@@ -139,7 +139,7 @@ done:
 
 /* ---- powers ---- */
 
-/* Square until all is reached, which power[*top] does, or until nothing is gained: *top = -1. */
+/* Squares until power[*top] reaches all, or until nothing changes: *top = -1. */
 static hga_status double_up(layer_stack *s, int *top)
 {
     hga_status st = HGA_OK;
@@ -157,7 +157,7 @@ done:
     return st;
 }
 
-/* The most layers below 2^top that do not reach all, one power of two after the other; *layers is one more. */
+/* Finds the most layers below 2^top that do not reach all, by powers of two, descending; *layers is one more. */
 static hga_status halve_down(layer_stack *s, int top, int64_t *layers)
 {
     hop sum = {0}, more = {0};

@@ -11,12 +11,12 @@ typedef struct level_set {
 
 typedef struct level_census {
     hga_nodes nodes;
-    coverage_count *coverage; /* NULL: not asked for */
+    coverage_count *coverage; /* NULL: not requested */
     level_set *set;           /* ascending */
     int64_t n, capacity;
 } level_census;
 
-/* Where a set is or belongs. */
+/* The index where a set is or belongs. */
 static int64_t set_position(const level_census *s, uint64_t levels)
 {
     int64_t lo = 0, hi = s->n;
@@ -30,7 +30,7 @@ static int64_t set_position(const level_census *s, uint64_t levels)
     return lo;
 }
 
-/* Adds pairs to a set of levels; sets are kept in order. */
+/* Adds pairs to a set of levels; sets stay sorted. */
 static hga_status count_pairs(level_census *s, uint64_t levels, int64_t pairs)
 {
     hga_status st = HGA_OK;
@@ -57,7 +57,7 @@ done:
     return st;
 }
 
-/* The census in arrays of the caller's, to be cleared by hga_levels_count_clear. */
+/* Copies the census to the caller's arrays, which hga_levels_count_clear frees. */
 static hga_status hand_over(const level_census *s, hga_levels_count *out)
 {
     hga_status st = HGA_OK;
@@ -71,7 +71,7 @@ done:
     return st;
 }
 
-/* Counts pairs by sets of levels, and on the way how often each is covered, where that is asked. */
+/* Counts pairs by sets of levels, and in the same walk how often each is covered, if requested. */
 static hga_status count_levels(const hga_program *p, const hga_graph *g, coverage_count *coverage,
                                hga_levels_count *out)
 {

@@ -1,6 +1,6 @@
-/* pattern.c: the attention pattern as rectangles. Every way from a key token to an output crosses one edge of an attend
-   stage: the key tokens that the edge's source stands for are found by going forwards from the inputs, the query tokens
-   that its destination reaches by going backwards from the output, and the edge covers their product. */
+/* pattern.c: the attention pattern as rectangles. Every path from a key token to an output crosses one edge of an
+   attend stage: the key tokens under the edge's source are found forward from the inputs, the query tokens that its
+   destination reaches backward from the output, and the edge covers their product. */
 #include "flow.h"
 #include "hga_inspect.h"
 #include "program_check.h"
@@ -12,8 +12,8 @@ typedef struct pattern {
     hga_nodes nodes;
     hga_patch_visit visit;
     void *context;
-    uint32_t needed, cuts;               /* stages that hand on what ends in the output; those whose edges are shown */
-    interval_lists key[HGA_FIELD_SLOTS]; /* the key tokens a value stands for */
+    uint32_t needed, cuts;                  /* stages that propagate to the output; those whose edges are shown */
+    interval_lists key[HGA_FIELD_SLOTS];    /* the key tokens under a value */
     interval_lists query[HGA_FIELD_SLOTS];  /* the query tokens that a value reaches */
     interval_lists through[HGA_MAX_STAGES]; /* of each cut, the query tokens that its rows reach */
     interval_sum sum;
@@ -25,7 +25,7 @@ static hga_status ready(const pattern *c, interval_lists *t)
     return t->start ? HGA_OK : interval_lists_create(c->nodes.n, t);
 }
 
-/* ---- backwards from the output ---- */
+/* ---- backward from the output ---- */
 
 /* t[v] += more[v] */
 static hga_status add_all(pattern *c, interval_lists *t, const interval_lists *more)
@@ -50,7 +50,7 @@ done:
     return st;
 }
 
-/* `all` keeps the lists of the rows that the stage writes, *kept gets the others. */
+/* Splits lists: `all` retains the rows that the stage writes, *kept gets the others. */
 static hga_status split(const pattern *c, const hga_stage *s, interval_lists *all, interval_lists *kept)
 {
     const hga_field *out = &c->p->field[s->out];
@@ -82,8 +82,8 @@ done:
     return st;
 }
 
-/* What the rows of a stage reach once it has run: in place, a row also reaches what its destinations reach. Takes
-   query[out] away. */
+/* The lists of a stage's rows after it has run: in place, a row also reaches what its destinations reach. Empties
+   query[out]. */
 static hga_status take_reached(pattern *c, const hga_stage *s, interval_lists *all)
 {
     hga_status st = HGA_OK;
@@ -99,7 +99,7 @@ done:
     return st;
 }
 
-/* query[.] before stage i, from query[.] after it. */
+/* Computes query[.] before stage i from query[.] after it. */
 static hga_status go_back(pattern *c, hga_id i)
 {
     const hga_stage *s = &c->p->stage[i];
@@ -140,7 +140,7 @@ static hga_status start_output(pattern *c)
 
 /* ---- rectangles ---- */
 
-/* Edges of a cut. Rows and sources are fed one after the other; those that continue each other wait and are shown
+/* Edges of a cut. Rows and sources are visited in order; those that continue each other are collected and shown
    together. */
 typedef struct showing {
     pattern *c;
@@ -160,7 +160,7 @@ static hga_status show_patch(showing *w)
     return st;
 }
 
-/* Keys that continue the patch join it; before others it is shown. */
+/* Adds keys that continue the patch; else shows the patch first. */
 static hga_status feed_key(showing *w, interval run, hga_id level)
 {
     hga_patch *p = &w->patch;
@@ -174,7 +174,7 @@ static hga_status feed_key(showing *w, interval run, hga_id level)
     return st;
 }
 
-/* The key tokens of source u, or of a chain of sources that ends with `end`. */
+/* Adds the key tokens of source u, or of a chain of sources that ends with `end`. */
 static hga_status feed_source(showing *w, hga_id u, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -187,7 +187,7 @@ done:
     return st;
 }
 
-/* The rows that wait, against every source of theirs. */
+/* Shows the collected rows against all of their sources. */
 static hga_status show_rows(showing *w)
 {
     const reach *r = w->r;
@@ -206,7 +206,7 @@ done:
     return st;
 }
 
-/* Queries that continue those that wait wait with them; before others these are shown. */
+/* Collects queries that continue the collected ones; else shows these first. */
 static hga_status feed_row(showing *w, interval run, hga_id level)
 {
     hga_patch *p = &w->patch;
@@ -220,7 +220,7 @@ static hga_status feed_row(showing *w, interval run, hga_id level)
     return st;
 }
 
-/* A visitor of rows with the same sources: every query token that they reach, against these sources. */
+/* A visitor of rows with the same sources: shows all query tokens that they reach against these sources. */
 static hga_status show_edges(const reach *r, void *context)
 {
     showing *w = context;
@@ -236,7 +236,7 @@ done:
     return st;
 }
 
-/* All patches of one stage that attends. */
+/* Shows all patches of one stage that attends. */
 static hga_status show_cut(pattern *c, hga_id i)
 {
     const hga_stage *s = &c->p->stage[i];
@@ -253,8 +253,8 @@ done:
     return st;
 }
 
-/* Input f reaches the output without crossing a cut, as in a program that only passes values up and down the tree:
-   every node is its own source. */
+/* Shows input f, which reaches the output without crossing a cut, as in a program that only passes values up and down
+   the tree: every node is its own source. */
 static hga_status show_input(pattern *c, hga_id f)
 {
     hga_status st = HGA_OK;
@@ -269,7 +269,7 @@ done:
 
 /* ---- everything ---- */
 
-/* Starts the lists of the inputs behind cuts, and shows inputs that reach the output past all cuts. */
+/* Makes the lists of the inputs that reach cuts, and shows inputs that reach the output past all cuts. */
 static hga_status show_inputs(pattern *c, uint32_t fields)
 {
     hga_status st = HGA_OK;
@@ -283,7 +283,7 @@ done:
     return st;
 }
 
-/* Backwards to find the queries that each cut reaches, then forwards to find its keys and show both. */
+/* Backward to find the queries that each cut reaches, then forward to find its keys and show both. */
 static hga_status show_all(pattern *c)
 {
     hga_status st = HGA_OK;

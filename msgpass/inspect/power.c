@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one relation may take: 1 GB of spans. */
+/* Limit of one relation: 1 GB of spans. */
 #define MOST_SPANS ((int64_t)1 << 27)
 
 /* A relation in which every node reaches itself and no other. */
@@ -46,7 +46,7 @@ static int by_first(const void *a, const void *b)
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Node v reaches one more interval. */
+/* Adds one more interval to those that node v reaches. */
 static hga_status add_extra(hop *h, hga_id v, reach_span span)
 {
     hga_status st = HGA_OK;
@@ -60,7 +60,7 @@ done:
     return st;
 }
 
-/* Spans that meet or touch become one; the one with v in it is v's own. */
+/* Joins spans that overlap or touch; the one that contains v is v's own. */
 hga_status hop_set(hop *h, hga_id v, reach_span *spans, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -78,7 +78,7 @@ done:
     return st;
 }
 
-/* Are both written in the same intervals, node for node? */
+/* Whether both have the same intervals, node for node. */
 int hop_equal(const hop *a, const hop *b)
 {
     size_t ids = (size_t)a->n * sizeof *a->first;
@@ -109,7 +109,8 @@ static void link_extras(hop *h)
     }
 }
 
-/* Once every node is set: links nodes that reach the same intervals, and prepares to ask ranges of nodes. */
+/* Once every node is set: links nodes that reach the same intervals, and builds the trees for queries of node
+   ranges. */
 hga_status hop_finish(hop *h)
 {
     hga_status st = HGA_OK;
@@ -131,7 +132,7 @@ done:
     return st;
 }
 
-/* The union of the intervals of nodes u in an interval: each holds its u, so that there is no gap. */
+/* The union of the intervals of nodes u in an interval: each contains its u, so that there is no gap. */
 static reach_span widen(const hop *h, reach_span u)
 {
     int64_t lo = (int64_t)u.first + h->n, hi = (int64_t)u.last + h->n + 1;
@@ -157,7 +158,7 @@ typedef struct gathering {
     int64_t n, capacity, *work;
 } gathering;
 
-/* More of what the node at hand reaches, while there is work left to spend. */
+/* Adds spans that the current node reaches; fails when the work is spent. */
 static hga_status gather(gathering *s, const reach_span *spans, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -171,7 +172,7 @@ done:
     return st;
 }
 
-/* What `b` reaches from an interval of nodes. */
+/* Adds what `b` reaches from an interval of nodes. */
 static hga_status gather_from(gathering *s, const hop *b, reach_span from)
 {
     hga_status st = HGA_OK;
@@ -185,7 +186,7 @@ done:
     return st;
 }
 
-/* What every node reaches by a hop of `a` and then one of `b`. */
+/* Composes: what every node reaches by a hop of `a` and then one of `b`. */
 hga_status hop_compose(const hop *a, const hop *b, int64_t *work, hop *out)
 {
     gathering s = {.work = work};

@@ -1,6 +1,6 @@
-/* hop.h: a relation between nodes that every node has to itself, as intervals of ids. Where tokens reach whole
-   neighbourhoods, one interval a node says all, and composing two relations is a search for the smallest and the
-   largest end over an interval. */
+/* power.h: a reflexive relation between nodes, as intervals of ids. Where tokens reach whole neighbourhoods, one
+   interval a node suffices, and composing two relations is a search for the smallest and the largest end over an
+   interval. */
 #ifndef HGA_HOP_H
 #define HGA_HOP_H
 
@@ -22,15 +22,15 @@ typedef struct hop {
     hga_id *high; /* and the largest last */
 } hop;
 
-/* Every node reaches itself alone. */
+/* Creates the relation in which every node reaches itself only. */
 hga_status hop_create(hga_id n, hop *h);
 void hop_clear(hop *h);
-/* What v reaches; `spans` overlap as they like and are sorted in place. */
+/* Sets what v reaches; `spans` may overlap and are sorted in place. */
 hga_status hop_set(hop *h, hga_id v, reach_span *spans, int64_t n);
-/* After the last hop_set, before a relation is composed. */
+/* To be called after the last hop_set, before a relation is composed. */
 hga_status hop_finish(hop *h);
-/* From v to what b reaches from what a reaches from v. *work is how many intervals may still be joined, and is taken
-   from; HGA_EUNSUPPORTED when that is too irregular to be told in intervals, or takes more. */
+/* out: from v to what b reaches from what a reaches from v. *work is the number of intervals that may still be joined,
+   and is reduced; HGA_EUNSUPPORTED: it does not suffice, or the result has too many intervals. */
 hga_status hop_compose(const hop *a, const hop *b, int64_t *work, hop *out);
 int hop_equal(const hop *a, const hop *b);
 

@@ -1,5 +1,5 @@
-/* row.c: what one query token attends to, and how much, found backwards from its output: the rows of each stage that
-   reach it, with the share that each has in it, and the edges of those that attend. */
+/* row.c: what one query token attends to, and how much, found backward from its output: the rows of each stage that
+   reach it, with their shares in it, and the edges of stages that attend. */
 #include "flow.h"
 #include "hga_inspect.h"
 #include "program_check.h"
@@ -12,25 +12,25 @@ typedef struct node_set {
     hga_id *id;
     double *share;
     int64_t n, capacity, share_capacity;
-    hga_id *index; /* [n_nodes]: 1 + where the node is, 0: nowhere */
+    hga_id *index; /* [n_nodes]: 1 + the node's index, 0: not in the set */
 } node_set;
 
 typedef struct row_search {
     const hga_program *p;
     const hga_graph *g;
     hga_nodes nodes;
-    /* rows of a field, as the stages before the one at hand leave them, that reach the token */
+    /* rows of a field, as the stages before the current one leave them, that reach the token */
     node_set requested[HGA_FIELD_SLOTS];
     uint32_t shown;    /* stages whose edges are reported */
-    uint32_t followed; /* stages whose sources are looked at further */
-    weighing *weigh;   /* NULL: shares are not asked for */
+    uint32_t followed; /* stages whose sources are followed */
+    weighing *weigh;   /* NULL: shares are not requested */
     hga_weight *seen;
     int64_t n_seen, seen_capacity;
 } row_search;
 
 /* ---- sets of nodes ---- */
 
-/* Node v joins the set with a share, or gets that much more. */
+/* Adds node v to the set, or to its share. */
 static hga_status set_add(const row_search *s, node_set *set, hga_id v, double share)
 {
     hga_status st = HGA_OK;
@@ -57,7 +57,7 @@ static void set_clear(const row_search *s, node_set *set)
 
 /* ---- reporting ---- */
 
-/* An edge as the caller sees it, with the key tokens that its source stands for. */
+/* An edge as the caller sees it, with the key tokens under its source. */
 static hga_seen seen_edge(const row_search *s, hga_id stage, hga_id v, const row_edge *edge)
 {
     const hga_nodes *nodes = &s->nodes;
@@ -71,14 +71,14 @@ static hga_seen seen_edge(const row_search *s, hga_id stage, hga_id v, const row
     return e;
 }
 
-/* What stands on one row: its edges, the share of the row in the output, the shares of its sources and of its own. */
+/* One row: its edges, its share in the output, its sources' shares and its own. */
 typedef struct row_shares {
     edge_rows edges;
     double share, own;
     double *factor, *score;
 } row_shares;
 
-/* Notes the edges of a row, with their weights in the output. */
+/* Reports the edges of a row, with their weights in the output. */
 static hga_status report(row_search *s, hga_id stage, hga_id v, const row_shares *r)
 {
     hga_status st = HGA_OK;
@@ -91,9 +91,9 @@ done:
     return st;
 }
 
-/* ---- one stage, backwards ---- */
+/* ---- one stage, backward ---- */
 
-/* The edges of a row, and with tensors what they weigh in it. */
+/* Reads the edges of a row, and with tensors computes their weights in it. */
 static hga_status find_shares(row_search *s, hga_id i, hga_id v, row_shares *r)
 {
     hga_status st = HGA_OK;
@@ -106,8 +106,7 @@ done:
     return st;
 }
 
-/* Rows of `after` reach the token. What the stage reads in place joins them; what it reads as it was before joins the
-   wanted rows. */
+/* Traces a row that the stage wrote: sources that it reads in place join `after`; others join the requested rows. */
 static hga_status trace_written(row_search *s, hga_id i, node_set *after, hga_id v, row_shares *r)
 {
     const hga_stage *stage = &s->p->stage[i];
@@ -123,7 +122,7 @@ done:
     return st;
 }
 
-/* One row that reaches the token: as the stage has written it, or from before where it leaves it alone. */
+/* Traces one row that reaches the token: as the stage has written it, or, if left unchanged, from before. */
 static hga_status trace_row(row_search *s, hga_id i, node_set *after, int64_t k)
 {
     const hga_stage *stage = &s->p->stage[i];
@@ -138,7 +137,8 @@ static hga_status trace_row(row_search *s, hga_id i, node_set *after, int64_t k)
     return st;
 }
 
-/* In place, a row's share is known once all rows that read it have been traced: against the order of the stage. */
+/* In place, a row's share is known once all rows that read it have been traced: so levels run against the order of the
+   stage. */
 static hga_status trace_stage(row_search *s, hga_id i)
 {
     const hga_stage *stage = &s->p->stage[i];
@@ -158,8 +158,8 @@ done:
 
 /* ---- the whole row ---- */
 
-/* Where something is attended to by scores, those edges are the answer; else every edge on the way is, for no one of
-   them tells all. Shares are followed down to the inputs. */
+/* If some stages have scores, their edges are the answer; else every edge on the path, since no single stage tells all.
+   Shares are followed down to the inputs. */
 static void choose_stages(row_search *s, uint32_t stages)
 {
     uint32_t attending = flow_attending(s->p, stages), scores = 0, relations = 0;
@@ -173,7 +173,7 @@ static void choose_stages(row_search *s, uint32_t stages)
     s->followed = scores && !s->weigh ? stages & ~attending : stages;
 }
 
-/* By destination, stage, source and type. */
+/* Orders by destination, stage, source and type. */
 static int weight_before(const hga_weight *a, const hga_weight *b)
 {
     const hga_seen *x = &a->edge, *y = &b->edge;
@@ -200,7 +200,7 @@ done:
     return st;
 }
 
-/* Checks what was asked for, and finds what one token's row reads. */
+/* Checks the arguments, and finds what one token's row reads. */
 static hga_status begin_search(row_search *s, hga_id token, const void *visit)
 {
     hga_status st = HGA_OK;
@@ -233,7 +233,7 @@ done:
 
 /* ---- weights ---- */
 
-/* What node v of a value field has is shared out evenly among the key tokens that it stands for. */
+/* Divides a node's share evenly among the key tokens under it. */
 static void spend(const interval *list, int64_t n, double share, double *token_weight)
 {
     double tokens = 0;
@@ -243,7 +243,7 @@ static void spend(const interval *list, int64_t n, double share, double *token_w
             token_weight[j] += share * (double)list[i].times / tokens;
 }
 
-/* Every input's shares, spent on the key tokens that its nodes stand for. */
+/* Divides every input's shares among the key tokens under its nodes. */
 static hga_status spend_all(const row_search *s, double *token_weight)
 {
     interval_sum sum = {0};

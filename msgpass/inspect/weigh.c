@@ -1,6 +1,5 @@
-/* weigh.c: the weights of one row at a time, from values that are made when semantics/ asks for them. A value is that
-   of a field on a node before some stage; it is the work of the last stage before it that wrote that row, or the
-   caller's. */
+/* weigh.c: the weights of one row at a time, from values computed on demand of semantics/. A value is that of a field
+   on a node before some stage: the result of the last stage before it that wrote that row, or the caller's. */
 #include "call_check.h"
 #include "weigh.h"
 
@@ -9,7 +8,7 @@
 
 #include <math.h>
 
-/* Values are kept on shelves, which do not move. */
+/* Blocks of values, which do not move. */
 typedef struct shelf {
     struct shelf *before;
     int64_t n, capacity;
@@ -17,7 +16,7 @@ typedef struct shelf {
 } shelf;
 enum { SHELF = 4096 };
 
-/* Room for n numbers that stay in their place until the weighing ends. */
+/* Allocates n numbers that stay at their address until weigh_end. */
 static hga_status take_memory(weighing *w, int64_t n, double **out)
 {
     hga_status st = HGA_OK;
@@ -34,9 +33,9 @@ done:
     return st;
 }
 
-/* ---- what the caller gives ---- */
+/* ---- the caller's tensors ---- */
 
-/* Is the field looked at as rows of numbers? Of states log-sum-exps alone are. */
+/* Whether the field's rows are vectors; of other fields only one number is used, of states the log-sum-exp. */
 static int is_of_vectors(const weighing *w, hga_id field)
 {
     hga_width width = w->p->field[field].width;
@@ -45,7 +44,7 @@ static int is_of_vectors(const weighing *w, hga_id field)
 
 static hga_id columns_of(const weighing *w, hga_id field) { return is_of_vectors(w, field) ? w->shape.dim : 1; }
 
-/* Which row of its tensor each node of an input field has. */
+/* Finds the row of each node of an input field in its tensor. */
 static hga_status open_tensor(weighing *w, hga_id field)
 {
     const hga_field *f = &w->p->field[field];
@@ -79,7 +78,7 @@ static void read_numbers(const hga_tensor *t, const char *from, hga_id columns, 
     }
 }
 
-/* An input's row of node v in the head at hand, as doubles. */
+/* An input's row of node v in the current head, as doubles. */
 static hga_status read_input(weighing *w, hga_id field, hga_id v, const double **out)
 {
     hga_status st = HGA_OK;
@@ -120,7 +119,7 @@ static hga_status value_of(weighing *w, hga_id f, hga_id v, hga_id before, const
     return is_input ? read_input(w, f, v, out) : HGA_OK;
 }
 
-/* Values as they are when a stage runs; `was`: a row of its own, as it found it. */
+/* Values as they are when a stage runs; `was`: its own row before it runs. */
 typedef struct requested {
     field_values as;
     weighing *w;
@@ -128,14 +127,14 @@ typedef struct requested {
     int was;
 } requested;
 
-/* What a stage in place reads of its own fields at a source is there already. */
+/* The version of a field that a stage reads: a stage in place reads its own fields at a source after itself. */
 static hga_id version(const requested *a, hga_id f)
 {
     const hga_stage *s = &a->w->p->stage[a->stage];
     return !a->was && s->writes >> f & 1u && s->order != HGA_FLAT ? a->stage + 1 : a->stage;
 }
 
-/* The value that a formula wants of a field at a node; the first failure is kept in w->st. */
+/* The value of a field at a node for a formula; the first failure is stored in w->st. */
 static const double *value_there(const field_values *from, hga_id f, hga_id v, hga_id head, double *buffer)
 {
     const requested *a = (const requested *)(const void *)from;
@@ -159,10 +158,10 @@ static double request_lse(const field_values *from, hga_id f, hga_id v, hga_id h
 
 /* ---- rows ---- */
 
-/* A row while it is weighed: rows ask for rows, and what each needs is not on the stack. */
+/* A row being weighed: rows need other rows recursively, and their scratch is not on the stack. */
 typedef struct weighed {
-    struct weighed *next; /* of those at rest, whose room serves again */
-    edge_rows edges;      /* unless somebody else has read them */
+    struct weighed *next; /* of idle ones, whose memory is reused */
+    edge_rows edges;      /* unless the caller has read them */
     plain_scratch scratch;
     requested now, was;
     stage_row row;
@@ -209,7 +208,7 @@ done:
     return st;
 }
 
-/* What the row of stage i at v, with these edges, is made of. */
+/* Computes the weights of the row of stage i at v, with these edges. */
 static hga_status weigh(weighing *w, hga_id i, hga_id v, const edge_rows *edges, weighed *x)
 {
     const hga_stage *s = &w->p->stage[i];
@@ -238,7 +237,8 @@ done:
     return st;
 }
 
-/* The row of stage i at v: of descend what it keeps, of a state its log-sum-exp and, behind it, what goes inside. */
+/* Computes the row of stage i at v: of descend the share kept, of a state its log-sum-exp and, after it, what goes
+   inside. */
 static hga_status make_row(weighing *w, hga_id i, hga_id v, const double **out)
 {
     weighed *x = NULL;
@@ -266,7 +266,7 @@ done:
     return st;
 }
 
-/* Is the output's row v whole behind stage i? */
+/* Whether no later stage than i writes the output's row v. */
 static int ends_output(const weighing *w, hga_id i, hga_id v)
 {
     hga_id out = program_bound(w->p, HGA_IO_OUT);
@@ -279,14 +279,14 @@ static int ends_output(const weighing *w, hga_id i, hga_id v)
     return 1;
 }
 
-/* What the sink leaves of a row of the output. */
+/* The share of a row of the output that the sink leaves. */
 static double left_by_sink(const weighing *w, hga_id i, hga_id v, double lse)
 {
     const float *sink = w->io->sink.data;
     return sink && ends_output(w, i, v) ? sink_shares_of((double)sink[w->head], lse).row : 1;
 }
 
-/* The weights and scores of a row's edges, and what its own row weighs, less what a sink takes. */
+/* The weights and scores of a row's edges, and the weight of its own row, less the sink's share. */
 hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *factor, double *score, double *own)
 {
     const hga_stage *s = &w->p->stage[i];
@@ -331,7 +331,7 @@ hga_status weigh_begin(weighing *w)
     return HGA_OK;
 }
 
-/* Gives back positions, rows that were made, and the shelves they lie on. */
+/* Frees positions, computed rows, and their blocks. */
 void weigh_end(weighing *w)
 {
     hga_id n = w->m.nodes.n;

@@ -1,5 +1,5 @@
-/* weigh.h: what the edges of a row weigh in it, in double, as semantics/ says. Only the values that a question needs
-   are made, each once. */
+/* weigh.h: the weights of a row's edges in it, in double, as semantics/ defines them. Only the values that a query
+   needs are computed, each once. */
 #ifndef HGA_WEIGH_H
 #define HGA_WEIGH_H
 
@@ -28,7 +28,7 @@ typedef struct weighing {
 hga_status weigh_begin(weighing *w);
 void weigh_end(weighing *w);
 
-/* Of node v's row that stage i writes, with its edges: out[v] = sum factor[e] source[e] + *own own[v]. score[e] is the
+/* For node v's row that stage i writes, with its edges: out[v] = sum factor[e] source[e] + *own own[v]. score[e] is the
    edge's score where the stage has scores, else 0. */
 hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *factor, double *score, double *own);
 

@@ -1,5 +1,5 @@
-/* accesses.c: which rows a panel reads at its sources, reads at its own nodes, and writes. Rows are told by buckets of
-   neighbours, and only those of storages that other phases touch, too. */
+/* accesses.c: which rows a panel reads at its sources, reads at its own nodes, and writes. Rows are tracked as buckets
+   of neighbours, and only those of storages that other phases use, too. */
 #include "plan.h"
 #include "schedule.h"
 
@@ -13,11 +13,11 @@ hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i)
 
 /* ---- buckets ---- */
 
-/* Nodes whose last readers and writers are remembered together: of one level of n. Panels begin at multiples of sixteen
-   of their level, so that fewer would tell little more, and cost most of planning short sequences; of long levels twice
-   as many are few enough. Of levels of long spans fewer nodes go together: who waits for one of them would wait for all
-   tokens of the others, which are not in the cache any more when their rows are read again; and where threads have
-   blocks in turn, for the other threads. */
+/* Nodes of one level of n whose last readers and writers are tracked together. Panels begin at multiples of sixteen of
+   their level, so that smaller buckets would distinguish little more, and dominate the planning of short sequences; for
+   long levels buckets twice as large suffice. For levels of long spans buckets are smaller: a panel that depends on one
+   of their nodes would wait for all tokens of the others, which would have left the cache when their rows are read
+   again; and where threads have blocks dealt cyclically, for the other threads. */
 enum { BUCKET_SHIFT = 4, LONG_LEVEL = 1 << 14, BUCKET_TOKENS = 256 };
 _Static_assert(1 << BUCKET_SHIFT == (int)KERNEL_TILE, "a bucket is a group of rows");
 static int bucket_shift(const hga_plan *plan, hga_id n)
@@ -29,7 +29,7 @@ static int bucket_shift(const hga_plan *plan, hga_id n)
     return shift;
 }
 
-/* Nodes come mostly one after the other, so the level is often the last one found. */
+/* Nodes mostly come in order, so the level is often the last one found. */
 static hga_id level_of(accesses *a, hga_id v)
 {
     const hga_id *level = a->plan->nodes.level_ptr;
@@ -58,7 +58,7 @@ bucket_span accesses_buckets(accesses *a, hga_id storage, hga_id first, hga_id l
 
 /* ---- runs of nodes ---- */
 
-/* A panel's visit to rows of some sets. Nodes come in any order; those that follow each other go together. */
+/* A panel's visit to rows of some sets. Nodes come in any order; consecutive ones are reported as one run. */
 typedef struct visit {
     const hga_plan *plan;
     accesses *to;
@@ -66,9 +66,9 @@ typedef struct visit {
     int writes;
     hga_id first, last;
     access_function each;
-    node_function nodes; /* or nodes are told as they are */
+    node_function nodes; /* or nodes are reported themselves */
     void *context;
-    run_list *runs; /* runs are kept here instead */
+    run_list *runs; /* runs are stored here instead */
 } visit;
 
 static void tell_run(const visit *r, bucket_run x)
@@ -76,7 +76,7 @@ static void tell_run(const visit *r, bucket_run x)
     for (hga_id i = 0; i < r->of->n; i++) r->each(r->context, r->writes, r->of->at[i] + x.first, r->of->at[i] + x.last);
 }
 
-/* Neighbours, and buckets that runs share, go together. */
+/* Appends a run of buckets; adjacent and overlapping runs are joined. */
 static void keep_run(run_list *l, bucket_run x)
 {
     enum { CAPACITY = sizeof l->run / sizeof *l->run };
@@ -89,7 +89,7 @@ static void keep_run(run_list *l, bucket_run x)
         l->found = RUNS_TOO_MANY;
 }
 
-/* Tells or keeps the run of nodes collected so far, and begins another. */
+/* Reports or stores the run of nodes collected so far, and begins another. */
 static void visit_flush(visit *r)
 {
     if (r->first > r->last) return;
@@ -115,8 +115,8 @@ static void visit_add(visit *r, hga_id first, hga_id last)
 
 /* ---- sources ---- */
 
-/* Who stands above nodes [first, first + n). Where children lie one behind the other in the order of their parents,
-   parents of neighbours do, too, but for nodes without children; and siblings have one ancestor across the cut. */
+/* Visits the ancestors of nodes [first, first + n). Where children are contiguous in the order of their parents,
+   parents of neighbours are, too, except for nodes without children; and siblings have one ancestor across the cut. */
 static void visit_above(visit *r, const phase *ph, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &r->plan->nodes;
@@ -133,7 +133,7 @@ static void visit_above(visit *r, const phase *ph, hga_id first, hga_id n)
     }
 }
 
-/* Parents, or who stands for them, or children of nodes [first, first + n). */
+/* Visits the parents, or the ancestors that replace them, or the children of nodes [first, first + n). */
 static void visit_tree(visit *r, const phase *ph, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &r->plan->nodes;
@@ -149,7 +149,7 @@ static void visit_tree(visit *r, const phase *ph, hga_id first, hga_id n)
     }
 }
 
-/* Sources by blocks: columns that follow each other at once, others one by one. */
+/* Sources of blocks: contiguous columns at once, others one by one. */
 typedef struct block_sources {
     visit *r;
     const hga_id *order;
@@ -170,7 +170,7 @@ static void visit_segments(const hga_segments *s, void *context)
         for (hga_id i = 0; i < s->count; i++) visit_columns(context, one->src + i * s->src_step, one->n_src);
 }
 
-/* Sources of row positions [first, first + n). */
+/* Visits the sources of row positions [first, first + n). */
 static void visit_positions(visit *r, hga_id stage, hga_id first, hga_id n)
 {
     const hga_plan *plan = r->plan;
@@ -184,7 +184,8 @@ static void visit_positions(visit *r, hga_id stage, hga_id first, hga_id n)
     }
 }
 
-/* Of pieces [begin, begin + n): of rows that have their columns alone the piece's, of others all of the row's. */
+/* Visits the sources of splits [begin, begin + n): the split's own columns for rows that have their columns alone, all
+   of the row's for others. */
 static void visit_splits(visit *r, const phase *ph, hga_id begin, hga_id n)
 {
     const stage_plan *s = &r->plan->stage[ph->stage];
@@ -203,7 +204,7 @@ static void visit_splits(visit *r, const phase *ph, hga_id begin, hga_id n)
     visit_flush(r);
 }
 
-/* Of the phase's rows [begin, begin + n). */
+/* Visits the sources of the phase's rows [begin, begin + n). */
 static void visit_sources_of(visit *r, const phase *ph, hga_id begin, hga_id n)
 {
     const hga_plan *plan = r->plan;
@@ -237,13 +238,14 @@ void accesses_sources(const hga_plan *plan, const phase *ph, hga_id first, hga_i
 
 /* ---- the panel's own rows, and splits ---- */
 
-/* Positions of an order are nodes here and there; a panel's rows of a stage by node come one after the other. */
+/* Whether a panel's rows are not contiguous: positions of an order, splits and merges; rows of a stage by node are
+   contiguous. */
 static int is_scattered(const phase *ph)
 {
     return ph->job <= JOB_MERGE && (ph->by_position || ph->job == JOB_SPLITS || ph->job == JOB_MERGE);
 }
 
-/* A panel's own rows: one run of nodes, or node by node where an order scatters them. */
+/* Visits a panel's own rows: one run of nodes, or node by node where an order scatters them. */
 static void visit_panel(visit *r, const phase *ph, hga_id panel)
 {
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
@@ -256,7 +258,7 @@ static void visit_panel(visit *r, const phase *ph, hga_id panel)
     visit_flush(r);
 }
 
-/* Are the rows of a panel in more places than a list of runs has room for? */
+/* Whether a panel's rows are in more runs than a list of runs can hold. */
 static int is_everywhere(accesses *a, const phase *ph, hga_id panel)
 {
     run_list l = {.found = RUNS_LISTED};
@@ -264,8 +266,8 @@ static int is_everywhere(accesses *a, const phase *ph, hga_id panel)
     return l.found == RUNS_TOO_MANY;
 }
 
-/* Trees that content decides on spread each panel's rows over all tokens. Buckets then tell nothing apart, and to note
-   each row's takes longer than all else in a plan's update: a flat graph has one for all. */
+/* Trees that depend on content scatter each panel's rows over all tokens. Buckets then distinguish nothing, and noting
+   each row's takes longer than the rest of a plan's update: a flat graph has one for all. */
 static int rows_are_everywhere(accesses *a)
 {
     const phase *ph = a->plan->phases.list, *end = ph + a->plan->phases.n;
@@ -279,7 +281,7 @@ static int rows_are_everywhere(accesses *a)
 
 typedef void (*row_finder)(visit *r, const phase *ph, hga_id panel);
 
-/* The rows that `find` finds, told of; they are looked for once for several visits to one panel. */
+/* Reports the rows that `find` finds; they are found once for several visits to one panel. */
 static void visit_found(visit *r, const row_sets *sets, const phase *ph, hga_id panel, run_list *l, row_finder find)
 {
     r->of = sets;
@@ -292,7 +294,7 @@ static void visit_found(visit *r, const row_sets *sets, const phase *ph, hga_id 
     for (hga_id i = 0; l->found == RUNS_LISTED && i < l->n; i++) tell_run(r, l->run[i]);
 }
 
-/* What was found of another panel is forgotten; where there were too many runs, the phase's next panels have, too. */
+/* Forgets the runs of another panel; where there were too many, so there are for the phase's next panels. */
 static void open_panel(accesses *a, const phase *ph, hga_id panel)
 {
     run_list *lists[] = {&a->sources, &a->own};
@@ -301,7 +303,7 @@ static void open_panel(accesses *a, const phase *ph, hga_id panel)
     a->of = ph, a->panel = panel;
 }
 
-/* Tells `each` the buckets that a panel reads and writes, and those of the pieces of long rows. */
+/* Calls `each` with the buckets that a panel reads and writes, and those of long rows' splits. */
 void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context)
 {
     const phase *ph = of->of;
@@ -321,7 +323,7 @@ void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_
 
 /* ---- which storages ---- */
 
-/* The job on a field. */
+/* The storages of a job on a field. */
 static storages_touched find_field(const phase *ph)
 {
     uint64_t rows = UINT64_C(1) << ph->stage;
@@ -339,13 +341,13 @@ static storages_touched find_storages(const hga_plan *plan, const phase *ph, hga
     int user = kind == KIND_USER;
     t.sources = read_storages(plan, s, user ? s->reads : program_fields(s, rule->reads.source | rule->reads.child));
     t.own = read_storages(plan, s, user ? s->reads : program_fields(s, rule->reads.own | rule->reads.lone));
-    /* across the cut a row reads what it is about to write */
+    /* across the cut a row reads its own row before it writes it */
     if (ph->part_of_tree == TREE_ACROSS)
         t.own = t.writes = plan->stage[stage].crosses_all ? s->writes : UINT64_C(1) << s->out;
     return t;
 }
 
-/* An alias's rows are its host's. */
+/* Replaces aliases by their hosts, whose rows they use. */
 static uint64_t with_hosts(const hga_plan *plan, uint64_t set)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
@@ -371,7 +373,7 @@ static storages_touched find_touched(const hga_plan *plan, const phase *ph)
     return all;
 }
 
-/* Those of `set` that have users before the phase, or after it; and, after it, those that are recycled. */
+/* Those of `set` that have users before the phase, or after it; with `after` also recycled ones. */
 static row_sets find_sets(const accesses *a, uint64_t set, const users *by, hga_id number, int after)
 {
     row_sets some;
@@ -409,7 +411,8 @@ static void note_users(users *of, uint64_t set, int64_t by)
     for (; set; set &= set - 1) note_user(&of[__builtin_ctzll(set)], by);
 }
 
-/* The first and the last phase that write each storage, or use it at all, and the storages whose rows take turns. */
+/* Finds the first and the last phase that write each storage, or use it at all, and the storages whose rows are
+   recycled. */
 static void find_users(accesses *a, int (*recycles)(const hga_plan *, hga_id))
 {
     for (int s = 0; s < N_ROW_SETS; s++) a->writers[s] = a->all[s] = (users){-1, -1};
@@ -421,7 +424,7 @@ static void find_users(accesses *a, int (*recycles)(const hga_plan *, hga_id))
         if (ph->job == JOB_SPLITS) note_user(&a->writers[SPLITS + ph->stage], i);
         if (ph->job == JOB_SPLITS || ph->job == JOB_MERGE) note_user(&a->all[SPLITS + ph->stage], i);
     }
-    const users *used = plan_is_shared(a->plan) ? a->all : a->writers; /* others write what a rank alone reads */
+    const users *used = plan_is_shared(a->plan) ? a->all : a->writers; /* other ranks write what this one only reads */
     for (hga_id s = 0; s < N_STORAGES; s++)
         if (used[s].last >= 0 && recycles(a->plan, s)) a->recycled |= UINT64_C(1) << s;
 }
@@ -439,7 +442,7 @@ static void number_buckets(accesses *a)
     }
 }
 
-/* Levels are cut into buckets, and storages that several phases use get numbers of these. */
+/* Cuts levels into buckets, and numbers the buckets of storages that several phases use. */
 hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(const hga_plan *, hga_id))
 {
     hga_id levels = plan->nodes.n_levels;

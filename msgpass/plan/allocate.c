@@ -1,13 +1,13 @@
-/* allocate.c: rows of the workspace that serve one node after another. A node takes a row before the first panel that
-   writes it runs and gives it back after the last panel that touches it: "register allocation" over the order of the
-   panels. The row given back last is taken first, for it is still in the cache.
+/* allocate.c: rows of the workspace that hold one node after another. A node is allocated a row before the first panel
+   that writes it and frees it after the last panel that uses it: "register allocation" over the order of the panels.
+   The row freed last is allocated first, since it is still in the cache.
 
-   Rows of one length form a pool, whichever field they hold; within it each thread has rows of its own, which are in
-   the memory of its domain. */
+   Rows of one length form a pool, for all fields; within it each thread has rows of its own, in the memory of its
+   domain. */
 #include "interrupt.h"
 #include "plan.h"
 
-/* Rows that lie one after the other. */
+/* Contiguous rows. */
 typedef struct slot_run {
     hga_id first, n;
 } slot_run;
@@ -16,7 +16,7 @@ typedef struct slot_run {
 typedef struct slot_stack {
     slot_run *free;
     int64_t n_free, capacity;
-    hga_id rows, before; /* before: rows of other threads that lie in front */
+    hga_id rows, before; /* before: number of other threads' rows that precede them */
 } slot_stack;
 
 typedef struct assignment {
@@ -32,8 +32,8 @@ static field_storage *storage_of(hga_plan *plan, hga_id storage)
     return &plan->fields.storage[is_rounded(storage) ? storage - STORAGE_ROUNDED : storage];
 }
 
-/* Does a relation's order write rows of the field here and there? Then all live to the end: those that the caller has
-   leave log-sum-exps alone, which need not take turns. */
+/* Whether a relation's order writes rows of the field scattered. Then all live to the end; for those that are the
+   caller's only log-sum-exps remain, which need not be recycled. */
 static int written_in_an_order(const hga_plan *plan, hga_id field)
 {
     for (hga_id s = 0; s < plan->program.n_stages; s++)
@@ -41,8 +41,8 @@ static int written_in_an_order(const hga_plan *plan, hga_id field)
     return 0;
 }
 
-/* Do panels that write the field run head by head, all over the same columns? Their log-sum-exps are whole with the
-   last head: if rows of them took turns, a run of panels would end where they do, and copy its columns anew. */
+/* Whether panels that write the field run head by head, all over the same columns. Their log-sum-exps are complete with
+   the last head: if rows of them were recycled, a run of panels would end where they do, and copy its columns anew. */
 static int written_head_by_head(const hga_plan *plan, hga_id field)
 {
     for (hga_id s = 0; s < plan->program.n_stages; s++)
@@ -61,7 +61,7 @@ int slots_recycle(const hga_plan *plan, hga_id storage)
 
 /* ---- a thread's rows ---- */
 
-/* n rows for a thread: those given back last, then new ones. */
+/* n rows for a thread: those freed last, then new ones. */
 static hga_status take_slots(const hga_plan *plan, slot_stack *s, hga_id n, hga_id *slot)
 {
     (void)plan;
@@ -90,7 +90,7 @@ static hga_status give_rows(const hga_plan *plan, slot_stack *s, hga_id n, hga_i
     return st;
 }
 
-/* So far slots count a thread's rows alone. */
+/* Adds the offset of the thread's rows: until then slots count these alone. */
 static hga_status move_slots(const hga_plan *plan, slot_stack *s, hga_id n, hga_id *slot)
 {
     (void)plan;
@@ -109,7 +109,7 @@ static hga_id pool_of(const hga_plan *plan, const area *x)
     return i;
 }
 
-/* Takes or gives back the rows of nodes [first, end), as far as both the area and the range have them. */
+/* Allocates or frees the rows of nodes [first, end), as far as both the area and the range contain them. */
 static hga_status change_span(assignment *a, area *x, const live_range *l, int64_t first, int64_t end,
                               row_change change)
 {
@@ -122,7 +122,7 @@ static hga_status change_span(assignment *a, area *x, const live_range *l, int64
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
-/* Those that are no aliases. */
+/* Changes the rows of nodes that are no aliases. */
 static hga_status change_rest(assignment *a, field_storage *h, const live_range *l, row_change change)
 {
     hga_status st = HGA_OK;
@@ -134,7 +134,7 @@ static hga_status change_rest(assignment *a, field_storage *h, const live_range 
     return st;
 }
 
-/* The rows that the caller does not bring, nor has room for. */
+/* Changes the rows that are not in the caller's tensor. */
 static hga_status change_rows(assignment *a, hga_id f, const live_range *l, row_change change)
 {
     field_storage *h = &a->plan->fields.storage[f];
@@ -146,8 +146,8 @@ static hga_status change_rows(assignment *a, hga_id f, const live_range *l, row_
     return st ? st : change_span(a, &h->rows, l, at, INT32_MAX, change);
 }
 
-/* A range is of the nodes that are not the caller's, and of the log-sum-exps, aliases' too, or the rounded rows of
-   all. */
+/* Changes a range: the rows that are not the caller's, and log-sum-exps, including the aliases'; or rounded rows of all
+   nodes. */
 static hga_status change_range(assignment *a, const live_range *l, row_change change)
 {
     field_storage *h = storage_of(a->plan, l->storage);
@@ -159,7 +159,7 @@ static hga_status change_range(assignment *a, const live_range *l, row_change ch
     return st;
 }
 
-/* Slots for an area that has none yet, in the pool of rows of its length. */
+/* Allocates slots for an area that has none yet, in the pool of rows of its length. */
 static hga_status open_area(hga_plan *plan, area *x)
 {
     if (x->n == 0 || x->slot) return HGA_OK;
@@ -205,7 +205,7 @@ done:
     return st;
 }
 
-/* A panel's rows are taken while those that it reads are still there. */
+/* Allocates a panel's rows before it frees those that it reads. */
 static hga_status walk_items(assignment *a, const live_range *ranges)
 {
     hga_status st = HGA_OK;
@@ -218,14 +218,14 @@ done:
     return st;
 }
 
-/* The first row behind so many that has no page with them in common. */
+/* The first row after `rows` that shares no page with them. */
 static int64_t row_on_new_page(const row_pool *pool, int64_t rows, int64_t grain)
 {
     int64_t bytes = pool->floats * (int64_t)sizeof(float), end = (rows * bytes + grain - 1) / grain * grain;
     return (end + bytes - 1) / bytes;
 }
 
-/* Threads lie one after another; where the domain changes a page begins. */
+/* Places the threads' rows one after another; where the domain changes a page begins. */
 static void join_threads(const assignment *a, hga_id i)
 {
     const hga_plan *plan = a->plan;
@@ -244,7 +244,7 @@ static void join_threads(const assignment *a, hga_id i)
     }
 }
 
-/* Gives back the stacks of free slots and the lists of who takes and gives. */
+/* Frees the stacks of free slots and the lists of ranges. */
 static void clear_assignment(assignment *a, int64_t n)
 {
     const hga_allocator *x = &a->plan->memory.allocator;
@@ -258,7 +258,7 @@ static void clear_assignment(assignment *a, int64_t n)
     hga_delete(x, a->next_giver, n, sizeof *a->next_giver);
 }
 
-/* A walk along the items takes rows where ranges begin and gives them back where they end. */
+/* Walks along the items; allocates rows where ranges begin and frees them where they end. */
 hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int64_t n_items)
 {
     hga_status st = HGA_OK;
@@ -276,7 +276,7 @@ done:
     return st;
 }
 
-/* Forgets where rows of every field lie, and which of them share a place. */
+/* Forgets where the rows of every field are, and the aliases. */
 void slots_clear(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {

@@ -1,4 +1,4 @@
-/* binding.c: where a plan's threads go, and keeping them there for the length of a call. */
+/* binding.c: chooses processors for a plan's threads, and binds them for the length of a call. */
 #include "plan.h"
 #include "thread_binding.h"
 
@@ -13,7 +13,7 @@ struct binding_failures {
 
 /* ---- choosing ---- */
 
-/* Threads that are fewer than the cores are left where the system puts them: another process may have as many. */
+/* Fewer threads than cores are not bound: another process may have as many. */
 static int pays_by_itself(const hga_plan *plan)
 {
     hga_id n = topology_domains(plan->machine.topology), cores = 0;
@@ -29,7 +29,7 @@ static plan_binding binding_of(const hga_plan *plan)
     return bind == HGA_BIND_ON || (bind == HGA_BIND_AUTO && pays_by_itself(plan)) ? BIND_CALLS : BIND_NOTHING;
 }
 
-/* OpenMP has places for its threads; where they cannot be asked the plan's own guess stays. */
+/* Reads the places of OpenMP's threads; where they are unknown the plan's own guess stays. */
 static hga_status query_openmp(hga_plan *plan)
 {
     hga_id *cpu = NULL;
@@ -43,7 +43,7 @@ static hga_status query_openmp(hga_plan *plan)
     return HGA_OK;
 }
 
-/* Where the threads go, and whether the plan, OpenMP or nobody puts them there. */
+/* Chooses the threads' processors, and whether the plan, OpenMP or neither binds them. */
 hga_status binding_choose(hga_plan *plan)
 {
     hga_status st = HGA_OK;

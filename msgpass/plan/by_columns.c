@@ -1,23 +1,23 @@
-/* by_columns.c: does a stage pay that goes by columns (execute/run_by_columns.c)? Where rows have runs of columns that
-   they share with few of the sixteen that they are computed with, and with many of their panel, as where each token
-   chooses blocks for itself. Some panels are asked. */
+/* by_columns.c: whether solving a stage by columns (execute/run_by_columns.c) pays: where rows have runs of columns
+   that they share with few of the sixteen that they are computed with, and with many of their panel, as where each
+   token chooses its own blocks. Samples some panels. */
 #include "panels.h"
 #include "parts.h"
 #include "plan.h"
 
 #include <string.h>
 
-/* Panels that are asked, and how many times as many tiles sixteen rows side by side must need. */
+/* Number of panels sampled, and how many times as many tiles groups of sixteen rows must need. */
 enum { REQUESTED = 8, AS_MANY = 2 };
 
-/* What a panel's rows have: how many of them each window of KERNEL_CHUNK columns meets, and which groups. */
+/* For a panel: how many of its rows each window of KERNEL_CHUNK columns has, and which groups. */
 typedef struct window_rows {
     uint16_t *rows, *groups; /* [windows] */
     hga_id *touched;         /* [windows]: the first n are those that some row has */
     hga_id n;
 } window_rows;
 
-/* One type, one weight, and no edge but of blocks that end where their level does. */
+/* Whether all edges are of one type and one weight, in blocks. */
 static int blocks_are_plain(const hga_relation *r)
 {
     if (r->ptr || r->src_order || r->n_types > 1) return 0;
@@ -29,7 +29,7 @@ static int blocks_are_plain(const hga_relation *r)
     return r->n_blocks > 0;
 }
 
-/* Has a good part of the pairs blocks of fewer rows than a tile has, and of many columns? */
+/* Whether a good part of the pairs are in blocks of fewer rows than a tile has, and of many columns. */
 static int blocks_are_low(const hga_relation *r)
 {
     double low = 0, all = 0;
@@ -60,7 +60,7 @@ static void meet_segment(window_rows *w, const hga_segment *s, hga_id first)
     }
 }
 
-/* Tiles of sixteen rows that have a window, and of sixteen side by side; everything is forgotten. */
+/* Counts the tiles of a panel by columns, and of groups of sixteen rows; clears the windows. */
 static void count_tiles(window_rows *w, int64_t *by_columns, int64_t *side_by_side)
 {
     for (hga_id i = 0; i < w->n; i++) {
@@ -71,7 +71,7 @@ static void count_tiles(window_rows *w, int64_t *by_columns, int64_t *side_by_si
     w->n = 0;
 }
 
-/* Panels here and there: graphs repeat at equal steps. */
+/* Samples panels pseudo-randomly, since graphs repeat at equal steps. */
 static hga_status count_panels(const hga_plan *plan, hga_id stage, window_rows *w, int *pays)
 {
     hga_status st = HGA_OK;
@@ -98,7 +98,7 @@ done:
 
 /* ---- windows ---- */
 
-/* Windows begin anew with each part of the graph; a graph that names no parts is one. */
+/* Windows begin anew with each part of the graph; a graph that declares no parts is one. */
 static hga_status make_windows(hga_plan *plan)
 {
     static const hga_id whole[] = {0};
@@ -116,7 +116,7 @@ done:
     return st;
 }
 
-/* May rows go by their columns? */
+/* Whether the stage's rows can run by columns. */
 static int may_go(const hga_plan *plan, hga_id stage)
 {
     const hga_relation *r = &plan->stage[stage].relation;
@@ -124,7 +124,7 @@ static int may_go(const hga_plan *plan, hga_id stage)
            plan->program.stage[stage].order == HGA_FLAT && !r->dst_order && blocks_are_plain(r);
 }
 
-/* Decides for one stage: a graph that names its parts says so, else some panels are asked. */
+/* Decides for one stage: as a graph that declares its parts says, else by sampling panels. */
 static hga_status find_by_columns(hga_plan *plan, hga_id stage)
 {
     hga_status st = HGA_OK;

@@ -1,5 +1,5 @@
-/* call_lists.c: does what a call brings fit the graph? And lists of the graph that a plan has for calls which bring
-   slopes or tables of edges: made by the first such call, kept until the plan is updated or goes. */
+/* call_lists.c: checks that a call's tables fit the graph; and lists of the graph for calls that have slopes or tables
+   of edges: made by the first such call, cached until the plan is updated or destroyed. */
 #include "call.h"
 #include "call_lists.h"
 #include "plan.h"
@@ -16,7 +16,7 @@ static hga_status make_positions(const hga_plan *plan, call_lists *lists)
     return st;
 }
 
-/* first[v]: how many edges nodes before v have; *degree grows to the most edges of a node. */
+/* first[v]: prefix sum of the in-degrees; *degree grows to the greatest in-degree. */
 hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first, hga_pos *degree)
 {
     hga_id n = plan->nodes.n;
@@ -46,7 +46,7 @@ static hga_status make_lists(const hga_plan *plan, const hga_io *io)
 
 /* ---- checks ---- */
 
-/* Has a table that stages look up by types a row for each? */
+/* Checks that a table that stages look up by types has a row for each. */
 static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_call_table t)
 {
     for (hga_id i = 0; i < plan->program.n_stages; i++) {
@@ -58,7 +58,7 @@ static hga_status check_types(const hga_plan *plan, const hga_io *io, hga_call_t
     return HGA_OK;
 }
 
-/* A row for each edge of the stage that attends. */
+/* Checks that a table of edges has a row for each edge of the stage that attends. */
 static hga_status check_edges(const hga_plan *plan, const hga_io *io)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
@@ -95,7 +95,7 @@ hga_status plan_check_call(const hga_plan *plan, const hga_io *io)
     return st ? st : check_draws(plan, io);
 }
 
-/* What no kernel knows a plan that has none takes. */
+/* Tables that no kernel supports need a plan without kernels. */
 static hga_status check_plain(const hga_plan *plan, const hga_io *io)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++)

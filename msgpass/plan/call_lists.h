@@ -4,12 +4,13 @@
 
 #include "hga_plan.h"
 
-/* HGA_EINVAL names a table that has other rows than the graph has types or edges, or numbers that are too large for
-   dropout's draws. */
+/* Checks a call's tables. HGA_EINVAL: a table has other rows than the graph has types or edges, or numbers too large
+   for dropout's draws. */
 hga_status plan_check_call(const hga_plan *plan, const hga_io *io);
-/* plan_check_call, and make the lists that the call needs; HGA_ENOMEM, or what hga_graph_positions says. */
+/* Checks plain tables, and makes the lists that the call needs; HGA_ENOMEM, or the error of hga_graph_positions. */
 hga_status plan_make_call_lists(const hga_plan *plan, const hga_io *io);
-/* Canonical positions of rows' first edges, [nodes + 1], in the plan's memory; *degree grows to the widest row's. */
+/* Prefix sum of in-degrees, [nodes + 1], in the plan's memory: canonical positions of rows' first edges; *degree grows
+   to the widest row's. */
 hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first, hga_pos *degree);
 void call_lists_clear(const hga_plan *plan);
 

@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* Vectors that cross cache lines cost twice: memory has this many floats more than its arrays need. */
+/* Vectors that cross cache lines cost twice: memory has this many floats more than its arrays need, so that they begin
+   at whole lines. */
 enum { LINE_FLOATS = 16 };
 static inline float *first_line(float *memory)
 {

@@ -1,4 +1,4 @@
-/* chosen_rows.h: what a row of a relation of choices has, read where it is stored. */
+/* chosen_rows.h: the chosen blocks of a row of a relation of choices, read where they are stored. */
 #ifndef CHOSEN_ROWS_H
 #define CHOSEN_ROWS_H
 
@@ -11,7 +11,7 @@ typedef struct chosen_row {
     int64_t src, size, end;
 } chosen_row;
 
-/* That of a position. *at is a choice to look at first, and becomes the position's. */
+/* The row at a position. *at is the index of a choice where the search begins, and becomes the position's. */
 static inline chosen_row chosen_row_of(const hga_relation *r, hga_id position, hga_pos *at)
 {
     while (*at > 0 && r->choices[*at].dst > position) --*at;

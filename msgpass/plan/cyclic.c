@@ -1,17 +1,17 @@
-/* cyclic.c: who has which tokens. A run of them for each thread, or blocks dealt out in turn ("block-cyclic").
+/* cyclic.c: partitions tokens among threads: a run for each thread, or blocks dealt out in turn ("block-cyclic").
 
-   Where rows see all that is before them through means, no row of a second run can attend before all means of the first
-   one are there. Threads with a run each make all means, then, and read keys and values from memory once more. Dealt
-   out in turn, blocks are so small that what a thread has made means of is still in its cache when it attends there, a
-   wave later. */
+   Where rows see all previous tokens through means, no row of a second run can attend before all means of the first one
+   are present. Threads with a run each would then make all means, and read keys and values from memory once more. Dealt
+   out in turn, blocks are so small that what a thread has summed into means is still in its cache when it attends
+   there, a wave later. */
 #include "partition.h"
 
-/* A block has several panels of rows. And waves are a pipeline that fills and empties: a thread has no work in one of
-   so many rounds. */
+/* A block has several panels of rows. Waves are a pipeline that fills and drains: a thread is idle in one of so many
+   rounds. */
 enum { LEAST_BLOCK = 64, LEAST_ROUNDS = 16 };
 
-/* Bytes of a token in the fields that are coarsened and attended. 0: none, or a stage takes from above, for which all
-   of a tree must be there. */
+/* Bytes of a token in the fields that are coarsened and attended. 0: none, or a stage reads down the tree, which needs
+   all of a tree. */
 static int64_t coarsened_bytes(const hga_plan *plan)
 {
     int64_t bytes = 0;
@@ -24,7 +24,7 @@ static int64_t coarsened_bytes(const hga_plan *plan)
     return bytes;
 }
 
-/* Does the highest node stand for as many tokens as half of a thread's run has? Of many small trees a thread may have
+/* Whether the highest node spans at least half as many tokens as a thread's run. Of many small trees a thread may have
    some for itself. */
 static int is_one_tree(const hga_plan *plan)
 {
@@ -33,7 +33,8 @@ static int is_one_tree(const hga_plan *plan)
     return 2 * plan->team.n * ((int64_t)n->span_last[top] - n->span_first[top] + 1) > n->level_ptr[1];
 }
 
-/* Tokens of a block, 0: each thread has one run. On several domains rows are in the memory of whoever has the run. */
+/* Tokens of a block; 0: each thread has one run. On several domains rows are in the memory of the thread that owns the
+   run. */
 hga_id cyclic_tokens(const hga_plan *plan)
 {
     const hga_nodes *n = &plan->nodes;

@@ -1,13 +1,13 @@
-/* dependences.c: what a panel waits for. Who read and who wrote each bucket of rows last is remembered as a stamp: of
-   several, the latest wave, and in it the latest along the tokens, where one thread was alone. Of the waves before
-   the latest nothing need be known: a panel of the latest one's thread may join it, any other comes a wave later. */
+/* dependences.c: the panels on which a panel depends. The last reader and writer of each bucket of rows are stored as a
+   stamp: of several, the latest wave, and in it the latest along the tokens, where one thread was alone. Nothing is
+   needed of earlier waves: a panel of the latest one's thread may join it, any other runs a wave later. */
 #include "interrupt.h"
 #include "phases.h"
 #include "schedule.h"
 
 const stamp never = {.wave = -1};
 
-/* The later of two, for whoever waits for both. */
+/* *all becomes the later of both, the stamp to wait for. */
 static void wait_for(stamp *all, const stamp *one)
 {
     if (one->wave < all->wave) return;
@@ -24,14 +24,14 @@ static void wait_for_trace(stamp *all, const trace *t, hga_id number)
     wait_for(all, t->phase == number ? &t->before : &t->all);
 }
 
-/* A panel that waits. */
+/* A panel, and the latest stamp on which it depends. */
 typedef struct waiting {
     const dependences *on;
     hga_id phase;
     stamp after;
 } waiting;
 
-/* Reading waits for writers, writing for readers, too. */
+/* Reads depend on writers; writes on readers, too. */
 static void await(void *context, int writes, int64_t first, int64_t last)
 {
     waiting *w = context;

@@ -1,10 +1,11 @@
-/* levels.c: stages that go level by level become phases, one for each level. Means and sums of several fields over the
-   tree go together: a panel's children have come from memory for all of them. Stages down the tree are cut. */
+/* levels.c: turns stages that run level by level into phases, one for each level. Means and sums of several fields over
+   the tree run together: a panel's children are loaded from memory once for all of them. Stages down the tree are
+   cut. */
 #include "panels.h"
 #include "plan.h"
 #include "regions.h"
 
-/* ---- stages side by side ---- */
+/* ---- stages that run together ---- */
 
 static int adds_children(const hga_plan *plan, hga_id stage)
 {
@@ -12,7 +13,7 @@ static int adds_children(const hga_plan *plan, hga_id stage)
     return (kind == KIND_MEAN || kind == KIND_SUM) && plan->program.stage[stage].relation == HGA_TREE_UP;
 }
 
-/* How many stages from this one on sum up children without touching what another of them writes. */
+/* Number of stages from this one on that sum up children and are independent of each other. */
 hga_id stages_together(const hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = plan->program.stage;
@@ -48,11 +49,11 @@ static hga_status add_whole(hga_plan *plan, hga_id stage, hga_id together)
 
 /* ---- down the tree, below a cut first ----
 
-   What a row takes from above may come in any order: softmax states merge to the same, and shares multiply. Level after
-   level from the top down, nothing would be done with before all has been attended to, and the states of all nodes
-   would wait in memory. So the nodes below a level of small subtrees take from each other first, as soon as the subtree
-   has been attended to, when its states are in the cache and nobody needs them afterwards; the levels from the cut on
-   go down as always; and then each row below takes from its ancestor there. */
+   What a row reads from above may be merged in any order: softmax states merge to the same, and shares multiply. Level
+   after level from the top down, nothing could run before all attention is done, and the states of all nodes would wait
+   in memory. So the nodes below a level of small subtrees run first, as soon as the subtree has been attended to, when
+   its states are in the cache and not needed afterwards; the levels from the cut on run as always; and then each row
+   below reads its ancestor there. */
 
 static int goes_down(const hga_plan *plan, hga_id stage)
 {
@@ -71,7 +72,7 @@ static hga_id find_cut(const hga_plan *plan, hga_id stage)
     return 0;
 }
 
-/* Does somebody look at what the stage wrote on nodes above the tokens, after it? */
+/* Whether a later stage, or the caller, reads what the stage wrote on nodes above the tokens. */
 static int shows_nodes(const hga_plan *plan, hga_id stage)
 {
     const hga_program *p = &plan->program;

@@ -1,10 +1,10 @@
-/* live_ranges.c: from when to when the workspace must hold a row. The first and the last panel that touch a bucket of
-   rows are remembered as panels get their stamps; once all panels are in order that is a range of items. */
+/* live_ranges.c: the live ranges of workspace rows. Stores the first and the last panel that use a bucket of rows as
+   panels get their stamps; once all panels are in order that is a range of items. */
 #include "interrupt.h"
 #include "plan.h"
 #include "schedule.h"
 
-/* Entry e, the latest of the program so far, may come earlier (sense -1) or later (1) than what is known. */
+/* Updates the first (sense -1) or last (1) entry known to use a bucket by entry e, the latest of the program so far. */
 static void note_end(const entry *entries, int64_t e, int sense, int64_t *known, uint8_t *shared)
 {
     const stamp *mine = &entries[e].when, *theirs = &entries[*known].when;
@@ -35,14 +35,14 @@ void live_ranges_keep(live_ranges *l, int64_t first, int64_t last)
     }
 }
 
-/* Where each entry is in the order, by its number; and where each wave begins. */
+/* Each entry's rank in the order, by its number; and where each wave begins. */
 typedef struct ranks {
     const entry *entries;
     int64_t *item, n;
     int64_t *wave, n_waves; /* [n_waves + 1] */
 } ranks;
 
-/* The entries are in order; a wave without any ends where it begins. */
+/* Computes ranks from ordered entries; an empty wave ends where it begins. */
 static hga_status find_ranks(const hga_plan *plan, const entry *entries, int64_t n, ranks *r)
 {
     hga_status st = HGA_OK;
@@ -51,7 +51,7 @@ static hga_status find_ranks(const hga_plan *plan, const entry *entries, int64_t
     HGA_TRY(hga_new_zero(&plan->memory.allocator, r->n_waves + 1, sizeof *r->wave, &r->wave));
     for (int64_t i = 0; i < n; i++) r->item[entries[i].number] = i, r->wave[entries[i].when.wave + 1] = i + 1;
     for (int64_t w = 1; w <= r->n_waves; w++)
-        if (r->wave[w] == 0) r->wave[w] = r->wave[w - 1]; /* nothing runs in it */
+        if (r->wave[w] == 0) r->wave[w] = r->wave[w - 1]; /* an empty wave */
 done:
     return st;
 }
@@ -62,12 +62,12 @@ static void ranks_clear(const hga_plan *plan, ranks *r)
     hga_delete(&plan->memory.allocator, r->wave, r->n_waves + 1, sizeof *r->wave);
 }
 
-/* Where in the order the wave of an item begins and ends. */
+/* Where the wave of an item begins and ends in the order. */
 static int64_t wave_begin(const ranks *r, int64_t item) { return r->wave[r->entries[item].when.wave]; }
 static int64_t wave_end(const ranks *r, int64_t item) { return r->wave[r->entries[item].when.wave + 1] - 1; }
 
-/* What several threads touch in the first wave of its range is taken before any of them could have given a row back in
-   that wave; what in the last one another thread touches is given back when all have ended. */
+/* Rows that several threads use in the first wave of their range are allocated before any of them could free a row in
+   that wave; rows that another thread uses in the last one are freed when all have ended. */
 static live_range range_of(const bucket_ends *b, const ranks *r)
 {
     const entry *entries = r->entries;
@@ -79,7 +79,7 @@ static live_range range_of(const bucket_ends *b, const ranks *r)
     return x;
 }
 
-/* Buckets that live alike go together. */
+/* Appends a range; adjacent buckets with equal ranges are joined. */
 static hga_status add_range(const hga_plan *plan, live_ranges *l, live_range x)
 {
     live_range *last = l->n ? &l->range[l->n - 1] : NULL;
@@ -93,7 +93,7 @@ static hga_status add_range(const hga_plan *plan, live_ranges *l, live_range x)
     return st;
 }
 
-/* The ranges of one storage, level by level, bucket by bucket. */
+/* Finds the ranges of one storage, level by level, bucket by bucket. */
 static hga_status find_storage(live_ranges *l, const accesses *a, const ranks *r, hga_id s)
 {
     const hga_plan *plan = a->plan;
@@ -113,7 +113,7 @@ done:
     return st;
 }
 
-/* The ranges of every storage whose rows take turns. */
+/* Finds the ranges of every recycled storage. */
 hga_status live_ranges_find(live_ranges *l, const accesses *a, const entry *entries, int64_t n)
 {
     hga_status st = HGA_OK;

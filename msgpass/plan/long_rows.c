@@ -1,7 +1,7 @@
-/* long_rows.c: rows that are cut into pieces, which panels of their own compute and others merge: those with so many of
-   all edges that one thread would be busy with them alone; and those that have their columns alone, for a piece can
-   come when others read the same columns, a whole row cannot. Where a row is cut depends on the row and its relation,
-   never on threads. */
+/* long_rows.c: rows that are cut into splits, which panels of their own compute and others merge: rows with so large a
+   share of all edges that one thread would be busy with them alone; and rows that have their columns alone, since a
+   split can run when others read the same columns, a whole row cannot. Cuts depend on the row and its relation, never
+   on threads. */
 #include "panels.h"
 #include "parts.h"
 #include "plan.h"
@@ -18,7 +18,7 @@ int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
     return edges;
 }
 
-/* From how many edges on the stage's rows are cut, and into pieces of how many; no_long_rows: none is. */
+/* The degree from which on the stage's rows are cut, and the edges of a split; no_long_rows: none is cut. */
 long_search long_open(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
@@ -27,8 +27,8 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     if (!stage_is_fused(plan, stage) || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
     const hga_id *parts;
     if (s->strict || graph_parts(plan->graph, &parts))
-        return no_long_rows; /* what is long or alone depends on other rows */
-    /* among more rows the share would be another */
+        return no_long_rows; /* whether a row is long or alone depends on other rows */
+    /* among more rows the share would differ */
     int64_t limit = graph_longer(plan->graph) ? INT64_MAX : share > cut ? share : cut;
     if (s->kind != KIND_ATTEND && !kind_sums(s->kind)) return no_long_rows;
     if (s->kind == KIND_ATTEND && rows_are_whole(plan)) return no_long_rows;
@@ -37,7 +37,7 @@ long_search long_open(const hga_plan *plan, hga_id stage)
         .limit = limit, .split = cut, .alone = alone.longer, .split_alone = alone.split, .together = alone.together};
 }
 
-/* Notes the rows among [first, first + n) that are cut; what they have leaves *edges and *listed. */
+/* Lists the rows among [first, first + n) that are cut; subtracts their edges from *edges and *listed. */
 hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w, int64_t *edges,
                      int64_t *listed)
 {

@@ -1,4 +1,4 @@
-/* look_ahead.c: rows of a graph in a longer one, whose levels begin elsewhere. */
+/* look_ahead.c: maps rows of a graph to a longer one, whose levels begin elsewhere. */
 #include "look_ahead.h"
 #include "stage_plan.h"
 

@@ -1,5 +1,5 @@
-/* look_ahead.h: the last rows of a level as they would be in a longer graph. What sixteen rows are computed with hangs
-   on all of them, so rows behind a level's last whole sixteen are looked at among those that the longer graph has next:
+/* look_ahead.h: the last rows of a level as they would be in a longer graph. How sixteen rows are computed depends on
+   all of them, so rows after a level's last whole sixteen are grouped with those that the longer graph has next:
    hga_builder_set_longer. */
 #ifndef LOOK_AHEAD_H
 #define LOOK_AHEAD_H
@@ -12,9 +12,9 @@ typedef struct rows_ahead {
     hga_id first, n;
 } rows_ahead;
 
-/* Of rows [first, first + n), nodes of one level, a multiple of sixteen from its first one on. */
+/* Rows [first, first + n) must be nodes of one level, from a multiple of sixteen of its first one. */
 rows_ahead look_ahead(const hga_graph *longer, const hga_nodes *nodes, hga_id first, hga_id n);
-/* The node that node v of the longer graph is here; of one that is not here, some node. */
+/* Maps node v of the longer graph to this graph; an arbitrary node where it is not in this graph. */
 hga_id node_here(const hga_graph *longer, const hga_nodes *nodes, hga_id v);
 
 #endif

@@ -1,5 +1,5 @@
-/* overlap.c: do arrays of the caller's share memory? Views of one array may lie between each other, so that where they
-   begin and end does not tell. */
+/* overlap.c: whether the caller's arrays share memory. Views of one array may interleave, so that comparing their ends
+   does not suffice. */
 #include "overlap.h"
 #include "bindings.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- arrays ---- */
 
-/* The least and the greatest of n steps, 0 being one of them. */
+/* Extends [least, greatest] by n steps from 0. */
 static void span_steps(int64_t n, int64_t step, int64_t *least, int64_t *greatest)
 {
     int64_t far = (n - 1) * step;
@@ -27,17 +27,17 @@ static void find_extent(io_array *a)
 
 static int64_t size_of(hga_dtype type) { return type == HGA_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(uint16_t); }
 
-/* Is n times the stride a distance in memory? */
+/* Whether n times the stride is a valid distance in memory. */
 static int fits(int64_t n, ptrdiff_t stride) { return stride > -(INT64_MAX / 16) / n && stride < INT64_MAX / 16 / n; }
 
-/* Rows and heads that are all so far apart, from element `first` on. */
+/* Rows and heads at constant strides, from element `first` on. */
 typedef struct runs {
     ptrdiff_t first, row, head;
     int64_t rows, heads;
 } runs;
 
-/* All rows of those folds that have any of the rows: folds are heads behind each other, or rows where the rows of a
-   fold are such heads. */
+/* All rows of those folds that have any of the rows: folds are as heads in order, or rows where the rows of a fold are
+   such heads. */
 static runs runs_of(const row_layout *x, int64_t first_row, int64_t n, hga_id heads)
 {
     if (!x->fold) return (runs){first_row * x->row, x->row, x->head, n, heads};
@@ -49,7 +49,7 @@ static runs runs_of(const row_layout *x, int64_t first_row, int64_t n, hga_id he
     return (runs){first, far, x->head, folds, x->fold * heads};
 }
 
-/* n rows of a tensor from first_row on as runs of bytes, if its strides do not leave memory. */
+/* Describes n rows of a tensor from first_row on as runs of bytes; fails if its strides leave memory. */
 hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
                            hga_id heads, hga_id columns, io_array *out)
 {
@@ -84,11 +84,11 @@ io_array array_of_block(const char *what, const char *name, const void *data, in
     return a;
 }
 
-/* ---- whether they meet ---- */
+/* ---- intersection ---- */
 
 static int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-/* Is there a whole number i in [least, greatest] with low < x + i * step < high? */
+/* Whether there is a whole number i in [least, greatest] with low < x + i * step < high. */
 static int steps_between(int64_t x, int64_t step, int64_t least, int64_t greatest, int64_t low, int64_t high)
 {
     if (step == 0) return least <= greatest && low < x && x < high;
@@ -100,14 +100,14 @@ static int steps_between(int64_t x, int64_t step, int64_t least, int64_t greates
     return (first > least ? first : least) <= (last < greatest ? last : greatest);
 }
 
-/* Is every byte between its ends one of its own? Rows behind each other, or heads. */
+/* Whether the array has no gaps: contiguous rows, or heads. */
 static int is_solid(const io_array *a)
 {
     int rows = a->rows == 1 || a->row == a->heads * a->bytes, heads = a->heads == 1 || a->head == a->rows * a->bytes;
     return (rows && (a->heads == 1 || a->head == a->bytes)) || (heads && (a->rows == 1 || a->row == a->bytes));
 }
 
-/* Has b a run with a byte in [first, end)? */
+/* Whether b has a run with a byte in [first, end). */
 static int has_run(const io_array *b, uintptr_t first, uintptr_t end)
 {
     int64_t at = (int64_t)((uintptr_t)b->data - first), n = (int64_t)(end - first);
@@ -117,7 +117,7 @@ static int has_run(const io_array *b, uintptr_t first, uintptr_t end)
     return found;
 }
 
-/* The same strides: how far a run of a may be from one of b is all that there is to know. */
+/* For equal strides: only the distance between a run of a and one of b matters. */
 static int meet_in_step(const io_array *a, const io_array *b)
 {
     int64_t at = (int64_t)((uintptr_t)a->data - (uintptr_t)b->data);
@@ -136,7 +136,7 @@ int arrays_meet(const io_array *a, const io_array *b)
     return a->data == b->data;
 }
 
-/* Have two runs of it a byte in common? */
+/* Whether two runs of the array share a byte. */
 static int meets_itself(const io_array *a)
 {
     if (!a->data) return 0;
@@ -170,9 +170,9 @@ hga_status arrays_disjoint(const io_array *a, int a_written, const io_array *b, 
                     name_of(a_written ? b : a, other));
 }
 
-/* ---- of many calls at once ---- */
+/* ---- arrays of many calls ---- */
 
-/* Two lists by where arrays begin become one. */
+/* Merges two lists sorted by the arrays' beginnings. */
 static call_array *merge_arrays(call_array *a, call_array *b)
 {
     call_array *first = NULL, **last = &first;
@@ -184,7 +184,7 @@ static call_array *merge_arrays(call_array *a, call_array *b)
     return first;
 }
 
-/* By where they begin: list i is of 2^i arrays, or empty. */
+/* Merge sort by the arrays' beginnings: list i has 2^i arrays, or none. */
 static call_array *sort_arrays(call_array *list)
 {
     enum { LISTS = 48 };
@@ -206,7 +206,7 @@ static hga_status arrays_refuse(const io_array *a, const io_array *b, hga_id sam
     return hga_fail(HGA_EINVAL, "%s and %s of sample %d share memory", name_of(a, one), name_of(b, other), sample);
 }
 
-/* `x` against all before it in the list; *sample is the later one of two that meet. */
+/* Compares `x` with all before it in the list; *sample is the later one of two that meet. */
 static hga_status compare(const call_array *list, const call_array *x, hga_id *sample)
 {
     for (const call_array *y = list; y != x; y = y->next) {
@@ -218,7 +218,7 @@ static hga_status compare(const call_array *list, const call_array *x, hga_id *s
     return HGA_OK;
 }
 
-/* An array that begins behind the ends of all before it meets none of them. */
+/* An array that begins after the ends of all before it meets none of them. */
 hga_status listed_arrays_disjoint(call_array *list, hga_id *sample)
 {
     hga_status st = HGA_OK;

@@ -1,9 +1,9 @@
-/* owners.c: which rows of the caller's tensors are whose. Tokens are shared out in order, so that a thread's rows are
-   one run of them; a panel of rows is all that thread's whose its first one is. */
+/* owners.c: which thread owns which rows of the caller's tensors. Tokens are divided in order, so that a thread's rows
+   are one run of them; a panel of rows belongs to the thread that owns its first one. */
 #include "owners.h"
 #include "plan.h"
 
-/* The panels in which the rows of the output are written last, where these are tokens in their own order. */
+/* The last phase that writes rows of the output, where these are tokens in their own order. */
 static const phase *last_writer(const hga_plan *plan)
 {
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
@@ -28,7 +28,7 @@ void owners_meet_panels(hga_plan *plan)
     }
 }
 
-/* n rows are shared out in proportion to the tokens, or to the queries where they are as many as these or the keys. */
+/* Divides n rows in proportion to the tokens, or to the queries where they are as many as these or the keys. */
 void owned_rows(const hga_plan *plan, hga_id thread, int64_t n, int64_t *first, int64_t *end)
 {
     const hga_nodes *nodes = &plan->nodes;
@@ -56,7 +56,7 @@ int owned_of_level(const hga_plan *plan, hga_id thread, hga_id level, hga_id io_
     return *first < *end;
 }
 
-/* ---- told ---- */
+/* ---- queries ---- */
 
 hga_status owned_field(const hga_plan *plan, hga_binding of, hga_id *field)
 {

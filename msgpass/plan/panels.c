@@ -1,6 +1,6 @@
-/* panels.c: rows of a stage that may run side by side are a phase, cut into panels. What is cut where depends on the
-   graph; only which thread gets which panel depends on the number of threads, and how many rows of a tree are one
-   where a single thread computes all. */
+/* panels.c: independent rows of a stage are a phase, cut into panels. Cuts depend on the graph; only which thread gets
+   which panel depends on the number of threads, and the height of panels of the tree where a single thread computes
+   all. */
 #include "panels.h"
 #include "interrupt.h"
 #include "partition.h"
@@ -18,16 +18,16 @@ hga_status add_phase(hga_plan *plan, phase ph)
 
 phase *last_phase(hga_plan *plan) { return &plan->phases.list[plan->phases.n - 1]; }
 
-/* ---- what a panel costs ---- */
+/* ---- costs ---- */
 
 /* Sums over the segments of some rows. */
 typedef struct measures {
-    hga_pos segments, list; /* the room that loading them takes */
+    hga_pos segments, list; /* capacities of a reader that loads them */
     int64_t edges;          /* pairs, an upper bound where a band cuts corners */
     int64_t listed;         /* those of them that are listed one by one */
     int64_t columns;        /* of all segments */
-    hga_pos degree;         /* no row has more of them */
-    hga_pos alone;          /* no row alone has more columns in one segment */
+    hga_pos degree;         /* greatest in-degree, an upper bound */
+    hga_pos alone;          /* most columns of a segment with one row */
     hga_id width;           /* columns of the last segment */
 } measures;
 
@@ -47,15 +47,15 @@ static void measure_segments(const hga_segments *s, void *context)
     if (one->n_rows == 1 && one->n_src > m->alone) m->alone = one->n_src;
 }
 
-/* Rows with one segment of so many columns, which as many rows share, are run head by head, their keys and values side
-   by side; not with so many that this would take tens of megabytes for each thread. */
+/* Rows with one segment of so many columns, shared by as many rows, run head by head, with keys and values packed
+   contiguously; not with so many columns that this would take tens of megabytes per thread. */
 enum { WIDE = 2 * KERNEL_CHUNK, TOO_WIDE = 1 << 16 };
 
-/* Of windows, whose columns move on, there is room for those of several panels: what two panels share is copied once.
-   As many as stay in the second cache. */
+/* Windows, whose columns move on, have capacity for several panels: columns that two panels share are copied once. As
+   many as stay in the second cache. */
 enum { MOVING = 12 * KERNEL_CHUNK };
 
-/* A panel with one of so many nodes as a column has most in common with the next. */
+/* A panel with at least one in so many nodes as a column shares most with the next. */
 enum { IN_COMMON = 4 };
 
 static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
@@ -74,7 +74,7 @@ static void widen_capacities(hga_plan *plan, const measures *m)
     if (m->list > plan->most.listed) plan->most.listed = m->list;
 }
 
-/* Readers load as much of a level's last rows as a longer graph has. */
+/* Widens capacities for a level's last rows, with which readers load rows of a longer graph. */
 static void make_capacity_ahead(hga_plan *plan, hga_id stage, hga_id first, hga_id n)
 {
     const hga_graph *longer = kind_attends(plan->stage[stage].kind) ? graph_longer(plan->graph) : NULL;
@@ -85,14 +85,14 @@ static void make_capacity_ahead(hga_plan *plan, hga_id stage, hga_id first, hga_
     widen_capacities(plan, &m);
 }
 
-/* A run of columns meets one window more than it is long, and a hole makes two of one. */
+/* A run of columns meets one window more than its length fills, and a hole makes two runs of one. */
 static void note_visits(hga_plan *plan, hga_id stage, const measures *m)
 {
     const int64_t visits = m->edges / KERNEL_CHUNK + 3 * m->list;
     if (plan->stage[stage].by_columns && visits > plan->most.visits) plan->most.visits = visits;
 }
 
-/* Positions [first, first + n) of a stage; the plan's room grows with them. */
+/* Measures positions [first, first + n) of a stage, and widens the plan's capacities. */
 static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n)
 {
     measures m = {0};
@@ -107,7 +107,7 @@ static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id 
 }
 
 /* Starting and storing a row takes about as long as this many of its edges in blocks; an edge that is listed takes as
-   long as so many of those (measured on R-MAT, a million edges, 1 x 16 to 8 x 64). */
+   long as LISTED_COST of those (measured on R-MAT, a million edges, 1 x 16 to 8 x 64). */
 enum { ROW_COST = 32, LISTED_COST = 16 };
 
 int64_t cost_of(hga_id rows, int64_t edges, int64_t listed)
@@ -115,15 +115,15 @@ int64_t cost_of(hga_id rows, int64_t edges, int64_t listed)
     return ROW_COST * (int64_t)rows + edges + (LISTED_COST - 1) * listed;
 }
 
-/* Has the stage something to write at that position of its relation's order? */
+/* Whether the stage writes a row at that position of its relation's order. */
 int writes_at(const hga_plan *plan, hga_id stage, hga_id position)
 {
     hga_id out = plan->program.stage[stage].out;
     return !out || program_row(&plan->nodes, plan->program.field[out].rows, node_at(&plan->stage[stage], position));
 }
 
-/* Is every position of the phase known to be written at? It has all that are: where the rows written are a range, it is
-   then as long as they are many. */
+/* Whether every position of the phase is known to be written. The phase has all written positions: where the rows
+   written are a range, all are if the range is as long as the phase. */
 static int writes_everywhere(const hga_plan *plan, const phase *ph)
 {
     hga_id first, out = plan->program.stage[ph->stage].out;
@@ -132,7 +132,7 @@ static int writes_everywhere(const hga_plan *plan, const phase *ph)
     return program_is_range(rows) && range_of_rows(plan, rows, &first) == ph->n;
 }
 
-/* Rows of a panel that take time. */
+/* The written rows of a panel, which take time. */
 static hga_id count_written(const hga_plan *plan, const phase *ph, hga_id first, hga_id n)
 {
     hga_id written = 0;
@@ -141,7 +141,7 @@ static hga_id count_written(const hga_plan *plan, const phase *ph, hga_id first,
     return written;
 }
 
-/* Rows of LEVELS_* stages go by node id; with a destination order each is looked up by itself. */
+/* Rows of LEVELS_* stages run by node id; with a destination order each is looked up by itself. */
 static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga_id n)
 {
     const stage_plan *s = &plan->stage[ph->stage];
@@ -156,9 +156,9 @@ static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga
 
 /* ---- row phases ---- */
 
-/* Rows of a panel: so many at least that the scalars of rows, or the groups of a panel of tiles, share what they take;
-   and tall tiles only where rows have many edges, for what a panel reads and writes should still be in the cache for
-   the next stage (measured). */
+/* Rows of a panel: enough that the kernels' scalars, or the groups of a panel of tiles, share their overhead; tall
+   tiles only where rows have many edges, since a panel's rows and sources should still be in the cache for the next
+   stage (measured). */
 enum {
     LOW_ROWS = 16,
     HIGH_ROWS = 64,
@@ -174,16 +174,16 @@ static int64_t stored_row_bytes(const hga_plan *plan, hga_id field)
     return field ? (int64_t)x->heads * x->columns * (int64_t)sizeof(float) : 0;
 }
 
-/* Tokens that node v stands for, one at least. */
+/* Number of tokens that node v spans, at least one. */
 static int64_t tokens_of(const hga_plan *plan, hga_id v)
 {
     int64_t tokens = (int64_t)plan->nodes.span_last[v] - plan->nodes.span_first[v] + 1;
     return tokens > 0 ? tokens : 1;
 }
 
-/* One thread, and threads that have blocks of tokens in turn, take long spans one by one: whoever reads a row waits for
-   all tokens of its panel, which are not in the cache any more. Others meet wherever a panel has tokens of two of them,
-   and take more rows at once. */
+/* One thread, and threads with blocks dealt cyclically, have panels of few rows with long spans: a reader of a row
+   waits for all tokens of its panel, which have then left the cache. Other threads synchronize wherever a panel has
+   tokens of two of them, and have more rows a panel. */
 static hga_id least_tree_rows(const hga_plan *plan, hga_id first)
 {
     const int64_t low = plan->team.cyclic && plan->team.cyclic < LOW_TOKENS ? plan->team.cyclic : LOW_TOKENS,
@@ -192,8 +192,8 @@ static hga_id least_tree_rows(const hga_plan *plan, hga_id first)
     return rows > LOW_TREE ? LOW_TREE : rows > 1 ? (hga_id)rows : 1;
 }
 
-/* Rows of the tree have few sources, their children or their parent, so that nothing is won by taking many; and a row
-   waits until all tokens of the panels below it are there. */
+/* Rows of the tree have few sources, their children or their parent, so that tall panels gain nothing; and a row waits
+   until all tokens of the panels below it are present. */
 hga_id tree_rows(const hga_plan *plan, hga_id first)
 {
     const hga_shape *s = &plan->shape;
@@ -205,8 +205,8 @@ hga_id tree_rows(const hga_plan *plan, hga_id first)
 
 static hga_id flat_rows(hga_id n) { return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256; }
 
-/* Rows of a panel of rows [first, first + n): tall ones read their sources less often, low ones share out better. Whole
-   tiles where there are any, so that sixteen rows of a level are a group wherever panels begin. */
+/* Height of the panels of rows [first, first + n): tall ones read their sources less often, low ones divide better
+   among threads. Whole tiles where there are any, so that sixteen rows of a level are a group wherever panels begin. */
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id n)
 {
     const stage_plan *s = &plan->stage[stage];
@@ -219,7 +219,7 @@ static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_i
     return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
 }
 
-/* Sources for each row of a panel, from which on a taller panel would read noticeably less. */
+/* Sources per row of a panel above which a taller panel would read noticeably less. */
 enum { FEW_SOURCES = 4 };
 
 /* The lowest panel whose rows share their sources well enough. */
@@ -236,11 +236,11 @@ static hga_id low_panel(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hg
     return panel;
 }
 
-/* Sources that a panel of such rows reads (measured: 512 takes 3 % longer on spans). */
+/* Most sources that a panel of such rows reads (measured: 512 takes 3 % longer on spans). */
 enum { MOST_SOURCES = 128 };
 
-/* Rows with sources of their own, many of them, get low panels: so many tokens' keys and values stay in the cache for
-   the levels that also read them. */
+/* Low panels for rows with many sources of their own: the keys and values of so many tokens stay in the cache for the
+   levels that also read them. */
 static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hga_id panel)
 {
     hga_id rows = panel < n ? panel : n;
@@ -250,7 +250,7 @@ static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, 
     return fit ? (hga_id)fit : KERNEL_TILE;
 }
 
-/* Rows to sum up with columns of their own get low panels, as pieces of long rows are. */
+/* Low panels for sums of rows with columns of their own, like splits of long rows. */
 static hga_id few_edges(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hga_id panel)
 {
     hga_id rows = panel < n ? panel : n;
@@ -274,7 +274,7 @@ static int64_t tree_cost(const hga_plan *plan, hga_id stage, hga_id first, hga_i
     return TREE_ROW_COST * (int64_t)n + edges;
 }
 
-/* Adds a phase of rows, with the height of its panels and what each costs, and finds the rows that are cut. */
+/* Adds a phase of rows, with its panels' height and costs, and finds the rows that are cut. */
 hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
 {
     hga_id stage = rows.stage, first = rows.first, n = rows.n;

@@ -1,7 +1,8 @@
-/* parts.c: which thread gets which part: contiguous runs of about equal cost. Only who computes depends on it. */
+/* parts.c: partitions work among threads into contiguous runs of about equal cost. Only which thread computes what
+   depends on it. */
 #include "partition.h"
 
-/* Each thing goes to the part in which the middle of its cost lies. */
+/* Each thing belongs to the part in which the middle of its cost lies. */
 void share_by_cost(hga_id n, const int64_t *cost, hga_id parts, hga_id *part)
 {
     double total = 0, sum = 0;

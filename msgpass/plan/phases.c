@@ -1,4 +1,4 @@
-/* phases.c: a program's stages, one behind the other, become phases. */
+/* phases.c: turns a program's stages, in order, into phases. */
 #include "call_lists.h"
 #include "panels.h"
 #include "partition.h"
@@ -17,7 +17,8 @@ static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id firs
         (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
 }
 
-/* Pieces of a row are alike in cost; they have no tokens of their own but where the row has its columns alone. */
+/* Adds a phase of splits. A row's splits cost the same; they follow no tokens, except where the row has its columns
+   alone. */
 static hga_status add_splits(hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
@@ -35,8 +36,8 @@ static hga_status add_splits(hga_plan *plan, hga_id stage)
     return st || placed ? st : part_by_cost(plan, ph);
 }
 
-/* Rows of different levels differ in what they read, and a level's groups of sixteen do not depend on the levels below.
-   */
+/* A phase for each level: rows of different levels differ in their sources, and a level's groups of sixteen do not
+   depend on the levels below. */
 static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *found)
 {
     const hga_id *level = plan->nodes.level_ptr;
@@ -48,8 +49,8 @@ static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, 
     return st;
 }
 
-/* From the first position at which the stage writes to the last: an order has the nodes that it does not name, such as
-   the keys, at its end. Whole groups of sixteen, counted from the order's beginning. */
+/* The range of positions at which the stage writes, in whole groups of sixteen, counted from the order's beginning.
+   Nodes that an order does not name, such as the keys, are at its end. */
 static hga_id written_positions(const hga_plan *plan, hga_id stage, hga_id *first)
 {
     hga_id begin = 0, end = plan->nodes.n;
@@ -60,7 +61,8 @@ static hga_id written_positions(const hga_plan *plan, hga_id stage, hga_id *firs
     return (end < plan->nodes.n ? end : plan->nodes.n) - *first;
 }
 
-/* A flat stage's rows, in the relation's order or level by level, then the pieces of long rows and their merging. */
+/* Adds a flat stage's rows, in the relation's order or level by level, then the splits of long rows and their
+   merges. */
 static hga_status add_flat(hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
@@ -83,8 +85,8 @@ done:
     return st;
 }
 
-/* The field's rows in some regions, level by level, for the level above waits for the one below: so many at a time as
-   go up the tree together. */
+/* Adds the rounding of a field's rows in some regions, level by level, since the level above depends on the one below;
+   panels are as high as those of the tree. */
 static hga_status add_rounding(hga_plan *plan, hga_id f, row_set regions)
 {
     const hga_id *level = plan->nodes.level_ptr;
@@ -98,7 +100,8 @@ static hga_status add_rounding(hga_plan *plan, hga_id f, row_set regions)
     return st;
 }
 
-/* Of the operands that a flat stage reads rounded, the rows that were given or written since they last were. */
+/* Rounds, of the operands that a flat stage reads rounded, the rows that the caller provided or stages wrote since the
+   last rounding. */
 static hga_status add_roundings(hga_plan *plan, hga_id stage, program_values *since)
 {
     hga_status st = HGA_OK;
@@ -111,7 +114,7 @@ static hga_status add_roundings(hga_plan *plan, hga_id stage, program_values *si
     return st;
 }
 
-/* Canonical positions of rows, where a user's function asks for them. */
+/* Canonical positions of rows, where a user function needs them. */
 static hga_status find_positions(hga_plan *plan, hga_id stage)
 {
     stage_plan *s = &plan->stage[stage];
@@ -120,9 +123,9 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
     return first_edges_make(plan, stage, &s->row_ptr, &degree);
 }
 
-/* ---- few panels ---- */
+/* ---- few panels, many threads ---- */
 
-/* Ranges of key/value heads for the panels of a stage: so many that threads have two items each, where its panels are
+/* Number of ranges of key/value heads for the panels of a stage: enough for two items a thread, where its panels are
    fewer. */
 static hga_id find_head_ranges(const hga_plan *plan, hga_id stage)
 {
@@ -134,8 +137,8 @@ static hga_id find_head_ranges(const hga_plan *plan, hga_id stage)
     return parts < plan->shape.n_kv_heads ? (hga_id)parts : plan->shape.n_kv_heads;
 }
 
-/* Few tokens and many threads: what a panel's heads are depends on nobody else's, so threads share them out. Each goes
-   its own way with the same rows: bits are those of all heads at once. */
+/* Splits a phase's panels by heads: heads are independent, so threads divide them. Bits are those of all heads at
+   once. */
 static hga_status split_heads(hga_plan *plan, phase *ph, hga_id parts)
 {
     const hga_allocator *a = &plan->memory.allocator;
@@ -150,7 +153,7 @@ static hga_status split_heads(hga_plan *plan, phase *ph, hga_id parts)
     return st;
 }
 
-/* Threads share out the heads of the panels of stages that have few. */
+/* Divides the heads of the panels of stages that have few panels among threads. */
 static hga_status split_stages(hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -163,8 +166,8 @@ static hga_status split_stages(hga_plan *plan)
     return st;
 }
 
-/* The plain executor holds rows whole, and so does a threshold. Room is for twice as many edges as for the next less,
-   so that graphs of about the same kind need the same. */
+/* The plain executor and thresholds hold whole rows. The capacity is a power of two, so that similar graphs need the
+   same. */
 static void find_plain_edges(hga_plan *plan)
 {
     plan->most.plain_edges = -1;
@@ -178,7 +181,7 @@ static void find_plain_edges(hga_plan *plan)
     }
 }
 
-/* Stage by stage: operands are rounded before whoever reads them; log-sum-exps are copied at the end. */
+/* Stage by stage: operands are rounded before the stage that reads them; log-sum-exps are copied at the end. */
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -218,7 +221,7 @@ void phases_forget_costs(hga_plan *plan)
     }
 }
 
-/* Forgets phases, windows of columns and long rows, as if none had been made. */
+/* Forgets phases, windows of columns and long rows. */
 void phases_clear(hga_plan *plan)
 {
     const hga_allocator *a = &plan->memory.allocator;

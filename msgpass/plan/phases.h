@@ -1,5 +1,4 @@
-/* phases.h: phases, rows that may be computed side by side, cut into panels (phases.c); the waves in which panels run
-   (schedule.c). */
+/* phases.h: phases, independent rows cut into panels (phases.c); the waves in which panels run (schedule.c). */
 #ifndef HGA_PLAN_PHASES_H
 #define HGA_PLAN_PHASES_H
 
@@ -42,7 +41,7 @@ typedef struct phase {
 
 static inline hga_id head_ranges(const phase *ph) { return ph->head_ranges > 1 ? ph->head_ranges : 1; }
 static inline hga_id stages_end(const phase *ph) { return ph->stage + (ph->together > 1 ? ph->together : 1); }
-/* Does the phase compute rows of the stage? */
+/* Whether the phase computes rows of the stage. */
 static inline int runs_stage(const phase *ph, hga_id stage)
 {
     return ph->job == JOB_ROWS && stage >= ph->stage && stage < stages_end(ph);
@@ -71,12 +70,12 @@ typedef struct wave_order {
 /* ---- making them ---- */
 
 hga_status phases_make(hga_plan *plan);
-/* Drop costs and parts, which serve planning alone. */
+/* Drops costs and owners, which only planning needs. */
 void phases_forget_costs(hga_plan *plan);
 void phases_clear(hga_plan *plan);
-/* The order of all panels, once their storage is known; the plan's waves must be clear. */
+/* Makes the order of all panels, once their storage is known; the plan's waves must be clear. */
 hga_status waves_make(hga_plan *plan);
-/* The longest share of each wave, all in all, as a part of all work: 1 when threads wait for each other all along. */
+/* Sum of the longest shares of all waves as a fraction of all work: 1 where only one thread works at a time. */
 double waves_longest_shares(const hga_plan *plan);
 void waves_clear(hga_plan *plan);
 

@@ -18,7 +18,7 @@ const char *hga_version(void)
     return TEXT(HGA_VERSION_MAJOR) "." TEXT(HGA_VERSION_MINOR) "." TEXT(HGA_VERSION_PATCH) HGA_VERSION_STAGE;
 }
 
-/* Fills in what the shape leaves open, and refuses rows that cannot be. */
+/* Fills in the shape's defaults, and refuses rows that cannot exist. */
 static hga_status check_shape(hga_shape *s)
 {
     if (s->n_kv_heads == 0) s->n_kv_heads = s->n_heads;
@@ -35,7 +35,7 @@ static hga_status check_shape(hga_shape *s)
     return HGA_OK;
 }
 
-/* Which kernels the plan uses, how many threads, and where they run. */
+/* Chooses the plan's kernels, number of threads, and their processors. */
 static hga_status choose_machine(hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -50,13 +50,13 @@ done:
     return st;
 }
 
-/* Were they to be, or do tokens that come later have to leave them their bits? */
+/* Whether rows are strict: as the options say, or since later tokens must not change the bits of earlier rows. */
 static int rows_are_strict(const hga_plan *plan)
 {
     return plan->options.strict_rows || graph_keeps_positions(plan->graph);
 }
 
-/* What the plan knows of each stage before rows are cut. */
+/* Sets what the plan knows of each stage before rows are cut. */
 static void find_stages(hga_plan *plan)
 {
     program_values values;
@@ -68,7 +68,7 @@ static void find_stages(hga_plan *plan)
         *sp = (stage_plan){.kind = program_kind(stage), .strict = rows_are_strict(plan)};
         program_show(&plan->program, stage, &values, &sp->shown);
         program_values_after(&plan->program, stage, &values);
-        if (sp->kind == KIND_USER) /* its scores do, whether it says so or not */
+        if (sp->kind == KIND_USER) /* a user function's scores read them, whether declared or not */
             stage->reads |= program_fields(stage, 1u << ROLE_QUERY | 1u << ROLE_KEY);
         if (stage->relation >= 0) {
             sp->relation = hga_graph_relation(plan->graph, stage->relation);
@@ -81,13 +81,13 @@ static void find_stages(hga_plan *plan)
     }
 }
 
-/* The last number given to a plan or to a lowering of one. */
+/* The last serial number, of plans and of their lowerings. */
 static struct {
     pthread_mutex_t lock;
     uint64_t last;
 } serial_under_lock = {PTHREAD_MUTEX_INITIALIZER, 0};
 
-/* A number that nothing else in this process has. */
+/* A number unique in this process. */
 static uint64_t next_serial(void)
 {
     pthread_mutex_lock(&serial_under_lock.lock);
@@ -96,7 +96,7 @@ static uint64_t next_serial(void)
     return serial;
 }
 
-/* ---- what others leave with a plan ---- */
+/* ---- objects that other folders cache with a plan ---- */
 
 static hga_status plan_cache_create(hga_plan *plan)
 {
@@ -126,8 +126,8 @@ static void plan_cache_destroy(hga_plan *plan)
 
 /* ---- plans ---- */
 
-/* What a dropped sibling would be to the energy above it nobody says; and ranks bring each other's sources, not what is
-   below them. */
+/* Refuses dropout and ranks with energies: the energy above a dropped sibling is undefined; and ranks exchange sources,
+   not what is below them. */
 static hga_status check_energies(const hga_plan *plan)
 {
     if (!rows_are_whole(plan) || !program_has_energies(&plan->program)) return HGA_OK;
@@ -136,7 +136,7 @@ static hga_status check_energies(const hga_plan *plan)
     return HGA_OK;
 }
 
-/* What a graph decides: storages, phases, their order, slices, memory. */
+/* Computes all that depends on a graph: storages, phases, their order, slices, memory. */
 static hga_status lower(hga_plan *plan, const hga_graph *g)
 {
     plan->graph = hga_graph_retain(g);
@@ -189,7 +189,7 @@ static hga_status check_options(const hga_options *o)
     return HGA_OK;
 }
 
-/* Checks and copies what was asked for, chooses threads and kernels, and lowers the program onto the graph. */
+/* Checks and copies the arguments, chooses threads and kernels, and lowers the program onto the graph. */
 hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
                      hga_id panel, const plan_wing *wing, hga_plan **out)
 {
@@ -239,7 +239,8 @@ static hga_status same_relations(const hga_graph *old, const hga_graph *g)
     return HGA_OK;
 }
 
-/* Lower into a copy, so that a failure leaves the plan as it was. What the old one held waits for the next update. */
+/* Lowers into a copy, so that a failure leaves the plan unchanged. The old one's memory is retained for the next
+   update. */
 hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
 {
     if (!plan || !g) return plan_failed(plan, hga_fail(HGA_EINVAL, "no %s", g ? "plan" : "graph"));
@@ -310,8 +311,8 @@ static double stage_flops(const hga_plan *plan, hga_id s)
     return plan->stage[s].edges * (shape->n_heads * of_head + (double)cost->column * out->heads * out->columns);
 }
 
-/* Of the backward pass: an attended edge has its score and its product with the value again, and three sums; a mean or
-   a sum is computed again and turned round, what merges states is turned round. */
+/* The same of the backward pass: for an attended edge its score and its product with the value again, and three sums; a
+   mean or a sum is computed again and transposed, merges of states are transposed. */
 static double stage_gradient_flops(const hga_plan *plan, hga_id s)
 {
     const hga_shape *shape = &plan->shape;

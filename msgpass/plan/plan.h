@@ -154,58 +154,59 @@ struct hga_plan {
     plan_cache *cache;
 };
 
-/* A plan of one process, wing NULL, or of several. Panels have so many rows, a multiple of KERNEL_TILE and at most
-   PANEL_ROWS; 0: as it thinks best. Outputs have the same bits, which tests show. */
+/* Makes a plan of one process, wing NULL, or of several. Panels have `panel` rows, a multiple of KERNEL_TILE and at
+   most PANEL_ROWS; 0: the plan chooses. Outputs have the same bits, which tests show. */
 hga_status plan_make(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
                      hga_id panel, const plan_wing *wing, hga_plan **out);
 
-/* Dropout's draws of a call. */
+/* Parameters of a call's dropout draws. */
 static inline kernel_draw draw_of_call(const hga_plan *plan, const hga_io *io)
 {
     return (kernel_draw){io->seed, io->layer, plan->options.dropout, io->first_head};
 }
 
 static inline int plan_is_shared(const hga_plan *plan) { return plan->share.wing != NULL; }
-/* Is the token this process' own? */
+/* Whether the token is this process' own. */
 static inline int owns_token(const hga_plan *plan, hga_id token)
 {
     return !plan_is_shared(plan) || (plan->share.first_token <= token && token < plan->share.end_token);
 }
-/* All processes learn of a status that is not HGA_OK; it is returned. */
+/* Sends a status that is not HGA_OK to all processes; returns it. */
 static inline hga_status plan_failed(const hga_plan *plan, hga_status st)
 {
     if (st && plan && plan_is_shared(plan)) plan->share.wing->tell(plan, st);
     return st;
 }
 
-/* Do rows of the program's own fields outlive an execution? */
+/* Whether rows of the program's internal fields outlive an execution. */
 static inline int rows_stay(const hga_plan *plan) { return plan->options.rows == HGA_ROWS_THAT_STAY; }
 
 static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s->n_heads / s->n_kv_heads); }
 
-/* Have rows one threshold, which needs all of their scores? Then they are not cut. */
+/* Whether rows have one threshold, which needs all of their scores: then they are not cut. */
 static inline int rows_are_whole(const hga_plan *plan)
 {
     return program_normaliser(&plan->program) == HGA_NORMALISER_ENTMAX;
 }
-/* Is each weight a sigmoid of its score? States are sums then. */
+/* Whether each weight is a sigmoid of its score: states are sums then. */
 static inline int weights_are_sigmoids(const hga_plan *plan)
 {
     return program_normaliser(&plan->program) == HGA_NORMALISER_SIGMOID;
 }
-/* Does a function of the stage's own kind compute it, in the plan's instruction set? Else the plain executor does: all
-   stages of a generic plan, functions of the caller's own, and softmax with energies in one stage. Whatever depends on
-   which of the two it is asks here. */
+/* Whether a function of the stage's kind computes it, in the plan's instruction set. Else the plain executor does: all
+   stages of a generic plan, user functions, and softmax with energies in one stage. Callers that depend on which of the
+   two it is must use this function. */
 static inline int stage_is_fused(const hga_plan *plan, hga_id stage)
 {
     const stage_kind kind = plan->stage[stage].kind;
     return kind != KIND_USER && (kind != KIND_ATTEND_INSIDE || rows_are_whole(plan)) && !plan->options.generic;
 }
 static inline int scores_are_sums(const hga_plan *plan) { return plan->program.scores == HGA_SCORES_ADDITIVE; }
-/* Additive scores and whole rows go row by row, in float32. */
+/* Additive scores and whole rows run row by row, in float32. */
 static inline int attends_by_rows(const hga_plan *plan) { return scores_are_sums(plan) || rows_are_whole(plan); }
 
-/* slice_plan.c: what executions of some rows of the output need of the plan (slices.h), where there may be any. */
+/* slice_plan.c: makes what executions of some rows of the output need of the plan (slices.h), where there may be
+   any. */
 hga_status slices_make(hga_plan *plan);
 void slices_clear(hga_plan *plan);
 /* Bytes of a slice's memory. */

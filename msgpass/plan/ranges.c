@@ -1,4 +1,4 @@
-/* ranges.c: which rows of the output a call asks for: all, or those of a list of intervals. */
+/* ranges.c: which rows of the output a call requests: all, or those of a list of intervals. */
 #include "ranges.h"
 #include "plan.h"
 
@@ -12,7 +12,7 @@ static hga_status check_intervals(const hga_rows *rows)
     return HGA_OK;
 }
 
-/* Rows of the output, of a plan that can leave the others out. */
+/* Checks an interval of rows of the output, and that the plan can leave the others out. */
 static hga_status check_interval(const hga_plan *plan, hga_interval x, hga_id rows)
 {
     if (plan_is_shared(plan))
@@ -34,7 +34,7 @@ static hga_status check_order(hga_interval before, hga_interval x)
                     (long long)x.first, (long long)x.n, (long long)before.first, (long long)before.n);
 }
 
-/* A call that names no rows asks for all; those that it names must be intervals in ascending order. */
+/* A call without intervals requests all rows; intervals must ascend. */
 hga_status ranges_requested(const hga_plan *plan, const hga_io *io, requested_rows *out)
 {
     hga_id rows = plan->fields.storage[program_bound(&plan->program, HGA_IO_OUT)].input_n;
@@ -51,7 +51,7 @@ hga_status ranges_requested(const hga_plan *plan, const hga_io *io, requested_ro
     return st;
 }
 
-/* By FNV-1a, a word at a time. */
+/* FNV-1a, a word at a time. */
 requested_stamp ranges_stamp(const requested_rows *rows)
 {
     const hga_interval *first = rows->interval, *last = first + rows->n - 1;

@@ -1,10 +1,10 @@
-/* retain.c: released blocks wait in lists by size class, four classes to a power of two: a block serves any size of its
-   class. */
+/* retain.c: released blocks are kept in lists by size class, four classes to a power of two: a block serves any size of
+   its class. */
 #include "retain.h"
 
 enum { CLASSES = 4 * 64, GRAIN = 64 };
 
-/* What an idle block holds. */
+/* Header of an idle block. */
 typedef struct block {
     struct block *next;
     int64_t bytes;
@@ -28,7 +28,7 @@ static int class_of(size_t bytes, size_t *largest)
     return 4 * octave + (int)steps - 1;
 }
 
-/* A block of the size's class: an idle one where there is one. */
+/* Allocates a block of the size's class: an idle one where there is one. */
 static void *take_block(size_t bytes, void *context)
 {
     retained *r = context;
@@ -44,7 +44,7 @@ static void *take_block(size_t bytes, void *context)
     return b;
 }
 
-/* While blocks are kept a released one waits in its class for the next that needs it. */
+/* Releases a block, or with `keeps` adds it to its class's idle list. */
 static void give_block_back(void *memory, size_t bytes, void *context)
 {
     retained *r = context;
@@ -68,7 +68,7 @@ hga_status retained_create(const hga_allocator *from, retained **out)
     return HGA_OK;
 }
 
-/* Gives back the blocks that wait for another use; those in use are their owners'. */
+/* Frees the idle blocks; blocks in use must have been released. */
 void retained_destroy(retained *r)
 {
     if (!r) return;

@@ -1,6 +1,6 @@
-/* row_bits.h: some of n rows, as bits. Above each word lies a bit that tells whether it may hold any, and above each
-   word of those another, so that looking for the next row and clearing cost what the set holds, and a 262144th of n:
-   one token of a decoder asks for a row here and there, of many sets. */
+/* row_bits.h: a set of some of n rows, as bits. Above each word is a bit that tells whether it may hold any, and above
+   each word of those another, so that finding the next row and clearing cost in proportion to the set, plus a 262144th
+   of n: one token of a decoder needs single rows of many sets. */
 #ifndef ROW_BITS_H
 #define ROW_BITS_H
 
@@ -18,13 +18,13 @@ typedef struct row_bits {
 
 static const row_bits no_bits = {NULL, NULL, NULL, 0, 0, 0};
 
-/* The word of bit i, and i in its word: of numbers that are not negative, which a shift and a mask divide. */
+/* The word of bit i, and i's bit in its word; i >= 0, so that shift and mask divide. */
 static inline int64_t word_of(int64_t i) { return (int64_t)((uint64_t)i / WORD_BITS); }
 static inline int shift_of(int64_t i) { return (int)((uint64_t)i % WORD_BITS); }
 static inline uint64_t bit_of(int64_t i) { return UINT64_C(1) << shift_of(i); }
 static inline int64_t words_of(int64_t n) { return word_of(n + WORD_BITS - 1); }
 
-/* The next room for bits of n rows, which whoever brings the memory has cleared. */
+/* Carves bits for n rows; the arena's memory must be cleared. */
 static inline row_bits bits_carve(carver *arena, int64_t n)
 {
     const int64_t words = words_of(n), aboves = words_of(words);
@@ -46,14 +46,14 @@ static inline void bits_put_word(row_bits *b, int64_t w, uint64_t rows)
 static inline void bits_put(row_bits *b, int64_t i) { bits_put_word(b, word_of(i), bit_of(i)); }
 static inline void bits_take(row_bits *b, int64_t i) { b->word[word_of(i)] &= ~bit_of(i); }
 
-/* Of rows [first, end) those in word w. */
+/* Those of rows [first, end) in word w. */
 static inline uint64_t bits_between(int64_t w, int64_t first, int64_t end)
 {
     uint64_t from = first > w * WORD_BITS ? ~UINT64_C(0) << (first - w * WORD_BITS) : ~UINT64_C(0);
     return end < (w + 1) * WORD_BITS ? from & ~(~UINT64_C(0) << (end - w * WORD_BITS)) : from;
 }
 
-/* Rows [first, end), but for those of `but`, which may have room for none. */
+/* Puts rows [first, end), except those in `but`, which may be empty (n 0). */
 static inline void bits_put_run(row_bits *b, int64_t first, int64_t end, const row_bits *but)
 {
     for (int64_t w = word_of(first), n = first < end ? words_of(end) : 0; w < n; w++)
@@ -65,7 +65,7 @@ static inline void bits_take_run(row_bits *b, int64_t first, int64_t end)
         b->word[w] &= ~bits_between(w, first, end);
 }
 
-/* Are there none, for all that is told without looking at rows? */
+/* Whether the set is known to be empty without reading words. */
 static inline int bits_none(const row_bits *b) { return b->low == b->high; }
 
 /* The first bit of `words` from i on, in the word that holds bit i; -1: there is none. */
@@ -75,7 +75,7 @@ static inline int64_t bits_in_word(const uint64_t *words, int64_t i)
     return rest ? i + __builtin_ctzll(rest) : -1;
 }
 
-/* The first word from w on, before `end`, that may hold a row; `end`. */
+/* The first word from w on, before `end`, that may hold a row, else `end`. */
 static inline int64_t bits_next_word(const row_bits *b, int64_t w, int64_t end)
 {
     while (w < end) {
@@ -88,7 +88,7 @@ static inline int64_t bits_next_word(const row_bits *b, int64_t w, int64_t end)
     return end;
 }
 
-/* The first row of [first, end) that is in; `end`. */
+/* The first row of [first, end) in the set, else `end`. */
 static inline int64_t bits_next(const row_bits *b, int64_t first, int64_t end)
 {
     const int64_t last = b->high * WORD_BITS < end ? b->high * WORD_BITS : end;
@@ -105,7 +105,7 @@ static inline int64_t bits_next(const row_bits *b, int64_t first, int64_t end)
     return i < last ? i : end;
 }
 
-/* The first row of [first, end) that is not; `end`. */
+/* The first row of [first, end) not in the set, else `end`. */
 static inline int64_t bits_next_out(const row_bits *b, int64_t first, int64_t end)
 {
     if (first >= end) return end;

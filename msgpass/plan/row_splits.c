@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Blocks of rows that have many columns alone: so many edges, of columns [least, end). */
+/* Blocks of rows that have many columns alone: their edges, and their columns [least, end). */
 typedef struct lone_blocks {
     int64_t edges, least, end;
 } lone_blocks;
@@ -20,8 +20,8 @@ static void add_block(lone_blocks *x, const hga_block *b)
     x->edges += count * b->n_src;
 }
 
-/* Has each column several such rows, as tokens have spans on several levels? What comes behind the rows that are here
-   makes no difference. */
+/* Whether each column is in several such rows, as tokens are in spans of several levels. Rows after the present ones
+   make no difference. */
 static int lone_rows_meet(const hga_graph *g, hga_id relation)
 {
     const hga_relation r = hga_graph_relation(g, relation);
@@ -31,14 +31,17 @@ static int lone_rows_meet(const hga_graph *g, hga_id relation)
     return x.edges > 0 && x.edges >= SPLIT_GROUP_EDGES * (x.end - x.least);
 }
 
-/* Attention and sums have such rows; attention's pieces go together where several such rows have the same columns. */
+/* Only attention and sums have such rows; attention's splits are computed together where several such rows share
+   columns. */
 split_rule split_rule_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_pos cut_edges)
 {
     const hga_stage *s = &p->stage[stage];
     const split_rule none = {.longer = INT64_MAX};
     stage_kind kind = program_kind(s);
     if (s->order != HGA_FLAT || s->relation < 0 || program_is_plain(p, g)) return none;
-    if (kind == KIND_ATTEND && hga_graph_relation(g, s->relation).n_choices) return none; /* blocks are others', too */
+    if (kind == KIND_ATTEND && hga_graph_relation(g, s->relation).n_choices)
+        return none; /* a block's columns are other
+                                                                                             rows', too */
     if (kind == KIND_ATTEND && program_normaliser(p) != HGA_NORMALISER_ENTMAX)
         return lone_rows_meet(g, s->relation) ? (split_rule){LONG_TOGETHER, SPLIT_ALONE, 1}
                                               : (split_rule){LONG_ALONE, SPLIT_ALONE, 0};
@@ -61,7 +64,7 @@ static void look_at(row_look *r, const hga_segment *s, hga_id row, hga_id times)
     r->alone = (lone_columns){s->src, s->type, s->type_src, s->weight}, r->columns = s->n_src;
 }
 
-/* Instances that share their rows have as many columns each. */
+/* Instances that share their rows have equally many columns each. */
 static void look_at_segments(const hga_segments *s, void *context)
 {
     const split_look *w = context;
@@ -81,7 +84,7 @@ void look_at_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, r
     hga_graph_visit_segments(g, relation, first - before, before + n + behind, look_at_segments, &w);
 }
 
-/* Would the row, one of its level's last few, share its columns with rows that come next? */
+/* Whether the row, one of its level's last few, would share its columns with rows of the longer graph. */
 static int shares_later(const hga_graph *g, hga_id relation, hga_id position)
 {
     const hga_graph *longer = graph_longer(g);

@@ -1,6 +1,5 @@
-/* row_splits.h: where a row that has its columns alone is cut into pieces, and in which order these become the row
-   again. Both depend on the row alone, never on threads or ranks, so that whoever computes a piece, the row has the
-   same bits. */
+/* row_splits.h: where a row that has its columns alone is cut into splits, and in which order these are merged. Both
+   depend on the row alone, never on threads or ranks, so that the row has the same bits, whichever computes a split. */
 #ifndef ROW_SPLITS_H
 #define ROW_SPLITS_H
 
@@ -13,7 +12,7 @@ typedef struct split_rule {
     int together;
 } split_rule;
 
-/* That of a stage which a fused function computes, where there is one; cut_edges as the plan has it, above 0. */
+/* The rule of a stage that a fused function computes, if there is one; cut_edges > 0 as the plan has it. */
 split_rule split_rule_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_pos cut_edges);
 
 /* Columns that follow each other, which a row has alone: its position's first one, -1 where it has none such; and of
@@ -34,22 +33,23 @@ typedef struct row_look {
     lone_columns alone;
 } row_look;
 
-/* That of the rows of a relation at positions [first, first + n), asked for at once. */
+/* Looks at the rows of a relation at positions [first, first + n). */
 void look_at_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, row_look *row);
 
-/* The columns of the row of a stage at a position, where all are such, and its neighbours have none of them. */
+/* The columns of a stage's row at a position, if all of its edges are in them and its neighbours have none of them. */
 lone_columns lone_columns_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_id position,
                              const row_look *row);
 
-/* Pieces [lo, hi) of a row, two at least: those before this one become one, those from it on become one, and then
-   these two. Before it are as many as the greatest power of two below all of them; so n neighbours take part as
-   log2 n at most. */
+/* Splits [lo, hi) of a row, at least two: those before the middle are merged, those from it on, and then these two.
+   Before it are as many as the greatest power of two below their number; so n neighbours are merged as at most log2 n
+   ranges. */
 static inline hga_id splits_middle(hga_id lo, hga_id hi)
 {
     return lo + (hga_id)(UINT32_C(1) << (31 - __builtin_clz((unsigned)(hi - lo - 1))));
 }
 
-/* Bytes of a piece between ranks: a state of each head, or the sums of all columns and of the factors, in double. */
+/* Bytes of a split's message between ranks: a state of each head, or the sums of all columns and of the factors, in
+   double. */
 static inline int64_t split_bytes(stage_kind kind, int64_t heads, int64_t columns)
 {
     return kind_sums(kind) ? (heads * columns + 1) * (int64_t)sizeof(double)

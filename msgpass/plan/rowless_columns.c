@@ -1,6 +1,6 @@
-/* rowless_columns.c: blocks with columns of nodes that have no row of keys or values. Only rows that the stage does not
-   compute may have such edges (program_check); but tiles read a block's columns together, whoever sees them. Blocks
-   whose rows no panel has are not looked at. */
+/* rowless_columns.c: finds blocks with columns of nodes that have no row of keys or values. Only rows that the stage
+   does not compute may have such edges (program_check); but tiles read a block's columns together, whichever rows see
+   them. Blocks whose rows are in no panel are skipped. */
 #include "plan.h"
 
 typedef struct rowless_search {
@@ -10,7 +10,7 @@ typedef struct rowless_search {
     int found;
 } rowless_search;
 
-/* Of nodes that follow each other the first and the last tell all about a range. */
+/* For a range of rows, the first and the last of contiguous nodes suffice. */
 static void look_for_rowless_columns(const hga_segments *s, void *context)
 {
     rowless_search *x = context;
@@ -23,7 +23,7 @@ static void look_for_rowless_columns(const hga_segments *s, void *context)
     }
 }
 
-/* Has a block of the stage's panels a column of a node that has none of the rows? */
+/* Whether a block of the stage's panels has a column of a node without a row. */
 static int has_rowless_columns(const hga_plan *plan, hga_id stage, hga_field_rows rows)
 {
     const hga_stage *s = &plan->program.stage[stage];

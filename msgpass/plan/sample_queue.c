@@ -1,5 +1,6 @@
-/* sample_queue.c: the whole samples of a batch, shared among threads. A sample goes to the thread that had it first, in
-   whose domain its workspace lies; whoever has none left takes others', those of its own domain before the rest. */
+/* sample_queue.c: divides the whole samples of a batch among threads. A sample belongs to the thread that computed it
+   first, in whose domain its workspace is; a thread without samples of its own computes others', those of its own
+   domain first. */
 #include "sample_queue.h"
 #include "plan.h"
 #include "workspace_base.h"
@@ -14,13 +15,13 @@ sample_queue sample_queue_open(const hga_plan *plan, hga_workspace *const *works
     return (sample_queue){plan, workspaces, n};
 }
 
-/* May the thread take a sample of that home in this round: its own, its domain's, anybody's? */
+/* Whether the thread may compute a sample of that home in this round: its own, its domain's, any. */
 static int is_for(const sample_queue *d, hga_id me, hga_id home, int round)
 {
     return round == 2 || home == me || (round == 1 && d->plan->team.domain[home] == d->plan->team.domain[me]);
 }
 
-/* First the thread's own samples, then its domain's, then anybody's; -1: none is left. */
+/* First the thread's own samples, then its domain's, then any; -1: none is left. */
 hga_id sample_queue_next(const sample_queue *d, hga_id me, queue_position *at)
 {
     for (; at->round < 3; at->round++, at->sample = 0)

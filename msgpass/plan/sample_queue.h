@@ -1,4 +1,4 @@
-/* sample_queue.h: the samples of a batch, of which any thread of a team takes the next until there is none
+/* sample_queue.h: the samples of a batch, from which any thread of a team takes the next until there is none
    (sample_queue.c). */
 #ifndef HGA_PLAN_SAMPLE_QUEUE_H
 #define HGA_PLAN_SAMPLE_QUEUE_H

@@ -1,10 +1,10 @@
-/* schedule.c: who computes which panel, and when: list scheduling. Panels run once what they read is there, thread
-   by thread along the tokens, so that a stage finds in the cache what the one before it left; the threads meet only
-   where one needs what another computed. Values do not depend on any of it.
+/* schedule.c: list scheduling: which thread computes which panel, and when. Panels run once their inputs are present,
+   thread by thread along the tokens, so that a stage finds the previous one's results in the cache; threads synchronize
+   only where one depends on another's results. Values do not depend on the schedule.
 
-   Panels go in program order. Each gets a stamp: its wave (a superstep: waves end with a barrier), its thread, and
-   how far along the tokens the thread must have come in that wave. What a panel waits for has an earlier stamp, so
-   sorting by stamps is an order. */
+   Panels are stamped in program order. A stamp is a wave (a superstep: waves end with a barrier), a thread, and how far
+   along the tokens the thread must be in that wave. The panels on which a panel depends have earlier stamps, so sorting
+   by stamps is a valid order. */
 #include "schedule.h"
 #include "interrupt.h"
 #include "owners.h"
@@ -14,7 +14,7 @@ enum { WINDOW = 4096 /* tokens that a thread may be ahead of a row before the ro
 
 typedef struct scheduling {
     hga_plan *plan;
-    hga_id *thread; /* [n_cells]: whose the tokens are */
+    hga_id *thread; /* [n_cells]: the thread of each cell of tokens */
     entry *entry;   /* [n_entries], in program order, then in that of the schedule */
     int64_t n_entries;
     accesses accesses;
@@ -22,23 +22,24 @@ typedef struct scheduling {
     live_ranges live;
 } scheduling;
 
-/* ---- where a panel is among the tokens ---- */
+/* ---- positions of panels among the tokens ---- */
 
-/* Where the sweep meets a token: queries and keys that are not the same tokens lie side by side. */
+/* Position at which the sweep reaches a token: keys that are other tokens than the queries are mapped onto the queries'
+   positions. */
 static hga_id sweep_position(const hga_nodes *n, hga_id token)
 {
     if (n->key_first == n->query_first || token < n->key_first || token >= n->key_first + n->n_keys) return token;
     return (hga_id)(n->query_first + (int64_t)(token - n->key_first) * n->n_queries / n->n_keys);
 }
 
-/* How far along the places the i-th of n is that have no tokens of their own. */
+/* Position of the i-th of n things without tokens of their own. */
 static hga_id index_among(const hga_nodes *nodes, int64_t i, int64_t n)
 {
     if (nodes->key_first == nodes->query_first) return (hga_id)(i * nodes->level_ptr[1] / n);
     return nodes->query_first + (hga_id)(i * nodes->n_queries / n);
 }
 
-/* The places that row i of a phase stands for; a node without tokens has that of its number among the phase's. */
+/* The range of positions of row i of a phase; a node without tokens has that of its index in the phase. */
 static void sweep_positions(const hga_plan *plan, const phase *ph, hga_id i, hga_id *first, hga_id *last)
 {
     const hga_nodes *nodes = &plan->nodes;
@@ -49,8 +50,8 @@ static void sweep_positions(const hga_plan *plan, const phase *ph, hga_id i, hga
         *first = *last = index_among(nodes, i, ph->n);
 }
 
-/* Those of a piece of a row that has its columns alone: its columns', or, where these have an order of their own, how
-   far along that they are. Pieces that may go together, shorter ones too, come one behind the other. */
+/* Positions of a split of a row that has its columns alone: its columns', or, where these have an order of their own,
+   how far along that they are. Splits that may be computed together, shorter ones too, are consecutive. */
 static void find_split_bounds(const hga_plan *plan, const stage_plan *s, const long_row *row, hga_id split,
                               hga_id *first, hga_id *last)
 {
@@ -67,8 +68,8 @@ static void find_split_bounds(const hga_plan *plan, const stage_plan *s, const l
     if (*first > *last) *last = *first;
 }
 
-/* Those of a panel: from its first row to its last, for rows mostly go with the tokens, and where they do not the order
-   is merely not as good. */
+/* Positions of a panel, from its first row to its last: rows mostly follow the tokens, and where they do not the order
+   is merely less good. */
 static void find_panel_indices(const hga_plan *plan, const phase *ph, hga_id panel, hga_id *first, hga_id *last)
 {
     hga_id begin = panel * ph->panel, a, b;
@@ -83,7 +84,7 @@ static void find_panel_indices(const hga_plan *plan, const phase *ph, hga_id pan
     if (b > *last) *last = b;
 }
 
-/* Entries in program order, at the place of their first token. */
+/* Lists entries in program order, at the position of their first token. */
 static hga_status list_entries(scheduling *x)
 {
     const hga_plan *plan = x->plan;
@@ -100,8 +101,8 @@ static hga_status list_entries(scheduling *x)
     return st;
 }
 
-/* One cut of the places into contiguous parts of about equal cost, all stages together; of a rank's plan, of what is
-   at its own tokens. */
+/* Partitions the positions into contiguous parts of about equal cost, all stages together; on a rank, of the work at
+   its own tokens. */
 static hga_status share_bounds(scheduling *x)
 {
     const hga_plan *plan = x->plan;
@@ -129,17 +130,16 @@ static hga_id thread_at(const scheduling *x, hga_id index)
     return plan->team.cyclic ? index / plan->team.cyclic % plan->team.n : x->thread[index / CELL];
 }
 
-/* Where threads have blocks in turn, a block of each is a round, and none begins before its wave: nobody is ahead of
-   those that will read what he makes. */
+/* Where threads have blocks dealt cyclically, a block of each is a round, and none begins before its wave: no thread
+   runs ahead of those that will read its results. */
 static void await_round(const hga_plan *plan, hga_id first, hga_id last, stamp *mine)
 {
     const hga_id round = plan->team.cyclic ? last / plan->team.cyclic / plan->team.n : 0;
     if (mine->wave < round) mine->wave = round, mine->at = first;
 }
 
-/* A panel that waits for another thread comes a wave later. So does one that lies behind where its own thread has come:
-   the thread goes through its tokens once a wave. Of those that belong to several threads there are few, and they stay
-   in the wave. */
+/* A panel that depends on another thread runs a wave later. So does one behind its own thread's position: the thread
+   passes its tokens once a wave. Panels that belong to several threads are few, and stay in the wave. */
 static void stamp_entry(const scheduling *x, entry *e, const stamp *after)
 {
     const phase *ph = &x->plan->phases.list[e->item.phase];
@@ -159,7 +159,7 @@ static void stamp_entry(const scheduling *x, entry *e, const stamp *after)
     await_round(x->plan, first, last, mine);
 }
 
-/* A stamped panel tells those that come after it. */
+/* A stamped panel, to be noted by those that come after it. */
 typedef struct stamp_telling {
     scheduling *x;
     const entry *mine;
@@ -172,7 +172,7 @@ static void tell(void *context, int writes, int64_t first, int64_t last)
     if (t->x->accesses.recycled) live_ranges_note(&t->x->live, t->x->entry, t->mine->number, writes, first, last);
 }
 
-/* In program order each panel is stamped after those that it waits for, and tells those that will wait for it. */
+/* In program order stamps each panel after those on which it depends, and notes its accesses. */
 static hga_status stamp_entries(scheduling *x)
 {
     phase_accesses waits = {0}, tells = {0};
@@ -196,7 +196,7 @@ static void tell_again(void *context, int writes, int64_t first, int64_t last)
     live_ranges_note(&t->x->live, t->x->entry, t->mine->number, writes, first, last);
 }
 
-/* Panels that can wait leave room to those that others wait for; rows then live from other panels to others. */
+/* Delays panels that can wait, in favour of those on which others depend; live ranges then change. */
 static hga_status even_out(scheduling *x)
 {
     int moved;
@@ -213,9 +213,9 @@ static hga_status even_out(scheduling *x)
     return HGA_OK;
 }
 
-/* ---- in order ---- */
+/* ---- sorting ---- */
 
-/* Does `a` run before `b`, which comes later in the program? */
+/* Whether `a` runs before `b`, which comes later in the program. */
 static int comes_first(const stamp *a, const stamp *b)
 {
     if (a->wave != b->wave) return a->wave < b->wave;
@@ -242,7 +242,7 @@ static int64_t merge_runs(const entry *from, int64_t n, entry *to)
     return runs;
 }
 
-/* A phase goes along the tokens, so that the entries are a few runs that are in order already. */
+/* Merge sort: a phase runs along the tokens, so that the entries are a few sorted runs. */
 static hga_status sort_entries(scheduling *x)
 {
     entry *other = NULL;
@@ -259,8 +259,8 @@ static hga_status sort_entries(scheduling *x)
 
 /* ---- the plan's waves ---- */
 
-/* Multiplications below which a wave does not pay for waking and meeting the other threads: some tens of microseconds.
-   */
+/* Multiplications below which a wave is not worth waking and synchronizing the other threads: some tens of
+   microseconds. */
 static const double ALONE = 1e6;
 
 static int is_small(const hga_plan *plan)
@@ -272,7 +272,7 @@ static int is_small(const hga_plan *plan)
     return (double)cost * s->n_heads * (s->dim + s->dim_v) < ALONE * o->n;
 }
 
-/* The plan's items in order, each thread's of a wave one behind the other, with what they cost together. */
+/* Stores the plan's items in order, contiguous for each thread of a wave, with the sum of their costs. */
 static hga_status store_order(scheduling *x)
 {
     wave_order *o = &x->plan->waves;
@@ -297,7 +297,7 @@ done:
     return st;
 }
 
-/* Where each thread's tokens begin: cells are shared out in order. */
+/* Stores where each thread's tokens begin: cells are divided in order. */
 static hga_status store_tokens(const scheduling *x)
 {
     hga_plan *plan = x->plan;
@@ -324,7 +324,7 @@ static void clear_scheduling(scheduling *x)
     hga_delete(a, x->entry, x->n_entries, sizeof *x->entry);
 }
 
-/* Orders the panels of all phases, then lets rows of the workspace take turns in that order. */
+/* Orders the panels of all phases, then assigns slots to recycled rows of the workspace in that order. */
 hga_status waves_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -349,7 +349,7 @@ done:
     return st;
 }
 
-/* What the longest shares of all waves cost together, in parts of the cost of everything. */
+/* Sum of the longest shares of all waves as a fraction of the total cost. */
 double waves_longest_shares(const hga_plan *plan)
 {
     const wave_order *o = &plan->waves;

@@ -1,8 +1,8 @@
-/* schedule.h: what the files that make a schedule share. schedule.c stands on top and asks the others, panel after
-   panel in program order:
+/* schedule.h: shared by the files that make a schedule. schedule.c is on top and calls the others, panel by panel
+   in program order:
 
    accesses.c      which rows a panel reads and writes
-   dependences.c   what it waits for: whoever wrote what it reads (RAW), read (WAR) or wrote (WAW) what it writes
+   dependences.c   what it depends on: panels that wrote what it reads (RAW), read (WAR) or wrote (WAW) what it writes
    slack.c         which panels may come later, so that threads wait less
    live_ranges.c   from when to when the workspace must hold a row */
 #ifndef SCHEDULE_H
@@ -93,23 +93,23 @@ typedef struct phase_accesses {
     row_sets sources, own, writes;
 } phase_accesses;
 
-/* Some rows of one set are read, or written: buckets first .. last. */
+/* Receives buckets first .. last of one set, which are read or written. */
 typedef void (*access_function)(void *context, int writes, int64_t first, int64_t last);
 
-/* recycles: whose rows serve one node after another. */
+/* recycles: whether a storage's rows hold one node after another. */
 hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(const hga_plan *plan, hga_id storage));
 void accesses_close(accesses *a);
-/* Phase `number`'s, as far as phases before it (after = 0) or behind it (1) have to do with them; and with 1 as far as
-   rows are recycled. */
+/* The accesses of phase `number` that phases before it (after = 0) or after it (1) share; with 1 also those of recycled
+   rows. */
 phase_accesses accesses_of(const accesses *a, hga_id number, int after);
-/* All that a panel does. */
+/* Calls `each` with all that a panel reads and writes. */
 void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context);
-/* The buckets that have nodes [first, last] of a storage. */
+/* The buckets that hold nodes [first, last] of a storage. */
 bucket_span accesses_buckets(accesses *a, hga_id storage, hga_id first, hga_id last);
-/* What a phase touches for one of its stages (jobs on a field: for that). */
+/* The storages that a phase uses for one of its stages (jobs on a field: for that). */
 storages_touched accesses_touched(const hga_plan *plan, const phase *ph, hga_id stage);
-/* The sources of rows [first, first + n) of a phase, nodes first .. last at a time, which may come several times and in
-   any order. */
+/* Calls `each` with the sources of rows [first, first + n) of a phase, nodes first .. last at a time, possibly repeated
+   and in any order. */
 typedef void (*node_function)(void *context, hga_id first, hga_id last);
 void accesses_sources(const hga_plan *plan, const phase *ph, hga_id first, hga_id n, node_function each, void *context);
 /* The node of row i of a phase. */
@@ -137,19 +137,19 @@ typedef struct dependences {
 } dependences;
 
 extern const stamp never;
-/* An owner for panels of several threads: nobody is alone in waiting for them. */
+/* Owner of a stamp that stands for panels of several threads: no single thread may join it. */
 enum { SEVERAL = -1 };
 
 hga_status dependences_open(const hga_allocator *a, int64_t n, dependences *d);
 void dependences_close(const hga_allocator *a, dependences *d);
-/* The latest of what a panel of phase `number` waits for, all in all. */
+/* The latest stamp on which a panel of phase `number` depends. */
 stamp dependences_of(const dependences *d, accesses *a, const phase_accesses *waits, hga_id number, hga_id panel);
-/* A panel of that phase touches these buckets at `mine`. */
+/* Notes that a panel of that phase uses these buckets at `mine`. */
 void dependences_note(dependences *d, hga_id number, const stamp *mine, int writes, int64_t first, int64_t last);
 
 /* ---- slack.c ---- */
 
-/* Entries in program order, all stamped, come later where that shortens waves; *moved tells whether any may have. */
+/* Delays entries, in program order and all stamped, where that shortens waves; *moved: whether any may have moved. */
 hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved);
 
 /* ---- live_ranges.c ---- */
@@ -171,11 +171,11 @@ typedef struct live_ranges {
 hga_status live_ranges_open(const hga_allocator *a, int64_t n_buckets, live_ranges *l);
 void live_ranges_close(const hga_allocator *a, live_ranges *l);
 void live_ranges_forget(live_ranges *l);
-/* Entry e, the latest of the program so far, touches these buckets. */
+/* Notes that entry e, the latest of the program so far, uses these buckets. */
 void live_ranges_note(live_ranges *l, const entry *entries, int64_t e, int writes, int64_t first, int64_t last);
-/* These buckets live from the first entry to the end and longer. */
+/* Makes these buckets live from the first entry beyond the last. */
 void live_ranges_keep(live_ranges *l, int64_t first, int64_t last);
-/* Once entries are in order, waves ascending: the ranges of all recycled storages. */
+/* Finds the ranges of all recycled storages, once entries are in order, waves ascending. */
 hga_status live_ranges_find(live_ranges *l, const accesses *a, const entry *entries, int64_t n);
 
 #endif

@@ -1,11 +1,11 @@
-/* slack.c: panels that nobody waits for at once may run in a later wave. A thread with more to do in a wave than the
-   others, who then wait for it, leaves such panels to waves in which it would wait for them. Panels are taken from the
-   last to the first, so that those which wait for a panel have settled. */
+/* slack.c: panels on which no other depends at once may run in a later wave. A thread with more work in a wave than the
+   others, which then wait for it, moves such panels to waves in which it would wait for them. Panels are visited from
+   the last to the first, so that those which depend on a panel have settled. */
 #include "interrupt.h"
 #include "plan.h"
 #include "schedule.h"
 
-/* When later phases first touch a bucket: the wave, and in it the first along the tokens, where one thread is alone. */
+/* When later phases first use a bucket: the wave, and in it the first along the tokens, where one thread is alone. */
 typedef struct next_use {
     stamp beyond, all; /* the phases beyond `phase`, and with that one */
     hga_id phase;
@@ -19,14 +19,14 @@ typedef struct slack {
     int64_t *cost, *most; /* [n_waves][threads]; [n_waves]: the longest of them */
 } slack;
 
-/* The panel at hand. */
+/* The current panel. */
 typedef struct moving {
     slack *s;
     hga_id phase;
-    stamp mine, before; /* before: it must have run by then */
+    stamp mine, before; /* before: the stamp before which it must have run */
 } moving;
 
-/* The sooner of two, for whoever must come before both. */
+/* *all becomes the earlier of both, the stamp to precede. */
 static void come_before(stamp *all, const stamp *one)
 {
     if (one->wave > all->wave) return;
@@ -40,7 +40,7 @@ static void come_before(stamp *all, const stamp *one)
 
 static const stamp *next_stamp(const next_use *u, hga_id number) { return u->phase == number ? &u->beyond : &u->all; }
 
-/* What is read must not be written before; what is written, neither read nor written. */
+/* A panel that reads must precede later writes; one that writes, later reads and writes. */
 static void find_limit(void *context, int writes, int64_t first, int64_t last)
 {
     moving *m = context;
@@ -69,7 +69,8 @@ static int64_t longest(const slack *s, hga_id wave)
     return most;
 }
 
-/* To the first wave where the thread has time for it, if the others wait for the thread where it is. */
+/* Moves a panel to the first wave where its thread has time for it, if other threads wait for the thread in its
+   wave. */
 static void settle_wave(slack *s, entry *e, const stamp *before)
 {
     hga_id threads = s->plan->team.n, here = e->when.wave;
@@ -86,7 +87,7 @@ static void settle_wave(slack *s, entry *e, const stamp *before)
     }
 }
 
-/* From the last panel to the first: each moves where it helps, and limits those before it. */
+/* From the last panel to the first: moves each where that helps; its stamp limits those before it. */
 static hga_status settle_all(slack *s, accesses *a, entry *entries, int64_t n)
 {
     phase_accesses waits = {0}, tells = {0};
@@ -106,7 +107,7 @@ static hga_status settle_all(slack *s, accesses *a, entry *entries, int64_t n)
     return st;
 }
 
-/* The costs of all shares; is there something to win? */
+/* Sums the costs of all shares; returns whether waves have at least 2 % of idle time. */
 static int measure_shares(slack *s, const entry *entries, int64_t n)
 {
     hga_id threads = s->plan->team.n;
@@ -119,7 +120,7 @@ static int measure_shares(slack *s, const entry *entries, int64_t n)
     return (double)sum * threads > 1.02 * (double)all;
 }
 
-/* *moved: panels were tried, which takes several threads and waves that keep them waiting. */
+/* *moved: panels were tried, which needs several threads and waves that keep them waiting. */
 hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved)
 {
     const hga_allocator *x = &a->plan->memory.allocator;

@@ -1,14 +1,14 @@
-/* slice_plan.c: what a plan knows for its slices: its jobs, what each touches, and where in the order an item comes;
-   and which programs have none. */
+/* slice_plan.c: what a plan knows for its slices: its jobs, what each accesses, and where in the order an item is; and
+   which programs have none. */
 #include "carve.h"
 #include "plan.h"
 #include "slices.h"
 
 static hga_id out_field(const hga_plan *plan) { return program_bound(&plan->program, HGA_IO_OUT); }
 
-/* ---- may rows be left out? ---- */
+/* ---- which rows may be left out ---- */
 
-/* The option that wants rows left out or kept. */
+/* The option that requests rows to be left out or cached. */
 static const char *requester(const hga_plan *plan) { return plan_is_shared(plan) ? "ranks" : "options.rows"; }
 
 static hga_status check_plan(const hga_plan *plan)
@@ -22,7 +22,7 @@ static hga_status check_plan(const hga_plan *plan)
     return HGA_OK;
 }
 
-/* Fields whose rows are written, or left alone, together with the output's. */
+/* Fields whose rows are written, or left out, together with the output's. */
 static uint32_t fields_with_out(const hga_plan *plan)
 {
     uint32_t fields = 0;
@@ -31,14 +31,14 @@ static uint32_t fields_with_out(const hga_plan *plan)
     return fields;
 }
 
-/* Nodes of which no source may be one. */
+/* Nodes that no source may be. */
 typedef struct forbidden {
     const hga_plan *plan;
     const row_bits *later; /* NULL: the output's own */
     hga_id node;           /* that was found, -1 */
 } forbidden;
 
-/* A visitor of sources that notes one of the nodes that none may be. */
+/* A visitor of sources that notes a forbidden node. */
 static void look_for(void *context, hga_id first, hga_id last)
 {
     forbidden *x = context;
@@ -51,7 +51,8 @@ static void look_for(void *context, hga_id first, hga_id last)
     }
 }
 
-/* Does a phase read, behind another one, rows that are written with the output's at sources that are rows of it? */
+/* Refuses phases that read rows which an earlier phase wrote with the output's, at sources that are rows of the
+   output. */
 static hga_status check_sources(const hga_plan *plan)
 {
     const struct slice_plan *p = plan->slices;
@@ -72,7 +73,7 @@ static hga_status check_sources(const hga_plan *plan)
     return HGA_OK;
 }
 
-/* ---- may rows be there? ---- */
+/* ---- which rows may be cached ---- */
 
 /* The nodes of the rows that a job writes, or of those that it merges. */
 static void put_job_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
@@ -82,7 +83,7 @@ static void put_job_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
     for (hga_id i = 0; !in_order && i < ph->n; i++) bits_put(to, phase_node(plan, ph, i));
 }
 
-/* Who reads the row: rounding is for stages that come later. */
+/* Names the reader of the row: rounding is for later stages. */
 static hga_status refuse_row(const hga_plan *plan, const slice_job *job, hga_id storage, hga_id v)
 {
     const char *name = plan->program.field[storage % HGA_FIELD_SLOTS].name, *what = requester(plan);
@@ -93,9 +94,9 @@ static hga_status refuse_row(const hga_plan *plan, const slice_job *job, hga_id 
                     plan->phases.list[job->phase].job > JOB_MERGE ? -1 : job->stage, name, v);
 }
 
-/* Rows of a storage that are there are as the last phase left them; so nobody may want them as they were before, but
-   who writes them. Those that the caller gives are never there, but on ranks, where all passes of a call share them.
-   From the last phase back, `later` are the nodes that phases after it write. */
+/* Cached rows of a storage are as the last phase left them; so no other phase may read them as they were before a later
+   write, except those that write them. The caller's rows are never cached, except on ranks, where all passes of a call
+   share them. From the last phase back, `later` are the nodes that later phases write. */
 static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *later)
 {
     const struct slice_plan *p = plan->slices;
@@ -116,7 +117,7 @@ static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *
     return HGA_OK;
 }
 
-/* Refuses programs of which a phase wants rows of a kept storage as they are before a later phase. */
+/* Refuses programs in which a phase reads rows of a cached storage before a later phase writes them. */
 static hga_status check_cached(const hga_plan *plan)
 {
     void *memory = NULL;
@@ -136,8 +137,8 @@ static hga_status check_cached(const hga_plan *plan)
 
 /* ---- making ---- */
 
-/* Whose needed nodes become rows of the job? Pieces write no storage of their own: they are for those that write their
-   rows. */
+/* The storages whose needed nodes become rows of the job. Splits write no storage of their own: they serve those that
+   write their rows. */
 static uint64_t filled_by(const hga_plan *plan, const phase *ph, hga_id stage, uint64_t writes)
 {
     if (ph->job == JOB_LSE) return UINT64_C(1) << stage;
@@ -150,7 +151,7 @@ static int runs_by_node(const hga_plan *plan, const phase *ph)
     return ph->job > JOB_MERGE || !plan->stage[ph->stage].n_long;
 }
 
-/* A job for each stage of a phase, with the storages that it touches. */
+/* Lists a job for each stage of a phase, with the storages that it accesses. */
 static hga_status list_jobs(hga_plan *plan, struct slice_plan *p)
 {
     for (int64_t i = 0; i < plan->phases.n; i++) {
@@ -187,7 +188,8 @@ static hga_status list_items(hga_plan *plan, struct slice_plan *p)
     return st;
 }
 
-/* A slice's sets of rows: of each storage those needed and those there, of each job those that run; and items. */
+/* Carves a slice's sets of rows: of each storage those needed and those present, of each job those that run; and
+   items. */
 static void carve_slice(const hga_plan *plan, carver *arena, slice *s)
 {
     const struct slice_plan *p = plan->slices;
@@ -208,7 +210,8 @@ static void carve_slice(const hga_plan *plan, carver *arena, slice *s)
 
 void slice_open(const hga_plan *plan, slice *s, void *memory) { carve_slice(plan, &(carver){.base = memory}, s); }
 
-/* Of a plan with options.rows: its jobs, the size of its slices, and whether rows may be left out at all. */
+/* For plans with options.rows: lists jobs and items, measures slices, and refuses programs whose rows cannot be left
+   out. */
 hga_status slices_make(hga_plan *plan)
 {
     if (!plan->options.rows) return HGA_OK;

@@ -1,7 +1,7 @@
-/* slices.c: which rows an execution runs that is asked for some rows of the output alone. From the last phase back: a
-   phase runs the rows that somebody behind it needs and that are not there, and needs what these read. What that takes
-   depends on the rows that are found, not on how many there are: which rows of a phase a node is follows from the
-   phase's first one, or from the order of its relation. */
+/* slices.c: which rows an execution runs for some requested rows of the output. From the last phase back: a phase runs
+   the rows that later phases need and that are not present, and needs their sources. The cost depends on the number of
+   rows found, not on all rows: a node's row in a phase follows from the phase's first one, or from the order of its
+   relation. */
 #include "slices.h"
 #include "plan.h"
 #include "regions.h"
@@ -14,7 +14,7 @@ void slice_begin(const hga_plan *plan, slice *s)
     s->cost = 0, s->one_token = 0;
 }
 
-/* Nobody writes a storage that no phase touches. */
+/* Storages that no phase uses have no set. */
 static void request_nodes(slice *s, hga_id storage, int64_t first, int64_t n)
 {
     if (s->needed[storage].n) bits_put_run(&s->needed[storage], first, first + n, &no_bits);
@@ -42,7 +42,7 @@ void slice_request_nodes(slice *s, hga_id storage, hga_id first, hga_id n)
 
 void slice_request_row(slice *s, hga_id storage, hga_id v) { slice_request_nodes(s, storage, v, 1); }
 
-/* Of a stage that has pieces. */
+/* The job of the stage's splits. */
 static int64_t job_of_splits(const hga_plan *plan, hga_id stage)
 {
     const slice_job *job = plan->slices->job;
@@ -62,7 +62,7 @@ void slice_put_splits(const hga_plan *plan, slice *s, hga_id stage, hga_id first
     bits_put_run(&s->made[job_of_splits(plan, stage)], first, (int64_t)first + n, &no_bits);
 }
 
-/* ---- what a phase's rows need ---- */
+/* ---- sources ---- */
 
 typedef struct needing {
     slice *s;
@@ -88,7 +88,7 @@ void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id
     }
 }
 
-/* Marks the rows that a job's wanted rows read: sources of their edges, and rows of their own nodes. */
+/* Marks the rows that a job's rows read: sources of their edges, and rows of their own nodes. */
 static void need_all(const hga_plan *plan, slice *s, const slice_job *job)
 {
     const phase *ph = &plan->phases.list[job->phase];
@@ -101,9 +101,9 @@ static void need_all(const hga_plan *plan, slice *s, const slice_job *job)
     }
 }
 
-/* ---- which rows a phase runs ---- */
+/* ---- rows of a phase ---- */
 
-/* Of a stage, at a position of its relation; long rows are pieces, and what merges them. */
+/* Marks the row at a position of the stage's relation; of a long row its splits, or its merge. */
 static void run_position(const stage_plan *s, const phase *ph, hga_id position, const row_bits *made, row_bits *run)
 {
     const long_row *row = s->n_long ? long_row_at(s, position) : NULL;
@@ -118,7 +118,7 @@ static void run_position(const stage_plan *s, const phase *ph, hga_id position, 
 
 static hga_id position_of(const stage_plan *s, hga_id v) { return s->relation.dst_rank ? s->relation.dst_rank[v] : v; }
 
-/* The nodes of a storage that are needed become rows of the phase. */
+/* Marks the rows of the phase for the needed nodes of a storage. */
 static void run_needed(const hga_plan *plan, const phase *ph, const row_bits *needed, const row_bits *made,
                        row_bits *run)
 {
@@ -133,14 +133,14 @@ static void run_needed(const hga_plan *plan, const phase *ph, const row_bits *ne
     }
 }
 
-/* The same of a phase whose rows are nodes, one behind the other. */
+/* The same of a phase whose rows are contiguous nodes. */
 static void run_nodes(const phase *ph, const row_bits *needed, row_bits *run)
 {
     const int64_t first = ph->first, end = first + ph->n;
     FOR_RUNS(needed, i, last, first, end) bits_put_run(run, i - first, last - first, &no_bits);
 }
 
-/* Turns the rows that are wanted of a job's results into runs of its rows. */
+/* Marks the rows of a job whose results are needed. */
 static void find_needed(const hga_plan *plan, slice *s, const slice_job *job, int64_t j)
 {
     const phase *ph = &plan->phases.list[job->phase];
@@ -172,7 +172,7 @@ void slice_run_rows(const hga_plan *plan, slice *s, int64_t job, hga_id first, h
     bits_put(&s->jobs, job);
 }
 
-/* ---- which items ---- */
+/* ---- items ---- */
 
 static void list_panel(const hga_plan *plan, slice *s, const phase *ph, int64_t panel)
 {
@@ -186,7 +186,7 @@ double slice_row_cost(const hga_plan *plan, const phase *ph)
     return edges < 1 ? 1 : edges;
 }
 
-/* The items that have rows to run, and what these rows cost. */
+/* Lists the items that have rows to run, and sums these rows' costs. */
 void slice_list(const hga_plan *plan, slice *s)
 {
     FOR_JOBS(s, j)
@@ -202,7 +202,7 @@ void slice_list(const hga_plan *plan, slice *s)
     }
 }
 
-/* ---- afterwards ---- */
+/* ---- rows present ---- */
 
 void slice_drop_rows(slice *s, hga_id f, hga_id first, hga_id n)
 {
@@ -211,7 +211,7 @@ void slice_drop_rows(slice *s, hga_id f, hga_id first, hga_id n)
         if (of[i]->n) bits_take_run(of[i], first, (int64_t)first + n);
 }
 
-/* Rows of the caller's are never there: he brings them anew. */
+/* Notes rows as present, except the caller's, which he provides anew in each call. */
 void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end)
 {
     const field_storage *h = &plan->fields.storage[storage % HGA_FIELD_SLOTS];
@@ -220,7 +220,7 @@ void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t fi
     if (h->io_n && io_end < end) bits_put_run(&s->there[storage], first > io_end ? first : io_end, end, &no_bits);
 }
 
-/* The rows that have run are there from now on, in each storage that their jobs write. */
+/* Notes the rows that have run as present, in each storage that their jobs write. */
 void slice_end(const hga_plan *plan, slice *s)
 {
     if (!plan->slices->listed) return;

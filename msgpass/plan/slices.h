@@ -1,13 +1,13 @@
-/* slices.h: a slice of a plan: which rows of which stages an execution runs, and which rows of the program's own fields
-   are there already, computed by an earlier slice or put there. An execution of some rows of the output is one; whoever
-   knows better which rows it wants (a token's, a rank's) puts them in himself.
+/* slices.h: a slice of a plan: which rows of which stages an execution runs, and which rows of the program's internal
+   fields are present, computed by an earlier slice or put there. An execution of some rows of the output is one;
+   callers that know the needed rows otherwise (a token's, a rank's) request them directly.
 
-   slices.c        from rows of the output back to all that they need
+   slices.c        from rows of the output back to all rows that they depend on
    slice_plan.c    what a plan knows for its slices, and which programs have none
    row_bits.h      sets of rows
 
-   A phase computes one stage, or several that go through the same rows: a job is one of them. Its rows are counted from
-   the phase's first one. */
+   A phase computes one stage, or several over the same rows: a job is one of them. Its rows are counted from the
+   phase's first one. */
 #ifndef SLICES_H
 #define SLICES_H
 
@@ -46,39 +46,39 @@ typedef struct slice {
     int one_token;               /* a decoder's next one: what jobs with at_hand read is there, or wanted */
 } slice;
 
-/* Every array of a slice in the plan's slice_plan->bytes of memory, which the caller has cleared. */
+/* Carves every array of a slice from the plan's slice_plan->bytes of memory, which the caller has cleared. */
 void slice_open(const hga_plan *plan, slice *s, void *memory);
-/* Nothing is wanted, and nothing is run; what is there stays. To be called before each slice. */
+/* Clears what is needed and run; rows present stay. To be called before each slice. */
 void slice_begin(const hga_plan *plan, slice *s);
-/* Rows [first, first + n) of the output are wanted; or what the program writes to the caller's other tensors is. */
+/* Requests rows [first, first + n) of the output; or all that the program writes to the caller's other tensors. */
 void slice_request(const hga_plan *plan, slice *s, int64_t first, int64_t n);
 void slice_request_others(const hga_plan *plan, slice *s);
-/* Rows [first, first + n) of a storage are wanted, as many of them as are not there. */
+/* Requests rows [first, first + n) of a storage, those of them that are not present. */
 void slice_request_nodes(slice *s, hga_id storage, hga_id first, hga_id n);
-/* Node v's row of a field of the program's own is wanted, unless it is there. */
+/* Requests node v's row of an internal field, unless it is present. */
 void slice_request_row(slice *s, hga_id storage, hga_id v);
-/* Pieces [first, first + n) of a stage are wanted, as many of them as are not there; or they are there. */
+/* Requests splits [first, first + n) of a stage, those of them that are not present; or notes them as present. */
 void slice_request_splits(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
 void slice_put_splits(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
-/* What they need and is not there, from the last phase back. */
+/* Finds the rows on which the requested ones depend and that are not present, from the last phase back. */
 void slice_find(const hga_plan *plan, slice *s);
-/* Or rows [first, first + n) of a job are to run, whoever needs them. */
+/* Or makes rows [first, first + n) of a job run, needed or not. */
 void slice_run_rows(const hga_plan *plan, slice *s, int64_t job, hga_id first, hga_id n);
-/* Which items these rows are in. After the last row, before the execution. */
+/* Lists the items of these rows. After the last row, before the execution. */
 void slice_list(const hga_plan *plan, slice *s);
-/* The nodes of rows [first, end) of a phase: of long rows, whose they are. */
+/* Calls `each` with the nodes of rows [first, end) of a phase; for splits and merges, of their long rows. */
 void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id end, node_function each,
                      void *context);
-/* What a row of a phase is taken to cost, in edges: its stage's rows have as many on average. */
+/* Estimated cost of a row of a phase, in edges: the average of its stage's rows. */
 double slice_row_cost(const hga_plan *plan, const phase *ph);
-/* What was run is there from now on. After the execution. Or nodes [first, end) of a storage are, but for the caller's.
-   */
+/* slice_end, after the execution: notes the rows that ran as present. slice_note_there: notes nodes [first, end) of a
+   storage, except the caller's. */
 void slice_end(const hga_plan *plan, slice *s);
 void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end);
-/* Rows [first, first + n) of a field are not there any more, nor what they were rounded to. */
+/* Notes that rows [first, first + n) of a field, and their rounded rows, are not present any more. */
 void slice_drop_rows(slice *s, hga_id field, hga_id first, hga_id n);
 
-/* The job of a stage (of a field) in a phase. */
+/* The index of the job of a stage (of a field) in a phase. */
 static inline int64_t slice_job_of(const phase *ph, hga_id stage) { return ph->jobs_at + stage - ph->stage; }
 /* FOR_JOBS(s, j): the jobs that may have rows to run. */
 #define FOR_JOBS(s, j)                                                       \
@@ -89,7 +89,7 @@ static inline const row_bits *slice_rows(const slice *s, const phase *ph, hga_id
     return &s->run[slice_job_of(ph, stage)];
 }
 
-/* Is node v's row of a storage the caller's in every call? It never is there. */
+/* Whether node v's row of a storage is the caller's in every call: it is never noted as present. */
 int slice_is_input(const hga_plan *plan, hga_id storage, hga_id v);
 
 #endif

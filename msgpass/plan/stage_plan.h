@@ -1,5 +1,5 @@
-/* stage_plan.h: what a plan knows of a stage, and its long rows (long_rows.c); blocks whose columns are not all rows
-   (rowless_columns.c). */
+/* stage_plan.h: what a plan knows of a stage, and its long rows (long_rows.c); blocks with columns of nodes without
+   rows (rowless_columns.c). */
 #ifndef HGA_PLAN_STAGE_PLAN_H
 #define HGA_PLAN_STAGE_PLAN_H
 
@@ -42,7 +42,7 @@ static inline hga_id node_at(const stage_plan *s, hga_id position)
     return s->relation.dst_order ? s->relation.dst_order[position] : position;
 }
 
-/* The long row at a position; NULL. */
+/* The long row at a position, or NULL. */
 static inline const long_row *long_row_at(const stage_plan *s, hga_id position)
 {
     hga_id lo = 0, hi = s->n_long;
@@ -70,7 +70,7 @@ static inline const long_row *long_row_of(const stage_plan *s, hga_id split)
     return &s->long_row[lo];
 }
 
-/* Whose value node v takes in a stage down the tree; -1: nobody's. */
+/* The node whose value node v reads in a stage down the tree; -1: none. */
 static inline hga_id node_above(const hga_nodes *nodes, tree_part part, hga_id cut, hga_id v)
 {
     hga_id u = nodes->parent ? nodes->parent[v] : -1;
@@ -79,7 +79,7 @@ static inline hga_id node_above(const hga_nodes *nodes, tree_part part, hga_id c
     return u;
 }
 
-/* Find the stages whose blocks have columns of nodes without rows. */
+/* Finds the stages whose blocks have columns of nodes without rows. */
 void rowless_columns_find(hga_plan *plan);
 
 #endif

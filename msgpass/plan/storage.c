@@ -1,7 +1,7 @@
-/* storage.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get
-   workspace. In bfloat16 keys and values get rows of 16 bits besides, which is what attending stages then read; queries
-   are rounded as they are loaded. Where other flat stages read them, too, there are rounded rows of floats. What a
-   field holds itself is never rounded: means, caches and messages are of that. */
+/* storage.c: where the values of each field are stored. Rows of the caller's tensors stay there; the others get
+   workspace. In bfloat16, keys and values get additional rows of 16 bits, which attending stages read; queries are
+   rounded as they are loaded. Where other flat stages read them, too, the additional rows are floats. The field's own
+   rows are never rounded: means, caches and messages use those. */
 #include "bindings.h"
 #include "carve.h"
 #include "plan.h"
@@ -33,7 +33,7 @@ int storage_is_large(const hga_plan *plan, hga_id field)
     return h->io_n * (int64_t)h->heads * h->columns * (int64_t)sizeof(float) >= plan->machine.tuning.is.stream_output;
 }
 
-/* Does the stage read operands, and all as 16 bits? Tensors of the user's are no operands. */
+/* Whether the stage reads operands, and all as 16 bits. User tensors are no operands. */
 static int reads_16_bits(const hga_plan *plan, hga_id s)
 {
     const hga_stage *stage = &plan->program.stage[s];
@@ -41,7 +41,7 @@ static int reads_16_bits(const hga_plan *plan, hga_id s)
            storage_is_rounded(plan, stage->value);
 }
 
-/* Do all stages that read rounded operands read them as 16 bits? */
+/* Whether all stages that read rounded operands read them as 16 bits. */
 int storage_can_be_bf16(const hga_plan *plan)
 {
     uint32_t operands = 0;
@@ -55,7 +55,7 @@ int storage_can_be_bf16(const hga_plan *plan)
     return 1;
 }
 
-/* Does a flat stage read the field in rounded rows? */
+/* Whether a flat stage reads the field in rounded rows. */
 static int has_rounded_rows(const hga_plan *plan, hga_id field)
 {
     uint32_t reads = 0;
@@ -85,7 +85,7 @@ int storage_is_attended(const hga_plan *plan, hga_id field)
     return 0;
 }
 
-/* Is every token that the field exists on a row of the caller's? */
+/* Whether every token on which the field exists has its row in the caller's tensor. */
 static int tokens_are_input(const hga_plan *plan, const hga_field *f, const field_storage *h)
 {
     for (hga_id v = 0; v < plan->nodes.level_ptr[1]; v++) {
@@ -95,7 +95,8 @@ static int tokens_are_input(const hga_plan *plan, const hga_field *f, const fiel
     return 1;
 }
 
-/* Do panels that write the field go by columns? They write it head by head, and read operands of others meanwhile. */
+/* Whether panels that write the field run by columns: they write it head by head, and read operands of others
+   meanwhile. */
 static int written_by_columns(const hga_plan *plan, hga_id field)
 {
     for (hga_id s = 0; s < plan->program.n_stages; s++)
@@ -104,7 +105,7 @@ static int written_by_columns(const hga_plan *plan, hga_id field)
 }
 
 /* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything. A
-   rank's caller has some of the tokens alone: every row has a place. */
+   rank's caller has only some of the tokens: every row has a slot in the workspace. */
 static void find_areas(const hga_plan *plan, const hga_field *f, field_storage *h)
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
@@ -126,7 +127,7 @@ static void find_areas(const hga_plan *plan, const hga_field *f, field_storage *
     }
 }
 
-/* Appends rows of `each` floats to the workspace, *at where they begin. */
+/* Appends rows of `each` floats to the workspace; *at is their offset. */
 static hga_status append_rows(int64_t *total, int64_t rows, int64_t each, int64_t *at)
 {
     int64_t floats;
@@ -139,7 +140,7 @@ static hga_status append_rows(int64_t *total, int64_t rows, int64_t each, int64_
     return HGA_OK;
 }
 
-/* Rows that nodes take from a pool are laid out with it. */
+/* Appends an area; rows from a pool have the pool's offset. */
 static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
 {
     if (!a->slot) return append_rows(total, a->n, a->floats, &a->at);
@@ -148,7 +149,7 @@ static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
     return HGA_OK;
 }
 
-/* The next run of the field's rows that this process has, beginning with a zeroed `at`; 0: no more. */
+/* Advances to the next run of the field's rows that this process has, from a zeroed `at`; 0: no more. */
 int rows_here_next(const hga_plan *plan, hga_id f, rows_here *at)
 {
     const hga_interval all = {0, plan->nodes.n}, *mine = plan_is_shared(plan) ? plan->share.rows : &all;
@@ -186,8 +187,8 @@ static uint32_t touches(const hga_plan *plan, hga_id stage)
     return plan->program.stage[stage].reads | plan->program.stage[stage].writes;
 }
 
-/* Does the stage that first touches `host` read what the alias holds at the row itself alone, and nobody after it? Then
-   each of the host's rows is written when the alias's row has served. */
+/* Whether the first stage that uses `host` reads the alias only at the row itself, and no later stage uses the alias.
+   Then each of the host's rows is written after the alias's row has been read. */
 static int shares_slot(const hga_plan *plan, hga_id alias, hga_id host)
 {
     hga_id first = 0, n = plan->program.n_stages;
@@ -211,9 +212,9 @@ int storage_may_host(const hga_plan *plan, hga_id alias, hga_id host)
            program_rows_within(&plan->nodes, f->rows, g->rows) && shares_slot(plan, alias, host);
 }
 
-/* Fields that are kept for study have rows of their own, and so do those of plans that leave rows of the output alone.
-   Where the host's rows are many, an alias's come to the caches from memory, and go there, for nothing: rows of the
-   workspace that serve one node after another stay in the caches, and the host's are written past them. */
+/* Fields cached for study have rows of their own, and so do those of plans that leave rows of the output out. Where the
+   host's rows are many, an alias's rows would move between memory and caches in vain: recycled rows of the workspace
+   stay in the caches, and the host's are written past them. */
 static void find_aliases(hga_plan *plan)
 {
     if (plan->options.keep_fields || plan->options.rows) return;
@@ -223,7 +224,7 @@ static void find_aliases(hga_plan *plan)
                 plan->fields.storage[f].host = g, plan->fields.storage[f].rows.n = 0;
 }
 
-/* What each field holds and where, before nodes take rows of the workspace. */
+/* Sets each field's size and areas, before nodes are assigned slots of the workspace. */
 void storage_find(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
@@ -245,14 +246,14 @@ int64_t split_floats(const hga_plan *plan, hga_id stage)
     return (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2);
 }
 
-/* A pool of threads of several domains begins at a page. */
+/* A pool for threads of several domains begins at a page. */
 static void begin_page(const hga_plan *plan, const row_pool *pool, int64_t *total)
 {
     int64_t grain = pages_grain(pool->rows * pool->floats * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
     if (plan->team.domain[0] != plan->team.domain[plan->team.n - 1]) *total = (*total + grain - 1) / grain * grain;
 }
 
-/* Where everything begins in the workspace: pools, rows, log-sum-exps, kept fields, pieces of long rows. */
+/* Sets all offsets in the workspace: pools, rows, log-sum-exps, cached fields, splits of long rows. */
 hga_status storage_lay_out(hga_plan *plan)
 {
     int64_t total = 0;

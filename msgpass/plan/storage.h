@@ -1,5 +1,4 @@
-/* storage.h: where the rows of a field are stored (storage.c), and rows of the workspace that serve one node after
-   another (allocate.c). */
+/* storage.h: where the rows of a field are stored (storage.c), and recycled rows of the workspace (allocate.c). */
 #ifndef HGA_PLAN_STORAGE_H
 #define HGA_PLAN_STORAGE_H
 
@@ -52,7 +51,7 @@ static inline int pool_is_of(const row_pool *p, const area *x)
     return p->floats == x->floats && p->own_pool == x->own_pool;
 }
 
-/* What may serve one node after another: the rows of field f, and its rounded rows. */
+/* Storages: the rows of field f, and its rounded rows. */
 enum { STORAGE_ROUNDED = HGA_FIELD_SLOTS, N_STORAGES = 2 * HGA_FIELD_SLOTS };
 
 /* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`,
@@ -65,39 +64,39 @@ typedef struct live_range {
 
 /* ---- storage.c ---- */
 
-/* Is the field an operand of a bfloat16 plan? Flat stages read it rounded; those that go level by level, which coarsen,
-   as it is. */
+/* Whether the field is an operand of a bfloat16 plan. Flat stages read it rounded; stages that run level by level,
+   which coarsen, read it unrounded. */
 int storage_is_rounded(const hga_plan *plan, hga_id field);
-/* Does every flat stage that reads operands attend by a fused function, which alone reads 16 bits? Then
+/* Whether every flat stage that reads operands attends by a fused function, which alone reads 16 bits: then
    plan->bf16_rows. */
 int storage_can_be_bf16(const hga_plan *plan);
-/* Does the stage read operands as they are rounded? */
+/* Whether the stage reads rounded operands. */
 static inline int reads_rounded(const hga_stage *s) { return s->order == HGA_FLAT || s->message == HGA_SCORE; }
 /* The storage in which a stage reads a field. It writes to the field itself. */
 hga_id read_storage(const hga_plan *plan, const hga_stage *s, hga_id field);
 /* The storages in which a stage reads some fields, as bits. */
 uint64_t read_storages(const hga_plan *plan, const hga_stage *s, uint32_t fields);
-/* Are the caller's rows of the field more than caches hold? */
+/* Whether the caller's rows of the field exceed the caches. */
 int storage_is_large(const hga_plan *plan, hga_id field);
-/* May the alias's rows be stored in the host's until these are written, as far as what stages do tells? */
+/* Whether the alias's rows may be stored in the host's until these are written, as far as the stages allow. */
 int storage_may_host(const hga_plan *plan, hga_id alias, hga_id host);
-/* Does an attending stage read keys or values of the field? */
+/* Whether an attending stage reads keys or values of the field. */
 int storage_is_attended(const hga_plan *plan, hga_id field);
-/* Find what has rows where, and which field is whose alias. */
+/* Finds each field's areas, and the aliases. */
 void storage_find(hga_plan *plan);
-/* Count the rows that a call has of each field. */
+/* Counts the rows that a call has of each field. */
 void storage_count_input(hga_plan *plan);
-/* Give all areas their addresses, once slots are known. */
+/* Sets the offsets of all areas, once slots are known. */
 hga_status storage_lay_out(hga_plan *plan);
-/* The field has no aliases any more. */
+/* Removes the field's aliases. */
 void aliases_clear(hga_plan *plan, hga_id field);
 static inline int is_alias(const alias_rows *x, hga_id v)
 {
     return (uint32_t)(v - x->first) < (uint32_t)x->n && x->row[v - x->first] >= 0;
 }
-/* Floats of a split of a long row: a state of each head, or the sum of all and of their weights in double. */
+/* Floats of a split of a long row: a state of each head, or the sums of all columns and of their weights in double. */
 int64_t split_floats(const hga_plan *plan, hga_id stage);
-/* The nodes whose rows a tensor of such rows has: so many, from *first on. */
+/* The nodes whose rows a tensor of such rows has: returns their number, from *first on. */
 hga_id range_of_rows(const hga_plan *plan, hga_field_rows rows, hga_id *first);
 /* A walk over the rows that the caller has of a field, of those that are computed here; it begins zeroed. Nodes
    [first, first + n) are rows row .. row + n - 1. */
@@ -105,14 +104,14 @@ typedef struct rows_here {
     int64_t interval, row;
     hga_id first, n;
 } rows_here;
-/* Go on to the next ones; 0: there are none. */
+/* Advances to the next run of rows; 0: there are none. */
 int rows_here_next(const hga_plan *plan, hga_id field, rows_here *at);
 
 /* ---- allocate.c ---- */
 
-/* Does a storage give rows back? */
+/* Whether rows of a storage are recycled. */
 int slots_recycle(const hga_plan *plan, hga_id storage);
-/* Slots for all ranges, in the order of n_items items. */
+/* Assigns slots to all ranges, in the order of n_items items. */
 hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int64_t n_items);
 void slots_clear(hga_plan *plan);
 

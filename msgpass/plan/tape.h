@@ -1,4 +1,4 @@
-/* tape.h: what an execution leaves for the gradient: a header, and the log-sum-exps of the output's rows. */
+/* tape.h: what an execution stores for the gradient: a header, and the log-sum-exps of the output's rows. */
 #ifndef HGA_PLAN_TAPE_H
 #define HGA_PLAN_TAPE_H
 
@@ -14,9 +14,9 @@ typedef struct tape_header {
 } tape_header;
 _Static_assert(sizeof(tape_header) == 64, "rows begin at a whole line");
 
-/* The log-sum-exps of the output's rows that the caller's tensor has, [rows][n_heads], behind the header. */
+/* The log-sum-exps of the output's rows in the caller's tensor, [rows][n_heads], after the header. */
 static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tape + sizeof(tape_header)); }
-/* How many log-sum-exps these are; 0: the output is no softmax state. */
+/* Their number; 0: the output is no softmax state. */
 static inline int64_t tape_lses(const hga_plan *plan)
 {
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);

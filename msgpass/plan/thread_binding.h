@@ -1,4 +1,4 @@
-/* thread_binding.h: where threads go, and binding them for the length of a call (binding.c). */
+/* thread_binding.h: chooses processors for threads, and binds them for the length of a call (binding.c). */
 #ifndef HGA_PLAN_THREAD_BINDING_H
 #define HGA_PLAN_THREAD_BINDING_H
 
@@ -7,14 +7,14 @@
 
 hga_status binding_choose(hga_plan *plan);
 void binding_clear(hga_plan *plan);
-/* Bind a thread of a call's own region, and no other; *old is for topology_unbind. A thread that cannot be bound is
-   noted, and computes where it is. */
+/* Binds a thread of a call's own region, and no other; *old is for topology_unbind. A thread that cannot be bound is
+   noted, and runs unbound. */
 void binding_take(const hga_plan *plan, binding *old);
-/* The same of the calling thread of a call that has no region, when the caller asked for it by name. */
+/* Binds the calling thread of a call without a region, if the caller set HGA_BIND_ON. */
 void binding_take_alone(const hga_plan *plan, binding *old);
-/* How often threads could not be bound; what: the first time of all in words, NULL accepted. */
+/* Number of times that threads could not be bound; what: the first failure in words, or NULL. */
 int64_t binding_failed(const hga_plan *plan, char what[200]);
-/* The same words as hga_error_detail() of the calling thread. */
+/* Makes the same words hga_error_detail() of the calling thread. */
 void binding_say(const hga_plan *plan);
 
 #endif

@@ -1,4 +1,4 @@
-/* window_visits.c: who has which window of columns. */
+/* window_visits.c: which rows have which window of columns. */
 #include "window_visits.h"
 
 #include <string.h>
@@ -39,8 +39,8 @@ void visits_forget(window_visits *x)
     x->n = 0;
 }
 
-/* Which of n rows have each column; the part is as long as some row has columns, from a multiple of SUM_ACCUMULATORS
-   on. */
+/* Computes which of n rows have each column; the part covers the columns that some row has, from a multiple of
+   SUM_ACCUMULATORS on. */
 window_part visits_trim(const uint64_t *columns, hga_id n, lane_mask *rows)
 {
     const lane_mask whole = (lane_mask)(UINT32_MAX >> (32 - n));

@@ -1,11 +1,12 @@
-/* window_visits.h: who has which window of KERNEL_CHUNK source positions: rows that go by their columns, forward and
-   back. */
+/* window_visits.h: which rows have which window of KERNEL_CHUNK source positions: for rows that run by columns, forward
+   and backward. */
 #ifndef WINDOW_VISITS_H
 #define WINDOW_VISITS_H
 
 #include "kernels.h"
 
-/* Kernels add up columns in a few sums, by turns: parts that begin so many columns apart add up alike. */
+/* Kernels sum columns in so many accumulators cyclically: parts whose offsets differ by a multiple of this sum in the
+   same order. */
 enum { SUM_ACCUMULATORS = 8 };
 
 /* A row that has some columns of a window, as bits, none: it goes by itself; and the next one that has some, -1. */
@@ -23,10 +24,10 @@ typedef struct window_visits {
     hga_id words;
 } window_visits;
 
-/* Of so many nodes. */
+/* Words of the bit set of windows for so many nodes. */
 static inline hga_id visits_words(hga_id nodes) { return nodes / KERNEL_CHUNK / 64 + 1; }
 
-/* Columns [at, end), at < end, as bits of the window that the first is in; those that it has. */
+/* Columns [at, end), at < end, as bits of the window of `at`; those beyond the window are left out. */
 static inline uint64_t window_bits(int64_t at, int64_t end)
 {
     const int64_t left = KERNEL_CHUNK - at % KERNEL_CHUNK, n = end - at < left ? end - at : left;
@@ -35,9 +36,9 @@ static inline uint64_t window_bits(int64_t at, int64_t end)
 
 /* The last visit to a window; NULL: there is none. */
 window_visit *visits_last(window_visits *x, hga_id window);
-/* Behind it, where there is room. */
+/* Appends a visit to the window's; there must be capacity. */
 void visits_add(window_visits *x, hga_id window, window_visit visit);
-/* The next window that some row has, from `window` on; -1: none. */
+/* The next window with visits, from `window` on; -1: none. */
 hga_id visits_next(const window_visits *x, hga_id window);
 void visits_forget(window_visits *x);
 

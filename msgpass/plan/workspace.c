@@ -1,11 +1,11 @@
-/* workspace.c: what everybody may ask of a workspace, whatever it holds for executions; and how long a tape is. */
+/* workspace.c: functions of a workspace that do not depend on executions; and the size of a tape. */
 #include "carve.h"
 #include "tape.h"
 #include "workspace_base.h"
 
 static workspace_base *base_of(hga_workspace *workspace) { return (workspace_base *)(void *)workspace; }
 
-/* Memory for one call at a time, which the workspace keeps for the next; what it holds is not kept. */
+/* Memory for one call at a time, which the workspace retains for the next; its contents are not preserved. */
 hga_status workspace_spare(hga_workspace *of, int64_t bytes, void **out)
 {
     workspace_base *workspace = base_of(of);

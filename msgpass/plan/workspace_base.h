@@ -1,4 +1,4 @@
-/* workspace_base.h: what everybody may ask of a workspace, who does not execute (workspace.c). */
+/* workspace_base.h: what folders that do not execute may use of a workspace (workspace.c). */
 #ifndef HGA_PLAN_WORKSPACE_BASE_H
 #define HGA_PLAN_WORKSPACE_BASE_H
 
@@ -29,18 +29,18 @@ typedef struct workspace_base {
     int64_t spare_bytes;
 } workspace_base;
 
-/* Memory of a workspace for whoever needs more than an execution, grown when it must, kept until the workspace goes
-   and begun at a whole line; its bytes are as the last user left them. */
+/* Scratch of a workspace for callers that need more than an execution: grown on demand, freed with the workspace,
+   aligned to a cache line; contents are as the last user left them. */
 hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out);
-/* Was the workspace made for the plan? */
+/* Whether the workspace was made for the plan. */
 int workspace_is_of(const hga_workspace *workspace, const hga_plan *plan);
-/* Put the workspace into the batch at hand, or take it out; returns whether it was in it. */
+/* Lists the workspace in the current batch, or removes it; returns whether it was listed. */
 int workspace_enlist(hga_workspace *workspace, int listed);
-/* Which thread takes it in a batch, to be read and written. */
+/* The thread that computes it in a batch; readable and writable. */
 workspace_home *workspace_home_of(hga_workspace *workspace);
-/* What somebody keeps in it, to be read and written. */
+/* The object cached in the workspace; readable and writable. */
 workspace_cache *workspace_cache_of(hga_workspace *workspace);
-/* Drop what somebody keeps in it. */
+/* Drops the cached object. */
 void workspace_forget(hga_workspace *workspace);
 
 #endif

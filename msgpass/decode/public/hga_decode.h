@@ -41,12 +41,12 @@ typedef struct hga_decode_options {
 
 /* Make a decoder of at most as many tokens as the graph has, which is kept by reference; `o` may be NULL.
    HGA_EUNSUPPORTED, with the token and the later one that it sees, where a row of the output depends on a later token;
-   and for what has no meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER, programs
-   whose rows cannot stay (HGA_ROWS_THAT_STAY). With a selection, for graphs that not every block can be chosen on, and
-   for scores that rows of chosen blocks do not know; appends say so of what they bring. */
+   and for programs without meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER,
+   programs whose rows cannot stay (HGA_ROWS_THAT_STAY). With a selection, for graphs on which not every block can be
+   chosen, and for scores that rows of chosen blocks do not support; appends refuse such tables likewise. */
 HGA_API hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, const hga_shape *shape,
                                       const hga_decode_options *o, hga_decoder **out);
-/* Give a decoder back, after its pages and workspaces; NULL is accepted. */
+/* Free a decoder, after its pages and workspaces; NULL is accepted. */
 HGA_API void hga_decoder_destroy(hga_decoder *d);
 
 /* The most tokens of a cache. */
@@ -65,46 +65,45 @@ HGA_API int64_t hga_decoder_cache_rows(const hga_decoder *d, hga_id tokens);
    no such level. */
 HGA_API int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens, hga_id level);
 
-/* Bytes of a workspace of the decoder before its first append: four for each node of the graph and each field, what
-   threads compute in, and a few rows. Beside these it has rows for those that the program has made of the cache's
-   (coarse keys and values), and for all that an append brings and makes: they follow from the cache and from how long
-   appends are, not from how many tokens have come. Keys, values and queries of a cache are read in its pages, unless
-   these are of 16 bits or the plan rounds them; then it has a copy. */
+/* Bytes of a workspace of the decoder before its first append: four for each node of the graph and each field, scratch
+   of the threads, and a few rows. Besides it has copies of the cache's computed rows (coarse keys and values), and rows
+   for all inputs and results of an append: their number depends on the cache and on the length of appends, not on the
+   number of tokens so far. Keys, values and queries of a cache are read in its pages, unless these are of 16 bits or
+   the plan rounds them; then it has a copy. */
 HGA_API int64_t hga_decoder_workspace_bytes(const hga_decoder *d);
-/* Make what appends compute in: one for each thread that calls hga_decoder_append at a time. It serves the caches of
-   all pools of the decoder; a cache that it served last is served faster. */
+/* Make a workspace for appends: one for each thread that calls hga_decoder_append at a time. It serves the caches of
+   all pools of the decoder; appending to the cache that it served last is faster. */
 HGA_API hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspace **out);
 /* Bytes that a decoder's workspace has now: of its own, of the rows of the cache that it served last, and for a while
    of the longest append. May be asked while another thread appends in it. */
 HGA_API int64_t hga_decode_workspace_bytes(const hga_decode_workspace *w);
-/* Give a decoder's workspace back; NULL is accepted. */
+/* Free a decoder's workspace; NULL is accepted. */
 HGA_API void hga_decode_workspace_destroy(hga_decode_workspace *w);
 
-/* Make a pool, where caches have their pages: at most most_bytes (0: no limit) of the decoder's allocator. The pool
-   reuses pages that caches give back. Any number of threads may use a pool. It must outlive its caches; the decoder
-   must outlive both. */
+/* Make a pool of pages for caches: at most most_bytes (0: no limit) of the decoder's allocator. The pool reuses pages
+   that caches free. Any number of threads may use a pool. It must outlive its caches; the decoder must outlive both. */
 HGA_API hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages **out);
-/* Give a pool back, after its caches; NULL is accepted. */
+/* Free a pool, after its caches; NULL is accepted. */
 HGA_API void hga_pages_destroy(hga_pages *p);
 /* Bytes of the pages that caches hold, each counted once. */
 HGA_API int64_t hga_pages_used(const hga_pages *p);
-/* Bytes of all pages that the pool has taken, those that serve again later among them. */
+/* Bytes of all pages that the pool has allocated, free ones included. */
 HGA_API int64_t hga_pages_bytes(const hga_pages *p);
 
 /* Make an empty cache in a pool. A cache serves one call at a time. */
 HGA_API hga_status hga_cache_create(hga_pages *p, hga_cache **out);
-/* Give a cache's pages back to its pool; NULL is accepted. */
+/* Free a cache, whose pages return to its pool; NULL is accepted. */
 HGA_API void hga_cache_destroy(hga_cache *c);
 /* How many tokens a cache has. */
 HGA_API hga_id hga_cache_tokens(const hga_cache *c);
 /* Make a cache of the same tokens that shares the pages: the first cache that writes to a shared page gets its own
    copy. */
 HGA_API hga_status hga_cache_fork(const hga_cache *c, hga_cache **out);
-/* Take back all tokens from number `tokens` on. HGA_EINVAL where they are more than the rollback since the cache was
+/* Remove all tokens from number `tokens` on. HGA_EINVAL where they are more than the rollback since the cache was
    longest, unless none is left; nothing has changed then. */
 HGA_API hga_status hga_cache_cut(hga_cache *c, hga_id tokens);
 
-/* Write a cache as a file: rows as they are, with what they are rows of, and a checksum. */
+/* Write a cache as a file: its rows unchanged, with a header that identifies them, and a checksum. */
 HGA_API hga_status hga_cache_write(const hga_cache *c, const char *path);
 /* Read a cache from a file that hga_cache_write made. HGA_EFORMAT, naming what differs, for a file that is truncated,
    changed, or of another graph, program, shape, precision, type of pages or blocks to choose; for a decoder with
@@ -121,11 +120,11 @@ typedef struct hga_append {
     hga_io io;
 } hga_append;
 
-/* Tell before there are tokens whether appends may bring these tables: HGA_OK, or what they would answer. Rows of `io`
-   are not looked at. */
+/* Tell before there are tokens whether appends may have these tables: HGA_OK, or the status that they would return.
+   Rows of `io` are not read. */
 HGA_API hga_status hga_decoder_check_tables(const hga_decoder *d, const hga_io *io);
 /* Append to n caches, of one or several pools of the decoder, to each its own number of tokens. All or nothing: on
-   failure (HGA_ENOMEM: a pool's limit, too) every cache is as it was, and outputs are undefined. A prompt is an append
+   failure (HGA_ENOMEM: a pool's limit, too) every cache is unchanged, and outputs are undefined. A prompt is an append
    like any other. */
 HGA_API hga_status hga_decoder_append(const hga_decoder *d, hga_decode_workspace *w, const hga_append *list, hga_id n);
 
@@ -142,10 +141,10 @@ typedef struct hga_prefill {
 
 /* Append a prompt that ranks share. Every rank calls it, with a decoder of the same graph, program, shape, options and
    instruction set, else HGA_EINVAL; then the home's cache equals, bit for bit, that of a process which appended all
-   tokens. Ranks send home only the rows that the cache keeps and those of which rows above a cut are made. No row of
-   the output is computed: a plan with options.ranks does that. If one rank fails, the home returns its status with an
-   empty cache, and so do ranks that have not yet sent their rows. A rank that has sent them may have returned HGA_OK;
-   its next call on the exchange fails. */
+   tokens. Ranks send home only the rows that the cache holds and those on which rows above a cut depend. No row of the
+   output is computed: a plan with options.ranks does that. If one rank fails, the home returns its status with an empty
+   cache, and so do ranks that have not yet sent their rows. A rank that has sent them may have returned HGA_OK; its
+   next call on the exchange fails. */
 HGA_API hga_status hga_decoder_prefill(const hga_decoder *d, hga_decode_workspace *w, const hga_prefill *p);
 
 #ifdef __cplusplus

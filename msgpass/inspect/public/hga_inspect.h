@@ -9,12 +9,13 @@
 extern "C" {
 #endif
 
-/* Find out: does any output depend on a later token? Follows the latest token that reaches every field of every node
+/* Find out whether any output depends on a later token. Follows the latest token that reaches every field of every node
    through all stages. *token = -1 when causal, else a query token and *sees, the latest token that influences it.
    Self-attention only (HGA_EUNSUPPORTED otherwise); user stages count as reading all they may. */
 HGA_API hga_status hga_program_influence(const hga_program *p, const hga_graph *g, hga_id *token, hga_id *sees);
 
-/* (query token, key token) pairs the program's attend stages cover, through sources' spans and the states' way down. */
+/* (query token, key token) pairs the program's attend stages cover, through sources' spans and the states' path down
+   the tree. */
 typedef struct hga_coverage {
     int64_t pairs;            /* n_queries * n_keys, or the earlier ones when `causal` */
     int64_t none, once, more; /* among them, covered never, once, more often */
@@ -62,13 +63,13 @@ typedef struct hga_weight {
     double weight; /* the source's value is in the token's output this many times */
 } hga_weight;
 typedef hga_status (*hga_weight_visit)(const hga_weight *weight, void *context);
-/* Compute the weights that query token `token` pays under query head `head`, in double, by the plain meaning of the
-   stages and not by the engine: the edges that hga_program_row visits (and earlier ones, where values are results of
-   attention), in its order, and each key token's share of the output: token_weight[n_keys], a node's share evenly among
-   the tokens it stands for. Either may be NULL. `shape` and `io` as for hga_plan_execute: queries and keys, tables and
+/* Compute the weights that query token `token` pays under query head `head`, in double, by the stages' definitions
+   (semantics/) and not by the engine: the edges that hga_program_row visits (and earlier ones, where values are results
+   of attention), in its order, and each key token's share of the output: token_weight[n_keys], a node's share evenly
+   among the tokens under it. Either may be NULL. `shape` and `io` as for hga_plan_execute: queries and keys, tables and
    user tensors are read; values and outputs are not (NULL is accepted). Where all rows have edges and all stages take
    means or attend, weights sum to one. HGA_EINVAL names a tensor that is missing or too short; HGA_EUNSUPPORTED: a user
-   function is on the way. Computes what the one token needs: the cost is that of its edges and of the coarse queries
+   function is on the path. Computes what the one token needs: the cost is that of its edges and of the coarse queries
    and keys among them (with an energy, of the tree). */
 HGA_API hga_status hga_program_weights(const hga_program *p, const hga_graph *g, const hga_shape *shape,
                                        const hga_io *io, hga_id token, hga_id head, hga_weight_visit visit,

@@ -1,6 +1,6 @@
 /* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_workspace_create allocates, and
-   hga_plan_execute runs. With float32 tensors it allocates nothing, except once what types, slopes and biases of edges
-   need (hga_plan_workspace_bytes). A plan is const and may be shared by any number of threads; a workspace serves one
+   hga_plan_execute runs. With float32 tensors it allocates nothing, except once for types, slopes and biases of edges
+   (hga_plan_workspace_bytes). A plan is const and may be shared by any number of threads; a workspace serves one
    execution at a time. */
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
@@ -16,12 +16,12 @@ typedef struct hga_plan hga_plan;
 typedef struct hga_workspace hga_workspace;
 
 typedef enum hga_dtype { HGA_F32 = 0, HGA_F16 = 1, HGA_BF16 = 2 } hga_dtype;
-/* What a tensor of the caller's holds is float32 in both. BF16: queries, keys and values (coarse ones, once their mean
-   is taken) are rounded to bfloat16 once, to nearest even; scores, softmax and sums are float32. Flat stages read them
-   rounded; stages that go level by level, which take means, read them as they were. Where all that flat stages do with
-   them is to attend by softmax of products, keys and values are stored in 16 bits, which halves what attention reads;
-   and where the instruction set multiplies pairs of bfloat16 (avx512bf16), softmax's weights are rounded before they
-   multiply values, not in their sum. */
+/* The caller's tensors hold float32 values in both. BF16: queries, keys and values (coarse ones, once their mean is
+   taken) are rounded to bfloat16 once, to nearest even; scores, softmax and sums are float32. Flat stages read them
+   rounded; stages that run level by level, which compute means, read them unrounded. Where flat stages only attend by
+   softmax of products, keys and values are stored in 16 bits, which halves what attention reads; and where the
+   instruction set multiplies pairs of bfloat16 (avx512bf16), softmax's weights are rounded before they multiply values,
+   not in their sum. */
 typedef enum hga_precision { HGA_PRECISION_F32 = 0, HGA_PRECISION_BF16 = 1 } hga_precision;
 
 typedef struct hga_shape {
@@ -32,18 +32,18 @@ typedef struct hga_shape {
     hga_id reserved[3]; /* 0; see hga_check_reserved */
 } hga_shape;
 
-/* Are threads bound, each to a processor, for the length of each call? Their masks are put back at its end. AUTO:
-   where there are several NUMA domains and the plan has a thread for every core, a call that runs on several threads
-   binds them. Where OpenMP binds its threads (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY) the library leaves it to
-   that, and plans for OpenMP's places. ON binds a call of one thread, too; inside a caller's parallel region nothing
-   is bound. A thread is never bound to a processor that its mask leaves out. One that cannot be bound computes where
-   it is: hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
+/* Whether threads are bound, each to a processor, for the length of each call. Their masks are restored at its end.
+   AUTO: where there are several NUMA domains and the plan has a thread for every core, a call that runs on several
+   threads binds them. Where OpenMP binds its threads (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY) the library does
+   not, and plans for OpenMP's places. ON binds a call of one thread, too; inside a caller's parallel region nothing is
+   bound. A thread is never bound to a processor that its mask leaves out. One that cannot be bound computes where it
+   is: hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
 enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 
-/* Which rows of the output do executions of a plan compute? EVERY_ROW: all. SOME_ROWS: those that the call asks for
-   (hga_io.rows). ROWS_THAT_STAY: as SOME_ROWS; and rows of the program's own fields have a place each in the workspace,
-   stay there from one execution to the next, and are not computed again: see hga_workspace_rows. Not with keep_fields,
-   and rows that stay not with gradient. */
+/* Which rows of the output executions of a plan compute. EVERY_ROW: all. SOME_ROWS: those that the call requests
+   (hga_io.rows). ROWS_THAT_STAY: as SOME_ROWS; and rows of the program's internal fields have a slot each in the
+   workspace, stay there from one execution to the next, and are not computed again: see hga_workspace_rows. Not with
+   keep_fields, and rows that stay not with gradient. */
 enum { HGA_EVERY_ROW = 0, HGA_SOME_ROWS = 1, HGA_ROWS_THAT_STAY = 2 };
 
 typedef struct hga_options {
@@ -163,24 +163,23 @@ typedef struct hga_io {
    reference to the graph. *out is yours: hga_plan_destroy. */
 HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape,
                                    const hga_options *options, hga_plan **out);
-/* Put new edges under a plan's program: the graph must have the same relations by name. Do not call it while another
-   thread executes the plan. Workspaces stay valid unless the plan needs more than they have (hga_plan_execute then says
-   HGA_EINVAL). Tapes do not: they are of the graph that was executed, and hga_plan_gradient refuses them. A failure
-   leaves the plan as it was. From the first update on the plan keeps the memory that updates need, about twice a plan,
-   so that an update to a graph of the same sizes allocates nothing. */
+/* Lower a plan's program onto another graph: the graph must have the same relations by name. Do not call it while
+   another thread executes the plan. Workspaces stay valid unless the plan needs more than they have (hga_plan_execute
+   then says HGA_EINVAL). Tapes do not: they are of the graph that was executed, and hga_plan_gradient refuses them. A
+   failure leaves the plan unchanged. From the first update on the plan keeps the memory that updates need, about twice
+   a plan, so that an update to a graph of the same sizes allocates nothing. */
 HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
-/* Give a plan back, after its workspaces; NULL is accepted. */
+/* Free a plan, after its workspaces; NULL is accepted. */
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
-/* Bytes that hga_workspace_create will take, before it does. A plan's first workspace also adds to the plan what is
-   expensive to find out about the graph, and its first execution of all rows with rel_key or rel_bias adds what these
-   need: together at most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it,
-   of the same bits; an update drops it, and workspaces made before run without it. The first call with slopes adds
-   eight bytes a node to the plan, until an update, and the first with biases of edges as many. A workspace's first call
-   with biases of edges takes 40 bytes for each edge of the widest row and each thread, where the relation has
-   blocks. */
+/* Bytes that hga_workspace_create will allocate. A plan's first workspace also caches with the plan what is expensive
+   to compute of the graph, and its first execution of all rows with rel_key or rel_bias what these need: together at
+   most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of the same bits;
+   an update drops it, and workspaces made before run without it. The first call with slopes adds eight bytes a node to
+   the plan, until an update, and the first with biases of edges as many. A workspace's first call with biases of edges
+   takes 40 bytes for each edge of the widest row and each thread, where the relation has blocks. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
-/* Bytes that the plan holds, kept for updates or in use. */
+/* Bytes that the plan holds, retained for updates or in use. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
 /* Threads that the plan was made for. */
 HGA_API hga_id hga_plan_threads(const hga_plan *plan);
@@ -197,16 +196,16 @@ typedef struct hga_cost {
 /* Count the useful operations, edges and bytes of one execution of a plan. */
 HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 
-/* Count the numbers of a table that a call brings (hga_io.table), or of its gradient, on a graph of so many nodes. */
+/* Count the numbers of a table of a call (hga_io.table), or of its gradient, on a graph of so many nodes. */
 HGA_API int64_t hga_call_entries(hga_call_table which, const hga_shape *shape, hga_id n_nodes, const hga_io *io);
-/* Count the rows or columns that an extent stands for: the shape's, the graph's nodes, or else as many as are given. */
+/* Count the rows or columns that an extent stands for: the shape's, the graph's nodes, or else n_input. */
 HGA_API int64_t hga_call_extent(hga_extent extent, const hga_shape *shape, hga_id n_nodes, int64_t n_input);
 
-/* Say which kernel each stage got, which way its pairs go in a call that brings as much as this one, and why no other,
-   and in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with
-   hga_text_free. Of the call's tables it asks only whether they are there, and of numbers whether they are 0; io NULL:
-   it brings none. With options.gradient also which way gradients of all tensors go, why no other, and the bytes of tape
-   and gradient; this prepares the plan (hga_plan_prepare). */
+/* Say which kernel each stage has, which solver computes its pairs in a call with the same features as this one, and
+   why no other, and in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with
+   hga_text_free. Of the call's tables only their presence matters, of numbers whether they are 0; io NULL: none is
+   present. With options.gradient also which solver computes gradients of all tensors, why no other, and the bytes of
+   tape and gradient; this prepares the plan (hga_plan_prepare). */
 HGA_API hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text);
 /* Say what hga_plan_explain says as a JSON object, for hga_text_free. */
 HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **text);
@@ -214,60 +213,60 @@ HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io,
 /* Make the workspace of one caller: the memory of executions of the plan, one at a time. *out is yours:
    hga_workspace_destroy. */
 HGA_API hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out);
-/* Give a workspace back; NULL is accepted. */
+/* Free a workspace; NULL is accepted. */
 HGA_API void hga_workspace_destroy(hga_workspace *workspace);
 
-/* Run a plan on the tensors of a call. What is not finite in an operand shows in the rows that see it, and in no
-   others: a score that is NaN makes the row NaN, whatever the normaliser. A score of +inf does where weights are shares
-   of a row (softmax, entmax); a sigmoid of it is 1. A score of -inf is an edge that is not there: a row of such scores
-   alone is 0, its log-sum-exp -inf. Inside a caller's parallel region it runs on the calling thread alone. Equal inputs
-   give equal bits at any thread count.
+/* Run a plan on the tensors of a call. Operands that are not finite affect the rows that see them, and no others: a
+   score that is NaN makes the row NaN, whatever the normaliser. So does a score of +inf where weights are shares of a
+   row (softmax, entmax); its sigmoid is 1. A score of -inf is an absent edge: a row of such scores only is 0, its
+   log-sum-exp -inf. Inside a caller's parallel region it runs on the calling thread alone. Equal inputs give equal bits
+   at any thread count.
 
    A row's bits depend on its edges, on what it reads, and on the fifteen rows beside it with which it makes a group:
    sixteen rows from a multiple of sixteen on, counted from the first row of its level that the stage writes (relations
    with a row order: sixteen positions of it). They do not depend on how long the rest of the graph is, nor on how rows
-   are cut into panels. So appending tokens to a causal graph leaves the bits of those before but for the last group of
-   sixteen, if that was not whole, and for what reads such a group's rows. Only rows of more than cut_edges edges depend
-   on the rest of the graph: whether they are a 64th of it, and so cut.
+   are cut into panels. So appending tokens to a causal graph does not change the bits of those before, except for the
+   last group of sixteen, if that was not whole, and for what reads such a group's rows. Only rows of more than
+   cut_edges edges depend on the rest of the graph: whether they are a 64th of it, and so cut.
 
-   Graphs whose builder told what a longer one has next (hga_builder_set_longer), as those of causal self-attention do,
+   Graphs whose builder declared a longer graph (hga_builder_set_longer), as those of causal self-attention do,
    except neither: their rows have the bits that they have in the builder's graph of any more tokens, and no row is cut
    for its share of all edges. Where relations have orders, as of dilated attention, such graphs are computed as with
-   strict_rows, columns having their places in the instance of their block.
+   strict_rows, columns having their slots from the first of their block's instance.
 
    With options.strict_rows a row's bits depend on its own edges and on what it reads, whatever the fifteen rows beside
-   it see, in any graph: columns of blocks have places of their own, 64 to a chunk from the first node of their level on
-   (positions, with an order of sources), edges given one by one follow, and no row is cut. A block's edges and single
+   it see, in any graph: columns of blocks have slots of their own, 64 to a chunk from the first node of their level on
+   (positions, with an order of sources), edges listed one by one follow, and no row is cut. A block's edges and single
    edges are two things: what hga_graph_compress and hga_graph_from_predicate make of a mask depends on all rows.
    Gradients are not promised. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
 /* Find a thread's rows. Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first,
-   *first + *n) are those that thread `thread` of hga_plan_threads(plan) goes along: it reads these queries, writes
-   these rows of the output, and reads most of these keys and values. A thread that fills them has them in memory that
-   is near. A thread's part may be empty; together the threads have every row once. On one domain threads may go along
-   blocks of tokens in turn (hga_plan_explain says so); they are given runs of rows here all the same, for all memory is
-   near. Rows of all nodes, level by level, are HGA_EUNSUPPORTED. */
+   *first + *n) are those that thread `thread` of hga_plan_threads(plan) owns: it reads these queries, writes these rows
+   of the output, and reads most of these keys and values. A thread that fills them has them in near memory. A thread's
+   rows may be none; together the threads have every row once. On one domain threads may have blocks of tokens dealt
+   cyclically (hga_plan_explain says so); this function still returns runs of rows, since all memory is near. Rows of
+   all nodes, level by level, are HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_plan_rows(const hga_plan *plan, hga_binding of, hga_id thread, int64_t *first, int64_t *n);
-/* Bring the tensor's pages to the memory of the threads that have its rows: each thread writes a byte of each of its
-   pages as it is, and pages that lie on another NUMA node are moved, for a plan whose threads are bound, by itself or
-   by OpenMP. A huge page (2 MB) with rows of several threads goes to one of them. Numbers stay as they are; the memory
-   must be writable, and nobody else may use it meanwhile. Good for gradients of the tensor, too. Rows, strides and type
-   as for an execution. HGA_EEXTERNAL: the system does not let pages be moved (containers often do not), which changes
-   nothing. */
+/* Move the tensor's pages to the memory of the threads that own its rows: each thread writes a byte of each of its
+   pages unchanged, and pages on another NUMA node are moved, for a plan whose threads are bound, by itself or by
+   OpenMP. A huge page (2 MB) with rows of several threads moves to one of them. Values do not change; the memory must
+   be writable, and no other thread may use it meanwhile. Useful for gradients of the tensor, too. Rows, strides and
+   type as for an execution. HGA_EEXTERNAL: the system does not let pages be moved (containers often do not), which
+   changes nothing. */
 HGA_API hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor *tensor);
 
 /* Find a rank's rows, of a plan with options.ranks: which rows of a field's tensor of one process the rank's tensor
-   has, in this order. *n is how many intervals there are; the first `room` of them are written. Fields without a tensor
-   have none. */
+   has, in this order. *n is how many intervals there are; the first `capacity` of them are written. Fields without a
+   tensor have none. */
 HGA_API hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t capacity,
                                       int64_t *n);
 
 /* Run n executions in one call, each with its own workspace. Outputs, errors and bits are those of n calls of
-   hga_plan_execute. There is one parallel region; a thread takes whole samples as long as there is one for each thread.
-   An error names the sample, and then no sample has run. What a sample writes must not overlap what another reads or
-   writes (HGA_EINVAL): two samples cannot share an output or a tape, but they may write different rows of one output
-   (hga_io.rows). On ranks samples run one after another, and all ranks bring as many. */
+   hga_plan_execute. There is one parallel region; a thread computes whole samples as long as there is one for each
+   thread. An error names the sample, and then no sample has run. What a sample writes must not overlap what another
+   reads or writes (HGA_EINVAL): two samples cannot share an output or a tape, but they may write different rows of one
+   output (hga_io.rows). On ranks samples run in order, and all ranks pass equally many. */
 HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                           hga_id n);
 
@@ -278,33 +277,33 @@ HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *c
 HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *workspace, hga_id field, hga_id first,
                                        hga_id n, float *out);
 
-/* What hga_workspace_rows does with rows: write them to `data`; take them from there, from when on they are there; or
-   drop them (data NULL), from when on they are not. */
+/* What hga_workspace_rows does with rows: write them to `data`; read them from there, after which they are present; or
+   drop them (data NULL), after which they are not. */
 typedef enum hga_rows_action { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 2 } hga_rows_action;
 
-/* Rows [first, first + n) of a field, which the workspace of a plan whose rows stay (HGA_ROWS_THAT_STAY) keeps: all
-   that are not rows of your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more.
-   An execution reads a row that is there and neither computes it nor what it alone is made of; it computes the others
-   that it needs, and then they are there, too. So tensors need to hold only what is read now: in a causal program a
-   token's rows are neither computed nor given again.
+/* Rows [first, first + n) of a field, which stay in the workspace of a plan with HGA_ROWS_THAT_STAY: all that are not
+   rows of your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more. An execution
+   reads a row that is present and computes neither it nor rows that only it depends on; it computes the others that it
+   needs, which are then present, too. So tensors need to hold only what is read now: in a causal program a token's rows
+   are neither computed nor passed again.
 
-   Nothing checks this: rows stay there whatever your tensors hold later. If you change a token, drop the rows that were
-   made of it; field 0 drops all rows of all fields (first and n are then 0). Plans of bfloat16 round these rows again.
-   hga_plan_update drops all.
+   Nothing checks this: rows stay there whatever your tensors hold later. If you change a token, drop the rows that
+   depend on it; field 0 drops all rows of all fields (first and n are then 0). Plans of bfloat16 round these rows
+   again. hga_plan_update drops all.
 
-   HGA_EINVAL: a row that is yours, or, to be got, is not there. A program in which a stage reads a row before another
-   stage writes it a second time has no rows that stay (hga_plan_create: HGA_EUNSUPPORTED). */
+   HGA_EINVAL: a row that is yours, or, for HGA_ROWS_GET, not present. A program in which a stage reads a row before
+   another stage writes it a second time has no rows that stay (hga_plan_create: HGA_EUNSUPPORTED). */
 HGA_API hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first,
                                       hga_id n, hga_rows_action action, float *data);
 
-/* Plan, take a workspace, execute and clean up in one call, with the arguments of hga_plan_create and hga_plan_execute.
-   To run often, call those. */
+/* Create a plan and a workspace, execute and clean up in one call, with the arguments of hga_plan_create and
+   hga_plan_execute. To run often, call those. */
 HGA_API hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape,
                                  const hga_options *options, const hga_io *io);
 
 /* Merge softmax states over the same rows and different keys, packed out [n_rows][n_heads][dim_v] and lse
    [n_rows][n_heads] (natural log, -INFINITY: no key) as an execution leaves them: a becomes the state over the keys of
-   both, as if they had been attended to at once; in double. Where both are empty a stays as it is. */
+   both, as if they had been attended to at once; in double. Where both are empty a is unchanged. */
 HGA_API hga_status hga_merge_states(int64_t n_rows, hga_id n_heads, hga_id dim_v, float *out_a, float *lse_a,
                                     const float *out_b, const float *lse_b);
 
