@@ -12,7 +12,7 @@ enum { SIGNS = sizeof level_sign - 1 };
 typedef struct canvas {
     picture cells;
     hga_id signs;
-    double *pairs; /* [signs][cells], ways counted */
+    double *pairs; /* [signs][cells], with pairs that several edges cover counted each time */
     int64_t total[SIGNS];
 } canvas;
 
@@ -29,7 +29,7 @@ static hga_status paint(const hga_patch *p, void *context)
     return HGA_OK;
 }
 
-/* The level with the most pairs of the cell; # when there are more ways than pairs. */
+/* The sign of the level with the most pairs of the cell; # when there are more edges than pairs. */
 static char sign_of(const canvas *c, hga_id i, hga_id j)
 {
     const double *pairs = c->pairs + (int64_t)i * c->cells.columns + j;
