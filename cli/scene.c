@@ -119,8 +119,8 @@ done:
 enum { LEAF_TOKENS = 128 };
 
 /* ---- leaves ---- */
-/* The height of a tree of leaves for n words. */
 
+/* The height of a tree whose leaves have at least LEAF_TOKENS of n words. */
 static hga_id height_for(hga_id n)
 {
     hga_id height = 0;

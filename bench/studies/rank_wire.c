@@ -82,7 +82,7 @@ static void *start_execution(void *rank)
     return NULL;
 }
 
-/* Both at once. A thread that does not come is a failure of its rank, which the other is told. */
+/* Runs both at once. A thread that does not start is a failure of its rank, which the other receives. */
 static hga_status run_together(wired_rank *ranks, void *(*start)(void *))
 {
     hga_status st = HGA_OK;
@@ -127,7 +127,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Medians without the wire, and with it; and what there is to do meanwhile. */
+/* Medians without the wire, and with it; and the work that needs no message meanwhile. */
 static hga_status time_turns(wired_rank *ranks, double delay, int repeats, double median[3])
 {
     double *times = NULL;

@@ -19,8 +19,8 @@ enum { HEADS = 8, DIM = 96, HIDDEN = HEADS * DIM, LEAVES = 64, MOST_ROWS = 84 };
 
 static const hga_id four[] = {4, 4, 4};
 
-/* Every hyperplane tests one coordinate of its own level, so that levels are independent and the share that goes right
-   is set by the bias. */
+/* Every hyperplane tests one coordinate of its own level, so that levels are independent and the bias sets the share
+   that goes right. */
 typedef struct forest {
     hga_router router;
     float weights[HEADS][MOST_ROWS][DIM], bias[HEADS][MOST_ROWS];
@@ -32,7 +32,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The value that a share `below` of the n values of one coordinate do not reach. */
+/* The value that a share `below` of the n values of one coordinate are under. */
 static float quantile(const float *x, hga_id n, double below)
 {
     float *sorted = malloc((size_t)n * sizeof *sorted), value = 0;
@@ -60,7 +60,7 @@ static void plant_binary(forest *f, const float *x, hga_id n, double right)
         }
 }
 
-/* The largest of four coordinates wins; the last child is given a lead that grows with `right`. */
+/* The largest of four coordinates wins; the last child gets a lead that grows with `right`. */
 static void plant_four(forest *f, const float *x, hga_id n, double right)
 {
     f->router = (hga_router){.height = 3,
