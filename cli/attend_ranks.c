@@ -17,7 +17,7 @@ typedef struct shared_call {
     const typed_attend *typed;
     attend_io io; /* its tensors hold the rank's rows */
     model model;
-    ordered_call tables; /* those of nodes and edges, brought to the model's order */
+    ordered_call tables; /* those of nodes and edges, moved to the model's order */
     hga_plan *plan;
     hga_workspace *workspace;
     rank_rows mine;
@@ -40,7 +40,7 @@ static int is_pipe(const char *path)
     return stat(path, &there) == 0 && S_ISFIFO(there.st_mode);
 }
 
-/* What rank 0 tells of its file, and the others of whether they have it. */
+/* What rank 0 sends about its file, and the others about whether they have found it. */
 typedef struct offer {
     file_path name;
     dev_t device;

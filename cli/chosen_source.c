@@ -46,9 +46,9 @@ void chosen_by_target(const typed_variant *typed, graph_target *t, chosen_source
 
 /* Of a variant that content chooses. */
 typedef struct chosen_inputs {
-    attend_io io; /* query and key; the value is the key, which nobody reads */
+    attend_io io; /* query and key; the value is the key and is not read */
     npy scores;
-    hga_id choosers, heads; /* heads 0: there are no tensors, and a choice tells how many choose */
+    hga_id choosers, heads; /* heads 0: there are no tensors, and a choice determines how many choose */
 } chosen_inputs;
 
 static int read_tensors(const chosen_source *c, chosen_inputs *in)

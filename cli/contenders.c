@@ -88,7 +88,7 @@ static int write_words(const char *text, hga_id x, char out[static CONTENDER_TEX
     return used;
 }
 
-/* hyperplanes through medians, or in random places, are the tool's own choice */
+/* random hyperplanes, or ones through medians, are the tool's own choice */
 static void add_swept(const hga_variant *v, const char *text, hga_id x, int causal, int medians, contenders *out)
 {
     const char *mask = causal && v->can & HGA_CAN_CAUSAL ? "causal=1" : "";

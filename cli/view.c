@@ -77,7 +77,7 @@ done:
 
 typedef struct arguments {
     graph_argument source;
-    const char *output; /* where the page goes */
+    const char *output; /* the page's path */
     const char *beside; /* a second hierarchy's file, or NULL */
     int64_t max_edges;
     weighing by; /* query NULL: no weights */

@@ -12,7 +12,7 @@
 #include "complain.h"
 #include "hga_mpi.h"
 
-/* What a rank tells the others at an agreement. */
+/* What a rank sends the others at an agreement. */
 typedef struct word {
     int status, parts; /* parts: it is the rank's last */
     char command[24], complaint[1000];

@@ -1,8 +1,8 @@
 /* rank_wire.c: how much longer two ranks take on a slow wire. `bench_rank_wire [MILLISECONDS [TOKENS [REPEATS [HEADS
-   DIM]]]]`: with messages that take so long and with messages that take no time, in turns, by the clocks of slow_wire.h
-   of the rank that ends later. Medians, in ms. `meanwhile`: what the rank with less of it has to do that needs nothing
-   of a message while any is under way, as a wire shows that takes as long as one likes; nobody has less to wait than
-   what all messages in turn take beyond that. */
+   DIM]]]]`: with messages that take so long and with messages that take no time, in turns, by the clocks of
+   slow_wire.h of the rank that ends later. Medians, in ms. `meanwhile`: what the rank with less of it has to do that
+   needs nothing of a message while any is under way, measured with a wire that takes arbitrarily long; no rank waits
+   less than what all messages one after another take beyond that. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* treeformer.c: Table 4 of Madaan et al. 2022, the time of a self-attention module: projections, and dense or
-   TF-attention of 8 heads of 96 by trees with 64 leaves, one per head. treeformer [LONGEST [RUNS [RIGHT %]]]. Routing,
-   graph, plan update and execution are inside the timed call. RIGHT is the share of tokens that goes right at each
-   node: 50 is balanced leaves. The binary tree has height 6, the k-ary one three levels of four children. Dense is ours
-   at full speed; the paper's took 9.23 s at 8192, 27 GFLOP/s. */
+   TF-attention of 8 heads of 96 by trees with 64 leaves, one per head. treeformer [LONGEST [RUNS [RIGHT %]]].
+   Routing, graph, plan update and execution are inside the timed call. RIGHT is the share of tokens sent right at
+   each node: 50 is balanced leaves. The binary tree has height 6, the k-ary one three levels of four children. Dense
+   is ours at full speed; the paper's took 9.23 s at 8192, 27 GFLOP/s. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

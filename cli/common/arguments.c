@@ -1,4 +1,4 @@
-/* arguments.c: getopt reads command lines, with one-line errors, and argp tells their help. */
+/* arguments.c: getopt reads command lines, with one-line errors, and argp prints their help. */
 #include "arguments.h"
 
 #include <ctype.h>
@@ -27,7 +27,7 @@ typedef struct parsing {
     int n_rows, n_lists, n_places, n_options[MOST_HEADINGS + 1];
     struct argp_option option[MOST_HEADINGS + 1][MOST_ROWS + 1];
     struct argp argp[MOST_HEADINGS + 1];
-    struct argp_child child[MOST_HEADINGS + 1]; /* of place 0 */
+    struct argp_child child[MOST_HEADINGS + 1]; /* of index 0 */
     const char *command;                        /* "hga attend" */
 } parsing;
 

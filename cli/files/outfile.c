@@ -106,7 +106,7 @@ static int goes_to(const char *path, char buffer[static PATH_MAX])
     return access(buffer, F_OK) == 0 && (realpath(path, buffer) || errno == ENOENT);
 }
 
-/* Files that exist are compared by device and inode, others by their folder and name behind all links. */
+/* Files that exist are compared by device and inode, others by their folder and name with all links resolved. */
 int outfile_same(const char *a, const char *b)
 {
     struct stat x, y;

@@ -83,7 +83,7 @@ static const char *find_six_stages(const hga_plan *plan, family_stages *at, reas
     return look_at_states(plan, at, buffer);
 }
 
-/* The only term of a pair that it knows are positions; dropout draws by an edge's type. */
+/* The only terms of pairs that it supports are products of positions; dropout draws by an edge's type. */
 static const char *families_refuse(const hga_plan *plan, unsigned features, reason *buffer)
 {
     family_stages at;

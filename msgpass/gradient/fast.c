@@ -42,7 +42,7 @@ static int is_scaled(const hga_program *p, hga_id f)
     return scaled >> f & 1u;
 }
 
-/* Adjoints need the field's values: not those of the program's output and of its states. */
+/* Does an adjoint need the field's values? Not those of outputs and states, unless energies or scales read them. */
 static int has_values(const fast_pass *p, hga_id f)
 {
     hga_width w = p->program->field[f].width;

@@ -1,5 +1,5 @@
 /* fast_subtrees.c: the gradients of a head subtree by subtree: up the tree first, each subtree's rows loaded,
-   coarsened and attended while they are in cache, then down again from the top. */
+   coarsened and their adjoints merged while they are in cache, then down again from the top. */
 #include "fast_attend.h"
 #include "fast.h"
 #include "fast_states.h"

@@ -178,7 +178,8 @@ static int has_adjoint(const pass *p, const stage_row *r)
     return had_adjoint;
 }
 
-/* Runs node v's row for all current heads: forward it overwrites what it was, backward that has been saved. */
+/* Runs node v's row for all current heads. `was` holds the row before the stage: forward its present value, backward
+   the saved one. */
 static hga_status run_node(pass *p, hga_id s, hga_id v, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];

@@ -53,7 +53,7 @@ void row_ranges_visit(const hga_plan *plan, hga_id stage, hga_id first, hga_id n
     }
 }
 
-/* Which range touched each `width` columns last, and how many of these the current one was the first to touch. */
+/* Which range touched each `width` columns last, and how many of these the current range has touched. */
 typedef struct column_touch {
     hga_id *by, n, width;
     hga_id me;

@@ -22,7 +22,7 @@ typedef struct rank_word {
 
 /* One hash of the numbers of a call that must be the same on all ranks. */
 uint64_t rank_call_numbers(const hga_plan *plan, const hga_io *io);
-/* What a rank tells of its call; io NULL: the call has no numbers. */
+/* The word that a rank sends of its call; io NULL: the call has no numbers. */
 rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io, hga_id samples);
 
 typedef struct rank_words {

@@ -10,8 +10,8 @@
 
 /* ---- which rows ---- */
 
-/* Marks rows that other ranks compute as there, so that this rank does not. Each rank rounds rows to 16 bits itself,
-   and overwrites rows of its inputs itself. */
+/* Marks rows that other ranks compute as there, so that this rank does not. Rounding rows to 16 bits is each rank's
+   own work, and so is what becomes of input rows. */
 static void begin_there(const hga_plan *plan, slice *s)
 {
     const struct rank_plan *r = plan->share.ranks;
