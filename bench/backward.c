@@ -1,4 +1,4 @@
-/* backward.c: gradients under the clock, in turns with the execution whose tape they read. */
+/* backward.c: times gradients, in turns with the execution whose tape they read. */
 #include "backward.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ typedef struct turns {
     hga_workspace *workspace;
     hga_io io;
     hga_grad_io grad;
-    float *inputs[2][OUT]; /* in turns */
+    float *inputs[2][OUT]; /* two sets, used in turn */
     float *requested[OUT]; /* of query, key, value */
     int64_t count[N_TENSORS];
     int64_t relative, turn;
@@ -32,7 +32,7 @@ static void count_numbers(const bench_case *c, const hga_shape *s, int64_t count
     count[VALUE] = packed(&c->io.value, kv, dim_v), count[OUT] = packed(&c->io.out, s->n_heads, dim_v);
 }
 
-/* Other inputs and gradients of all; the given gradient. */
+/* Counts the second set of inputs, the gradients of all, and the output's gradient. */
 static int64_t numbers_of(const int64_t count[N_TENSORS])
 {
     return 2 * (count[QUERY] + count[KEY] + count[VALUE]) + count[OUT];
@@ -79,7 +79,7 @@ static void poison(float *x, int64_t n)
     if (n) memset(x, 0xff, (size_t)n * sizeof *x);
 }
 
-/* The other inputs, and nothing of before where results go. */
+/* Switches to the other inputs, and overwrites all results with NaN. */
 static hga_status prepare(void *context)
 {
     turns *t = context;
@@ -106,7 +106,7 @@ static hga_status go_back(void *context)
     return hga_plan_gradient(t->plan, t->workspace, &t->io, &t->grad);
 }
 
-/* Is everything written? */
+/* Was everything written? */
 static hga_status check(const turns *t)
 {
     for (int i = QUERY; i < OUT; i++)

@@ -6,7 +6,7 @@
 
 #include "memory.h"
 
-/* Memory is read in turn, so that a part is not in a cache any more when its turn comes again. */
+/* Memory is read in four ranges in turn, so that each is out of the caches when it is read again. */
 enum { PARTS = 4, PART_FLOATS = 8 << 20, ROW_STEP = 128 };
 static const double burst = 0.002;
 
@@ -19,7 +19,7 @@ static hga_status ask_gather(const bench_asking *a, const float *part, double *r
     return hga_measure_gather(a->isa, PART_FLOATS / columns, columns, part, rate);
 }
 
-/* One thread's, of parts of memory from `at` on. */
+/* One thread, on ranges of memory from `at` on. */
 static hga_status ask_alone(const bench_asking *a, hga_pos at, double rate[BENCH_LIMITS])
 {
     hga_status st;
@@ -36,7 +36,7 @@ static void add(const double from[BENCH_LIMITS], double factor, double to[BENCH_
     for (int i = 0; i < BENCH_LIMITS; i++) to[i] += factor * from[i];
 }
 
-/* All threads at once, each in a part of memory of its own. */
+/* All threads at once, each in a range of memory of its own. */
 static hga_status ask_team(const bench_asking *a, int threads, double rate[BENCH_LIMITS])
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* bursts.h: what the machine allows at a moment, for turns with a case's repeats. On a core that is shared with a
+/* bursts.h: what the machine allows at a moment, in turns with a case's repeats. On a core that is shared with a
    neighbour the rate of multiply-adds halves and doubles from minute to minute while all of the processor's time is
    ours. */
 #ifndef BENCH_BURSTS_H
@@ -19,7 +19,7 @@ typedef struct bench_asking {
     hga_pos at;
 } bench_asking;
 
-/* Limits that read `*a` as long as they are asked; close when they are not any more. */
+/* Limits that read `*a` until bench_limits_close. */
 hga_status bench_limits_open(bench_asking *a, bench_limits *out);
 void bench_limits_close(bench_asking *a);
 

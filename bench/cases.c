@@ -1,4 +1,4 @@
-/* cases.c: graphs by words, and tensors for them. */
+/* cases.c: graphs by their words, and tensors for them. */
 #include "cases.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ enum {
 /* streams of random numbers: what is drawn for one thing says nothing of another */
 enum { STREAM_QUERY_LEAF = 1, STREAM_KEY_LEAF, STREAM_TENSORS, STREAM_EDGES, STREAM_RELATIVE = 8 };
 
-/* ---- made by chance ---- */
+/* ---- random graphs ---- */
 
 /* leaves of about LEAF_TOKENS */
 static hga_id height_for(hga_id tokens)
@@ -30,7 +30,7 @@ static hga_id height_for(hga_id tokens)
     return height;
 }
 
-/* every level counts as much */
+/* every level has the same weight */
 static hga_status make_level_weights(hga_id height, bench_case *out)
 {
     out->n_type_scale = height + 1;
@@ -59,7 +59,7 @@ done:
     return st;
 }
 
-/* explicit edges, which is what a graph from elsewhere has; a source drawn twice is one edge */
+/* explicit edges, as graphs from elsewhere have; a source drawn twice is one edge */
 static hga_status make_random(hga_id tokens, hga_id degree, bench_case *out)
 {
     hga_status st;
@@ -93,7 +93,7 @@ done:
     return st;
 }
 
-/* What the heads of one chooser choose together, whose rows lie behind those of the choosers before. */
+/* Chooses for the heads of one chooser; its rows come after those of the choosers before. */
 static hga_status choose_of(const hga_selection *how, const hga_shape *one, hga_id n, const float *query,
                             const float *key, hga_chosen *out)
 {
@@ -163,7 +163,7 @@ hga_shape bench_case_shape(const bench_case *c, const hga_shape *shape)
 
 /* ---- words ---- */
 
-/* What is made by chance has one setting, a whole number. */
+/* A random graph has one setting, a whole number. */
 typedef struct chance {
     const char *setting; /* NULL: it is none */
     hga_id is, least, most;
@@ -177,7 +177,7 @@ static chance chance_of(const char *name, const hga_variant *v)
     return (chance){0};
 }
 
-/* One " setting=number" behind the name. */
+/* Reads one " setting=number" after the name. */
 static hga_status read_setting(const char *name, const char *text, chance *c)
 {
     size_t n = strlen(c->setting);

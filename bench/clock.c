@@ -17,11 +17,11 @@ bench_time bench_clock(void)
                         read_clock(CLOCK_THREAD_CPUTIME_ID)};
 }
 
-/* The whole nanoseconds that a clock counts, which the difference of two long numbers is not: else a time that is read
-   back from a file is another one, and may be rounded to other digits. */
+/* The whole nanoseconds that a clock counts, unlike the difference of two long numbers: otherwise a time that is
+   read back from a file differs, and may round to other digits. */
 static double counted(double seconds) { return (double)(int64_t)(seconds * 1e9 + 0.5) / 1e9; }
 
-/* The other way round: to read a processor's clock takes 0.2 us, which are the clocks' around it and not the work's. */
+/* In the reverse order: reading a processor's clock takes 0.2 us, which must not count as work. */
 bench_time bench_since(bench_time start)
 {
     const double thread = read_clock(CLOCK_THREAD_CPUTIME_ID), process = read_clock(CLOCK_PROCESS_CPUTIME_ID),

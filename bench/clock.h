@@ -1,4 +1,4 @@
-/* clock.h: the one clock of every measurement: wall time, and the processor time that was really had of it. */
+/* clock.h: the one clock of every measurement: wall time, and the processor time within it. */
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H
 
@@ -10,13 +10,13 @@ typedef struct bench_time {
 } bench_time;
 
 bench_time bench_clock(void);
-/* What went by since. */
+/* The time that passed since. */
 bench_time bench_since(bench_time start);
 /* The sum of two. */
 bench_time bench_time_add(bench_time a, bench_time b);
 
 /* Processor time over wall time, per thread: near 1 when `threads` threads had a core each. On one thread it is the
-   calling thread's, as the others of this process may spin while they wait. 0 when no time went by. */
+   calling thread's, as the others of this process may spin while they wait. 0 when no time passed. */
 double bench_busy(bench_time took, int threads);
 /* The processor time that counts for `threads` threads. */
 double bench_processor(bench_time took, int threads);

@@ -1,4 +1,4 @@
-/* counted_wire.c: an exchange over another, which counts; and a message that goes there and back. */
+/* counted_wire.c: an exchange over another, which counts; and a round trip of messages. */
 #include "counted_wire.h"
 
 #include <math.h>

@@ -12,11 +12,11 @@ typedef struct counted_wire {
     int64_t messages[2], bytes[2]; /* in, out */
 } counted_wire;
 
-/* Over an exchange that stays; nothing is counted yet. */
+/* Over an exchange that outlives it; all counts are 0. */
 void counted_wire_open(const hga_exchange *inner, counted_wire *c);
 
-/* Half of what a message of so many bytes, which `data` has room for, takes there and back between the first rank and
-   the last: the least of n. All ranks call it together. */
+/* Half of the time of a round trip between the first rank and the last of a message of so many bytes, in `data`: the
+   least of n. All ranks call it together. */
 hga_status wire_ping(const hga_exchange *x, int64_t bytes, char *data, int n, double *seconds);
 
 #endif

@@ -1,4 +1,4 @@
-/* hyperplanes.c: level by level a median for each node, so that every leaf gets as many tokens. */
+/* hyperplanes.c: finds level by level a median for each node, so that all leaves get equally many tokens. */
 #include "hyperplanes.h"
 
 #include <stdlib.h>
@@ -18,8 +18,8 @@ static float dot(const float *x, const float *y, hga_id n)
     return (float)sum;
 }
 
-/* The median of what a node's tokens have along its hyperplane's direction: between the middle two of an even number,
-   so that as many lie on either side, and none on it; `room` holds a float a token. */
+/* The median of the products of a node's tokens with its hyperplane's direction: between the middle two of an even
+   number, so that as many are on either side, and none on it; `buffer` holds a float for each token. */
 static float median(const float *along, const int32_t *node_of, hga_id n, int32_t node, float *buffer)
 {
     size_t here = 0;
@@ -34,7 +34,7 @@ hga_status bench_halve(const float *x, hga_id n, ptrdiff_t stride, hga_id column
                        float *bias)
 {
     int32_t *node_of = NULL; /* of its level */
-    float *along = NULL;     /* [2][n]: and room */
+    float *along = NULL;     /* [2][n]: the second half is a buffer */
     hga_status st = HGA_OK;
     HGA_TRY(bench_new(n, sizeof *node_of, &node_of));
     HGA_TRY(bench_new(2 * (int64_t)n, sizeof *along, &along));

@@ -1,4 +1,4 @@
-/* machine_context.c: what Linux says of the machine and of what else it does. */
+/* machine_context.c: Linux's files about the machine and its load. */
 #include "machine_context.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #define CPU0 "/sys/devices/system/cpu/cpu0/"
 
-/* the first line of a file, "" without */
+/* the first line of a file; "": none */
 static void read_line(const char *path, int capacity, char *text)
 {
     FILE *file = fopen(path, "r");

@@ -1,4 +1,4 @@
-/* machine_context.h: where a measurement was made: what one wants to know beside a number a year later. */
+/* machine_context.h: the machine of a measurement: what one needs to know of a number a year later. */
 #ifndef BENCH_MACHINE_CONTEXT_H
 #define BENCH_MACHINE_CONTEXT_H
 

@@ -1,4 +1,4 @@
-/* measure.c: plans and executions under the clock. */
+/* measure.c: times plans and executions. */
 #include "measure.h"
 
 hga_status bench_plan(const bench_job *j, hga_plan **plan, bench_measurement *out)

@@ -20,7 +20,7 @@ typedef struct bench_measurement {
     int64_t workspace_bytes, plan_bytes, graph_bytes;
 } bench_measurement;
 
-/* Plan only: everything but the times of execution. Free *plan with hga_plan_destroy. */
+/* Only makes the plan: everything but the times of execution. Free *plan with hga_plan_destroy. */
 hga_status bench_plan(const bench_job *j, hga_plan **plan, bench_measurement *out);
 /* Warm up and execute as the rules say; `io` then holds the output. */
 hga_status bench_execute(const hga_plan *plan, const hga_io *io, const bench_rules *rules, bench_measurement *out);

@@ -9,8 +9,7 @@
 
 enum { LINE = 64, HUGE_PAGE = 1 << 21 };
 
-/* Large tensors ask for huge pages, as numpy's do: rows that are read from anywhere would begin with a walk through the
-   page tables. */
+/* Large tensors request huge pages, as numpy's do: otherwise rows read at random would first walk the page tables. */
 static void *take(size_t bytes)
 {
     size_t unit = bytes >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : LINE;

@@ -1,4 +1,4 @@
-/* memory.h: memory for measurements, and how much of it this process has had. */
+/* memory.h: memory for measurements, and the peak of this process. */
 #ifndef BENCH_MEMORY_H
 #define BENCH_MEMORY_H
 

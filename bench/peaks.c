@@ -1,4 +1,4 @@
-/* peaks.c: peaks, and what they are worth. */
+/* peaks.c: peaks, and how disturbed they were. */
 #include "peaks.h"
 
 #include <math.h>

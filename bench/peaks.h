@@ -10,7 +10,7 @@ typedef struct bench_peaks {
     int times;      /* how often they were measured: once when nothing disturbed, three times at most */
 } bench_peaks;
 
-/* They are measured again while that has taken no longer than a case may. */
+/* Measures them again as long as that has taken no longer than a case may. */
 hga_status bench_measure_peaks(const char *isa, const bench_rules *rules, bench_peaks *out);
 
 #endif

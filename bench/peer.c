@@ -1,11 +1,11 @@
-/* peer.c: the table of peers. To add one is to write its file and to add a row. */
+/* peer.c: the table of peers. To add one, write its file and add a row. */
 #include "peer.h"
 
 #include <string.h>
 
 const peer *const peers[] = {&peer_openblas, &peer_passes, &peer_graphblas, NULL};
 
-/* the bit of a word of n bytes, 0 without */
+/* the bit of a word of n bytes; 0: none */
 static unsigned bit_of(const char *word, size_t n)
 {
     for (int i = 0; peers[i]; i++)

@@ -1,5 +1,4 @@
-/* peer.h: the same attention by other people's ways, so that a time of ours has one beside it from the same machine and
-   minute. */
+/* peer.h: the same attention by other libraries, measured on the same machine within the same minute as ours. */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 
@@ -14,7 +13,7 @@ typedef struct peer_job {
     float *out;
 } peer_job;
 
-/* `start` prepares what a user would keep from call to call, `run` is what is timed, `stop` takes NULL. */
+/* `start` prepares what a user would keep between calls, `run` is timed, `stop` accepts NULL. */
 typedef struct peer {
     const char *name;
     int (*can)(const peer_job *j); /* its library is here and it does what the job asks */
@@ -29,7 +28,7 @@ extern const peer *const peers[];
 /* "openblas,passes", or "all" or "none": a set of indices into `peers`, bit by bit. */
 hga_status peers_read(const char *list, unsigned *out);
 
-/* Before anything is measured: let OpenBLAS take this machine's kernels. May start the process anew with the same
+/* Before anything is measured: makes OpenBLAS use this machine's kernels. May restart the process with the same
    arguments. */
 void peer_openblas_tune(int argc, char **argv);
 

@@ -1,6 +1,6 @@
-/* peer_graphblas.c: SuiteSparse:GraphBLAS 7 over explicit edges: scores as a masked product, the softmax by reductions,
-   a product with the values. The library is found at run time, so that the little of its interface that is used is
-   declared here; its objects are pointers to us. */
+/* peer_graphblas.c: SuiteSparse:GraphBLAS 7 over explicit edges: scores as a masked product, the softmax by
+   reductions, a product with the values. The library is found at run time, so that the few functions that are used
+   are declared here; its objects are opaque pointers. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,7 +84,7 @@ static const library *find_library(void)
     return &found;
 }
 
-/* the rows' sums must be there, so every row needs an edge; a relation has no pair twice where types are one */
+/* the rows' sums must exist, so every row needs an edge; a relation has no pair twice if it has one type */
 static int has_plain_rows(const hga_csr *g)
 {
     for (hga_id v = 0; v < g->n; v++) {
@@ -118,7 +118,7 @@ static void stop(void *state)
     free(s);
 }
 
-/* The library takes over what it packs, by malloc and free. */
+/* The library takes over the arrays it packs, by malloc and free. */
 static hga_status make_edges(const peer_job *j, object *out)
 {
     const library *l = find_library();
@@ -191,7 +191,7 @@ done:
     return st;
 }
 
-/* a full matrix into its head's columns; the library gives its memory away */
+/* copies a full matrix into its head's columns; the library hands over its memory */
 static hga_status copy_out(const library *l, const peer_job *j, object o, hga_id head)
 {
     float *x = NULL;

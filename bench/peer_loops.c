@@ -4,8 +4,8 @@
 #include <float.h>
 #include <string.h>
 
-/* The sanitisers' own start-up comes after the loader's choice, so that they get one version; so does clang, which
-   until 16 gave the choice another name than callers use. */
+/* The sanitisers' own start-up comes after the loader's choice, so they get one version; so does clang, which until
+   16 gave the choice another name than callers use. */
 #if defined __x86_64__ && defined __OPTIMIZE__ && !defined __SANITIZE_ADDRESS__ && !defined __clang__
 #define BEST_HERE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

@@ -41,9 +41,9 @@ static library find_library(void)
     return found;
 }
 
-/* Left alone, Debian 12's OpenBLAS (0.3.21) does not know newer processors and gives some with AVX-512 the kernels of
-   AVX2, half as fast; it looks at OPENBLAS_CORETYPE when it is loaded. LAPACK may have loaded it before main, so that
-   only a new start helps. What a user has set stays. */
+/* By default Debian 12's OpenBLAS (0.3.21) does not know newer processors and uses the kernels of AVX2 on some with
+   AVX-512, half as fast; it reads OPENBLAS_CORETYPE when it is loaded. LAPACK may have loaded it before main, so
+   that only a restart helps. A user's setting stays. */
 void peer_openblas_tune(int argc, char **argv)
 {
     if (getenv("OPENBLAS_CORETYPE") || !strstr(hga_isa_list(), "avx512")) return;
@@ -52,7 +52,7 @@ void peer_openblas_tune(int argc, char **argv)
     if (bench_new((int64_t)argc + 2, sizeof *again, &again) != HGA_OK) return;
     again[0] = "hga", again[1] = "bench"; /* argv[0] is both */
     for (int i = 1; i < argc; i++) again[i + 1] = argv[i];
-    execv("/proc/self/exe", again); /* where it fails, the peer is slower */
+    execv("/proc/self/exe", again); /* if it fails, the peer is slower */
     free(again);
 }
 

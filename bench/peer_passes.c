@@ -1,5 +1,5 @@
-/* peer_passes.c: what graph libraries do: a score per edge, a softmax per row, a weighted sum; each a pass over all
-   edges, with the scores kept between. */
+/* peer_passes.c: attention as graph libraries run it: a score per edge, a softmax per row, a weighted sum; each a
+   pass over all edges, with the scores stored between. */
 #include <stdlib.h>
 
 #include "memory.h"

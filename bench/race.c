@@ -1,4 +1,4 @@
-/* race.c: peers against us. */
+/* race.c: peers compared with us. */
 #include "race.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ int race_possible(const hga_graph *g, const hga_program *p)
     return s && s->relation >= 0 && !hga_graph_relation(g, s->relation).weighted;
 }
 
-/* every node is a query and a key, whatever the program says of coarse rows and of states to merge */
+/* every node is a query and a key, whatever the program does with coarse rows and merged states */
 static hga_status write_program(hga_id relation, hga_program *p)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* race.h: the edges of a relation attended by us and by peers, on the same numbers, the results compared. */
+/* race.h: runs the edges of a relation by us and by peers, on the same numbers, and compares the results. */
 #ifndef BENCH_RACE_H
 #define BENCH_RACE_H
 
@@ -16,7 +16,7 @@ typedef struct race {
 /* A peer's result further from ours than this, in any number, is wrong: values are in [-1, 1). */
 #define RACE_TOLERANCE 1e-4
 
-/* Whether peers can run the attention of a program: it attends, and its edges have no weights. */
+/* Can peers run the attention of a program? It must attend, over edges without weights. */
 int race_possible(const hga_graph *g, const hga_program *p);
 /* Peers run the edges of the program's first attended relation and nothing else, on rows for every node; our result for
    the same is computed here. Release with race_clear, whatever is returned. */

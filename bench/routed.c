@@ -16,7 +16,7 @@ typedef struct routed {
     int32_t *leaf; /* [tokens][heads] */
     hga_plan *plan;
     hga_workspace *workspace;
-    double *part[ROUTED_PARTS]; /* [room]: of each call so far */
+    double *part[ROUTED_PARTS]; /* [capacity]: of each call so far */
     int calls, capacity;
 } routed;
 
@@ -54,7 +54,7 @@ static hga_status make_capacity(routed *r)
     return HGA_OK;
 }
 
-/* The time since *since, which moves on, is a part of the call at hand. */
+/* Adds the time since *since, which becomes now, as a part of the current call. */
 static void lap(routed *r, int part, double *since)
 {
     double now = bench_seconds();
@@ -122,7 +122,7 @@ static hga_status make_plan(routed *r, const hga_options *options)
     return st;
 }
 
-/* Medians, for which the times are sorted. */
+/* Medians; sorts the times. */
 static void summarise(const routed *r, routed_times *times)
 {
     for (int i = 0; i < ROUTED_PARTS; i++) {

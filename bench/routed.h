@@ -4,8 +4,7 @@
 
 #include "measure.h"
 
-/* Seconds of the parts of one call, medians over the calls whose time is told beside them: no part takes longer than
-   its call. */
+/* Seconds of the parts of one call, medians over the timed calls: no part takes longer than its call. */
 enum { ROUTED_ROUTE, ROUTED_BUILD, ROUTED_UPDATE, ROUTED_EXECUTE, ROUTED_PARTS };
 typedef struct routed_times {
     double part[ROUTED_PARTS];

@@ -1,4 +1,4 @@
-/* rows.c: what a program asks of its tensors. */
+/* rows.c: the rows and types that a program reads. */
 #include "rows.h"
 
 const hga_field *bound_field(const hga_program *p, hga_binding binding)
@@ -7,7 +7,7 @@ const hga_field *bound_field(const hga_program *p, hga_binding binding)
     return f ? &p->field[f] : NULL;
 }
 
-/* Programs that a plan takes have no rows of one side, the one thing that hga_program_rows refuses. */
+/* Programs of plans have no rows of one side, which is all that hga_program_rows refuses. */
 hga_id bound_rows(const hga_graph *g, const hga_program *p, hga_binding binding, hga_field_rows otherwise)
 {
     hga_nodes nodes = hga_graph_nodes(g);

@@ -1,4 +1,4 @@
-/* slow_wire.c: an exchange over another, which knows when messages would have come. */
+/* slow_wire.c: an exchange over another, which computes when messages would have arrived. */
 #include "slow_wire.h"
 
 #include <math.h>
@@ -22,8 +22,8 @@ static hga_status wire_start(void *ctx, int channel, const hga_packet *send, hga
     return w->inner->start(w->inner->ctx, channel, send, n_send, receive, n_receive);
 }
 
-/* When the channel is whole, by this rank's clock; the threads wait for each other to know. What a rank is called for
-   is sent before all else, and so has come before any rows have. */
+/* When all of the channel has arrived, by this rank's clock; the threads wait for each other to know. A rank's call
+   is sent before all else, and so has arrived before any rows. */
 static hga_status find_arrival(slow_wire *w, int channel, double *at)
 {
     hga_status st = w->taken[channel] ? HGA_OK : w->inner->wait(w->inner->ctx, channel);

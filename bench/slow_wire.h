@@ -1,6 +1,6 @@
-/* slow_wire.h: two ranks that have a processor each, and a wire between them, on any machine: a rank's clock is the
-   processor time of its thread, and what it would have waited for. Messages are carried by threads of one process, and
-   say when they were sent. So whatever else the machine does makes nothing longer. */
+/* slow_wire.h: simulates two ranks with a processor each, and a wire between them, on any machine: a rank's clock is
+   the processor time of its thread plus the time it would have waited. Messages are carried by threads of one
+   process, with the time they were sent. So other load of the machine does not lengthen any time. */
 #ifndef BENCH_SLOW_WIRE_H
 #define BENCH_SLOW_WIRE_H
 
@@ -19,9 +19,9 @@ typedef struct slow_wire {
     int receives[SLOW_WIRE_CHANNELS], taken[SLOW_WIRE_CHANNELS];
 } slow_wire;
 
-/* Both ends, over those of hga_dist_in_process. */
+/* Opens both ends, over those of hga_dist_in_process. */
 void slow_wire_open(const hga_exchange inner[2], slow_wire wires[2]);
-/* In the rank's thread: its clock begins, and messages take so many seconds. */
+/* In the rank's thread: starts its clock; messages take so many seconds. */
 void slow_wire_begin(slow_wire *w, double delay);
 /* Seconds since then. */
 double slow_wire_clock(const slow_wire *w);

@@ -1,4 +1,4 @@
-/* timing.c: warm up, repeat until stable, tell the middle and the rest. */
+/* timing.c: warm-up, repeats until stable, median and other statistics. */
 #include "timing.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 enum { LEAST_REPEATS = 3, MOST_REPEATS = 100 };
 static const double stable = 0.01 /* of the median */, usual_budget = 2, fresh = 0.01 /* seconds that a limit holds */;
 
-/* The machine's limits when they were asked last. */
+/* The machine's limits when they were last measured. */
 typedef struct requested {
     const bench_limits *limits;
     double at, rate[BENCH_LIMITS];
@@ -45,7 +45,7 @@ double bench_quantile(const double *sorted, int n, double share)
     return sorted[below] + (at - below) * (sorted[below + 1] - sorted[below]);
 }
 
-/* sorted into the scratch room */
+/* sorted into the scratch buffer */
 static const double *sorted(const record *r)
 {
     bench_sort(r->scratch, r->n);
@@ -63,7 +63,7 @@ static bench_limit summarise_limit(const record *r, int limit)
     return l;
 }
 
-/* everything that is told of the repeats so far */
+/* all statistics of the repeats so far */
 static void summarise(const record *r, bench_timing *t)
 {
     for (int i = 0; i < r->n; i++) r->scratch[i] = r->sample[i].wall;
@@ -116,7 +116,7 @@ static void keep(record *r, bench_time took, const double before[BENCH_LIMITS], 
     r->n++;
 }
 
-/* The limits of now, which are those of a moment ago: repeats may be shorter than asking. */
+/* Measures the limits, unless that was a moment ago: repeats may be shorter than a measurement. */
 static hga_status ask(requested *a)
 {
     if (!a->limits->ask || (a->some && bench_seconds() - a->at < fresh)) return HGA_OK;
@@ -125,7 +125,7 @@ static hga_status ask(requested *a)
     return st;
 }
 
-/* One call, its time kept, and what the machine allowed before and after. */
+/* Times one call, and records what the machine allowed before and after. */
 static hga_status timed(hga_status (*run)(void *), void *context, requested *a, record *r)
 {
     double before[BENCH_LIMITS];
@@ -142,7 +142,7 @@ done:
     return st;
 }
 
-/* Repeats so short that looking at them would take longer are looked at when their number has doubled. */
+/* If repeats are so short that checking for stability takes longer, checks when their number has doubled. */
 static hga_status repeat(hga_status (*run)(void *), void *context, const bench_rules *rules, record *r,
                          bench_timing *out)
 {

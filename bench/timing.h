@@ -53,17 +53,17 @@ typedef struct bench_timing {
 #define BENCH_TRUSTED         0.90
 #define BENCH_TRUSTED_SCALING 0.95
 
-/* Time an action that runs on `threads` threads. A status other than HGA_OK ends it. */
+/* Times an action that runs on `threads` threads. A status other than HGA_OK ends it. */
 hga_status bench_repeat(hga_status (*run)(void *context), void *context, const bench_rules *rules, int threads,
                         bench_timing *out);
 
-/* Two actions in turns, each as often as the other: `prepare`, which no clock sees, then the first, then the second. */
+/* Two actions in turns, equally often: `prepare`, which is not timed, then the first, then the second. */
 hga_status bench_alternate(hga_status (*prepare)(void *context), hga_status (*const run[2])(void *context),
                            void *context, const bench_rules *rules, int threads, bench_timing out[2]);
 
-/* Ascending. */
+/* Sorts in ascending order. */
 void bench_sort(double *x, int64_t n);
-/* The value below which a share of n sorted numbers lies, by a straight line between two; n is above 0. */
+/* The quantile of n > 0 sorted numbers at `share`, interpolated between two of them. */
 double bench_quantile(const double *sorted, int n, double share);
 
 #endif

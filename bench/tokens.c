@@ -1,4 +1,4 @@
-/* tokens.c: a context goes into a cache, and tokens behind it are timed one by one. */
+/* tokens.c: appends a context to a cache, then times tokens one by one. */
 #include "tokens.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "numbers.h"
 
-/* Tokens lengthen their context, so that a row says little of a context that is not much longer than they are many. */
+/* Tokens lengthen their context, so the timed tokens must be few beside it. */
 enum { MOST_TOKENS = 1024, FEW_TOKENS = 64, CONTEXT_OVER_TOKENS = 16, LEAST_TOKENS = 3, PROMPT = 512, STREAM = 11 };
 
 static int most_tokens(hga_id context)
@@ -39,7 +39,7 @@ hga_status bench_tokens_time(hga_status (*once)(void *context), void *context, b
 
 static hga_id kv_heads(const bench_feeding *f) { return f->shape.n_kv_heads ? f->shape.n_kv_heads : f->shape.n_heads; }
 
-/* The next n tokens, whichever numbers they have. */
+/* Appends the next n tokens, with any numbers. */
 static hga_status feed(bench_feeding *f, hga_id n)
 {
     int64_t rows = hga_decoder_rows(f->decoder, f->at, n, NULL, 0);

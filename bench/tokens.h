@@ -1,4 +1,4 @@
-/* tokens.h: what a token takes behind a context: calls timed one by one, and a cache that is fed. */
+/* tokens.h: the time of a token after a context: calls timed one by one, and a cache to append to. */
 #ifndef BENCH_TOKENS_H
 #define BENCH_TOKENS_H
 
@@ -13,9 +13,9 @@ typedef struct bench_tokens {
     bench_time all;
 } bench_tokens;
 
-/* Room for as many as the rules say, or else so few that the context behind which they come stays about as long. */
+/* Allocates as many as the rules say, or else so few that the context stays about as long. */
 hga_status bench_tokens_open(const bench_rules *rules, hga_id context, hga_id threads, bench_tokens *t);
-/* Warm up, and call until there are enough, or the budget is used up. */
+/* Warms up, and calls until there are enough, or the budget is used up. */
 hga_status bench_tokens_time(hga_status (*once)(void *context), void *context, bench_tokens *t);
 
 /* A decoder's cache; the decoder, the shape, the tables of io and `chooses` are the caller's to set. */
@@ -32,9 +32,9 @@ typedef struct bench_feeding {
     int chooses; /* tokens do: rows of the output cost them more than the prompt's tokens, and nobody needs these */
 } bench_feeding;
 
-/* A context of so many random tokens, seconds a token, and then one by one. */
+/* Appends a context of so many random tokens, timing seconds per token, and then tokens one by one. */
 hga_status bench_feeding_run(bench_feeding *f, hga_id tokens, bench_tokens *t, double *prompt_seconds);
-/* The decoder too. */
+/* Destroys the decoder, too. */
 void bench_feeding_close(bench_feeding *f);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* ---- the command line ---- */
 
-/* Edge values and their sums go together, and every output needs a file of its own. */
+/* Edge values and their sums need each other, and every output needs a file of its own. */
 static int check_arguments(void *input)
 {
     const typed_attend *a = input;
@@ -44,7 +44,7 @@ static const option_row options[] = {
 
 /* ---- the work ---- */
 
-/* One call of the library, forward, in the order of nodes that the model runs in. */
+/* Runs one call of the library, forward, in the order of nodes that the model runs in. */
 static int execute(const model *m, const hga_options *o, const attend_io *a)
 {
     ordered_call c;
@@ -55,14 +55,14 @@ static int execute(const model *m, const hga_options *o, const attend_io *a)
     return status;
 }
 
-/* What all samples give: [samples][rows][heads][columns], without columns where these are 0. */
+/* The results of all samples: [samples][rows][heads][columns], without columns where these are 0. */
 typedef struct results {
     hga_id rows;
     int64_t columns[N_MADE];
     float *of[N_MADE];
 } results;
 
-/* Routing and choosing look at a sample's own tensors; else samples that are equally long share one graph. */
+/* Routing and choosing read a sample's own tensors; otherwise samples of equal length share one graph. */
 static int build_for(const typed_attend *a, const attend_io *one, const choosing *how, model *m)
 {
     const hga_variant *v = hga_variant_named(a->variant.name);
@@ -88,14 +88,14 @@ static int open_targets(const typed_attend *a, targets *t)
     return CLI_GOOD;
 }
 
-/* [rows][heads of the part][columns] to their place in [rows][all heads][columns]. */
+/* Copies [rows][heads of the part][columns] into [rows][all heads][columns]. */
 static void part_put(const head_part *p, int64_t rows, int64_t columns, const float *x, float *all)
 {
     for (int64_t r = 0; r < rows; r++)
         memcpy(all + (r * p->of + p->first) * columns, x + r * p->n * columns, (size_t)(p->n * columns) * sizeof *all);
 }
 
-/* What an execution of some heads gives goes to its place among all. */
+/* Copies the results of some heads into those of all. */
 static int put_results(const attend_io *all, hga_id sample, const attend_io *one, results *r)
 {
     const head_part *p = &one->part;
@@ -110,7 +110,7 @@ static int put_results(const attend_io *all, hga_id sample, const attend_io *one
     return CLI_GOOD;
 }
 
-/* Tables of edges are of one graph. */
+/* Tables of edges are of one graph: refuses them where heads have several. */
 static int check_parts(const typed_call *call, hga_id choosers)
 {
     for (const hga_call_row *row = hga_call_tables(); row < hga_call_tables() + HGA_N_TABLES; row++)
@@ -119,7 +119,7 @@ static int check_parts(const typed_call *call, hga_id choosers)
     return CLI_GOOD;
 }
 
-/* One chooser of a sample, of most variants all heads: its model, its execution, its part of the results. */
+/* Runs one chooser of a sample, of most variants all heads: its model, its execution, its heads' results. */
 static int run_sample(const typed_attend *a, const attend_io *all, hga_id sample, hga_id chooser, model *m,
                       attend_gradients *g, results *r, targets *t)
 {

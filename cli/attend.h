@@ -1,10 +1,10 @@
-/* attend.h: hga attend: what was typed, and the files that it writes, in one process and in several. */
+/* attend.h: hga attend: its arguments, and the files that it writes, in one process and in several. */
 #ifndef CLI_ATTEND_H
 #define CLI_ATTEND_H
 
 #include "attend_io.h"
 
-/* ---- attend_gradients.c: the backward pass: gradients that are given, wanted, computed and written ---- */
+/* ---- attend_gradients.c: the backward pass: gradients that are read, required, computed and written ---- */
 
 typedef enum gradient_of {
     GRADIENT_QUERY,
@@ -30,11 +30,11 @@ const char *gradient_option(gradient_of of);
 /* Of a call's table, else NULL. */
 const hga_call_row *gradient_row(gradient_of of);
 
-/* Are any wanted? */
+/* Are any required? */
 int gradients_requested(const gradient_arguments *typed);
 /* Weights are dropped where there are any. */
 int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one);
-/* What was typed fits together and with what attend reads and writes. */
+/* Checks that the arguments fit together and fit what attend reads and writes. */
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call);
 
 /* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */
@@ -45,9 +45,9 @@ typedef struct attend_gradients {
     npy sum[N_GRADIENTS];      /* in the axes of its file; query, key and value have their tensors' */
 } attend_gradients;
 
-/* Read what is given, --grad-out, or its sizes alone, by `read`. */
+/* Reads the given gradients, --grad-out, or its sizes alone, by `read`. */
 int gradients_open(const gradient_arguments *typed, const attend_io *all, tensor_reader read, attend_gradients *g);
-/* What is given fits a bound sample. */
+/* Checks that they fit a bound sample. */
 int gradients_check_inputs(const attend_gradients *g, const model *m, const attend_io *one);
 
 /* The engine's arrays of a sample, [n]. */
@@ -56,24 +56,24 @@ typedef struct sample_gradients {
     int64_t n[N_GRADIENTS];
 } sample_gradients;
 
-/* A call's gradients, each where `of` has it. */
+/* A call's gradients, each in the array that `of` names. */
 hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *const of[N_GRADIENTS]);
-/* Forward with a tape, and back, by a plan that is the caller's then. */
+/* Runs forward with a tape, and backward; the caller owns the plan. */
 int gradients_execute(const model *m, hga_options options, const hga_shape *shape, const hga_io *io,
                       const hga_grad_io *grad, hga_plan **plan);
-/* What the engine is given and asked for; and what it has found, added to the sums. */
+/* Binds what the engine reads and writes for a sample; and adds its results to the sums. */
 int gradients_open_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
                           attend_gradients *g, sample_gradients *s, hga_grad_io *grad);
 void gradients_add_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
                           const sample_gradients *s, attend_gradients *g);
 void gradients_close_sample(sample_gradients *s);
-/* The tensor that it is the gradient of, NULL: what samples share. */
+/* The tensor that it is the gradient of; NULL: samples share it. */
 const tensor_file *gradient_tensor(const attend_io *a, gradient_of of);
 
-/* Execute a bound sample and go back: its output is where a's is, its gradients are added to the sums. */
+/* Executes a bound sample and runs backward: writes its output where a's is, adds its gradients to the sums. */
 int gradients_run(const model *m, const hga_options *options, const attend_io *all, hga_id sample, attend_io *one,
                   attend_gradients *g);
-/* Into their files. */
+/* Writes them to their files. */
 int gradients_write(const attend_io *all, element type, const attend_gradients *g, outfile file[static N_GRADIENTS]);
 void gradients_clear(attend_gradients *g);
 
@@ -97,13 +97,13 @@ typedef struct chosen_files {
     chosen_part *part; /* [samples][choosers] */
 } chosen_files;
 
-/* Read what is given. */
+/* Reads the files that were named. */
 int chosen_open(const chosen_paths *typed, const typed_variant *variant, const attend_io *all, hga_id choosers,
                 chosen_files *f);
-/* Keep what the model of a bound part has chosen, and what it weighs. */
+/* Keeps what the model of a bound part has chosen, and its weights. */
 int chosen_keep(hga_id sample, hga_id chooser, model *m, const hga_options *options, const attend_io *one,
                 chosen_files *f);
-/* What is wanted, into files. `like` has the samples' axis, or has not. */
+/* Writes the files that were named. `like` has the samples' axis, or has not. */
 int chosen_write(const tensor_file *like, const chosen_files *f, outfile *choice, outfile *weights);
 void chosen_clear(chosen_files *f);
 

@@ -94,7 +94,7 @@ int gradients_requested(const gradient_arguments *typed)
     return requested;
 }
 
-/* Weights are dropped where there are any. */
+/* Refuses dropout where there are no weights. */
 int gradients_bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one)
 {
     if (typed->dropout > 0 && !score_stage(&m->program))
@@ -103,7 +103,7 @@ int gradients_bind_dropout(const gradient_arguments *typed, const model *m, atte
     return CLI_GOOD;
 }
 
-/* Of what the call does not bring there is no gradient, unless the program or the graph has it then. */
+/* Refuses the gradient of a table that the call does not have, unless the program or the graph may have it. */
 static int check_needs(gradient_of of, const typed_call *call)
 {
     const hga_call_row *row = gradient_row(of);
@@ -112,7 +112,7 @@ static int check_needs(gradient_of of, const typed_call *call)
                     call_is_number(row) ? "X" : "FILE");
 }
 
-/* What needs what: gradients need --grad-out, and that needs one of them. */
+/* Checks dependences: gradients need --grad-out, and that needs one of them. */
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call)
 {
     for (gradient_of i = 0; i < N_GRADIENTS; i++)
@@ -130,7 +130,7 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
     return CLI_GOOD;
 }
 
-/* ---- what is given ---- */
+/* ---- gradients that are read ---- */
 
 /* The gradient of LSE has LSE's shape: the query's without its last axis. */
 static int read_lse(const char *path, const tensor_file *q, hga_id out_rows, npy *lse)
@@ -171,7 +171,7 @@ int gradients_open(const gradient_arguments *typed, const attend_io *all, tensor
     return CLI_GOOD;
 }
 
-/* What the call does not bring, the program or the graph must have. */
+/* Refuses the gradient of a table that neither the call nor the program or the graph has. */
 static int check_there(gradient_of of, const model *m, const attend_io *one)
 {
     const hga_call_row *row = gradient_row(of);
@@ -194,7 +194,7 @@ static int check_edge_out(const attend_gradients *g, const attend_io *one)
                     g->out.heads, columns);
 }
 
-/* Compares what is given with the model's output, whose rows are known only now. */
+/* Compares the gradients that were read with the model's output, whose rows are known only now. */
 int gradients_check_inputs(const attend_gradients *g, const model *m, const attend_io *one)
 {
     if (g->out.rows != one->out_rows)
@@ -207,15 +207,15 @@ int gradients_check_inputs(const attend_gradients *g, const model *m, const atte
     return CLI_GOOD;
 }
 
-/* ---- room ---- */
+/* ---- sums ---- */
 
 const tensor_file *gradient_tensor(const attend_io *a, gradient_of of)
 {
     return of == GRADIENT_QUERY ? &a->query : of == GRADIENT_KEY ? &a->key : of == GRADIENT_VALUE ? &a->value : NULL;
 }
 
-/* Where a gradient of all samples is summed, in the axes of the file that it is the gradient of, else of the table;
-   samples must agree on what they share. */
+/* Allocates the sum of a gradient over all samples, in the axes of its tensor's file, or of the table; samples must
+   agree on what they share. */
 static int open_sum(const model *m, const attend_io *all, const attend_io *one, gradient_of of, attend_gradients *g)
 {
     const tensor_file *t = gradient_tensor(all, of);
@@ -249,7 +249,7 @@ static int64_t engine_count(const model *m, const attend_io *one, gradient_of of
     return (int64_t)t->rows * engine_heads(one, of) * t->columns;
 }
 
-/* [rows][heads][columns] is added to heads [first, first + n) of [rows][of][columns], each head to its group's. */
+/* Adds [rows][heads][columns] to heads [first, first + n) of [rows][of][columns], each head to its group's. */
 static void add_heads(const float *x, int64_t rows, hga_id heads, hga_id first, hga_id n, const tensor_file *t,
                       float *sum)
 {
@@ -258,7 +258,7 @@ static void add_heads(const float *x, int64_t rows, hga_id heads, hga_id first, 
             sum[(i / heads * t->heads + first + i % heads / (heads / n)) * t->columns + c] += x[i * t->columns + c];
 }
 
-/* A table's gradient of the part's heads, where their entries are. */
+/* Adds a table's gradient of the part's heads to their entries. */
 static void add_table(const model *m, const attend_io *all, const attend_io *one, hga_call_table t, const float *x,
                       int64_t n, float *sum)
 {
@@ -269,7 +269,7 @@ static void add_table(const model *m, const attend_io *all, const attend_io *one
     call_files_add(&one->tables, m, t, x, n, axis == 1 ? file->dim[1] : 0, sum);
 }
 
-/* Tensors have a place for each sample; gradients of tables are added up over all of them. */
+/* Copies tensors' gradients to the sample's slice; adds gradients of tables over all samples. */
 void gradients_add_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
                           const sample_gradients *s, attend_gradients *g)
 {
@@ -297,7 +297,7 @@ hga_grad_io gradients_bind(const hga_io *io, float *d_out, float *d_lse, float *
     return grad;
 }
 
-/* Of what is given, [samples][rows][heads][columns], the part's heads of a sample. */
+/* The part's heads of a sample in a gradient that was read, [samples][rows][heads][columns]. */
 static hga_tensor input(float *x, const attend_gradients *g, const attend_io *one, hga_id sample, int64_t columns)
 {
     const head_part *p = &one->part;
@@ -317,7 +317,7 @@ static hga_grad_io bind_sample(const attend_io *one, hga_id sample, const attend
     return grad;
 }
 
-/* The plan stays with the caller, who destroys it. */
+/* Runs forward and backward. The plan is returned to the caller, who destroys it. */
 int gradients_execute(const model *m, hga_options options, const hga_shape *shape, const hga_io *io,
                       const hga_grad_io *grad, hga_plan **plan)
 {
@@ -341,7 +341,7 @@ done:
     return status;
 }
 
-/* Makes room for what is wanted of one sample. */
+/* Allocates the required gradients of one sample. */
 int gradients_open_sample(const model *m, const attend_io *all, const attend_io *one, hga_id sample,
                           attend_gradients *g, sample_gradients *s, hga_grad_io *grad)
 {
@@ -360,7 +360,7 @@ void gradients_close_sample(sample_gradients *s)
     for (int i = 0; i < N_GRADIENTS; i++) free(s->of[i]);
 }
 
-/* One sample: its gradients lie in arrays of its own until they are added to the sums of all. */
+/* One sample: its gradients are in arrays of its own until they are added to the sums of all. */
 int gradients_run(const model *m, const hga_options *options, const attend_io *all, hga_id sample, attend_io *one,
                   attend_gradients *g)
 {

@@ -1,4 +1,4 @@
-/* attend_io.c: what goes into an execution and what comes out. */
+/* attend_io.c: an execution's inputs and outputs. */
 #include "attend_io.h"
 
 #include <stdio.h>
@@ -88,7 +88,7 @@ head_part part_of(const attend_io *all, hga_id i, hga_id parts)
     return (head_part){first, each, heads, kv_first, (first + each - 1) / share + 1 - kv_first};
 }
 
-/* One sample of a tensor, of which there may be no numbers: who chooses blocks reads no values. */
+/* One sample of a tensor, whose numbers may be missing: commands that only choose blocks read no values. */
 static tensor_file sample_of(const tensor_file *t, hga_id sample)
 {
     tensor_file one = *t;
@@ -121,7 +121,7 @@ int part_axis(const hga_call_row *row, const npy *a, hga_id heads)
     return by_head && a->n_dims == 2 && (heads == 1 || a->dim[1] != 1) ? 1 : -1;
 }
 
-/* A table by head becomes one of the part's heads; any other is used as it is. */
+/* Cuts a table by head to the part's heads; borrows any other as it is. */
 static int cut_table(const hga_call_row *row, const head_part *p, const npy *all, npy *out)
 {
     char shape[200];
@@ -160,8 +160,7 @@ void attend_io_part_clear(const attend_io *all, attend_io *one)
 
 /* ---- rows ---- */
 
-/* a field's rows in tokens or nodes of the caller; a program without the field leaves the tensor to the tree that
-   routes it */
+/* A field's rows in tokens or nodes of the caller; if the program lacks the field, the rows of `otherwise`. */
 static hga_id rows_of(const model *m, hga_binding binding, hga_field_rows otherwise)
 {
     return bound_rows(m->graph, &m->program, binding, otherwise) / m->tree_heads;
@@ -172,7 +171,7 @@ static int check_rows(const model *m, hga_binding binding, hga_field_rows otherw
     hga_id rows = rows_of(m, binding, otherwise);
     char hint[64] = "";
     if (rows == t->rows) return CLI_GOOD;
-    if (t->axes > 2 && t->heads == rows) /* the axes the other way round would fit */
+    if (t->axes > 2 && t->heads == rows) /* swapped axes would fit */
         snprintf(hint, sizeof hint, ", as it has heads; --layout %s?", layout_heads_first(t->layout) ? "nhd" : "hnd");
     return complain(CLI_DATA, "%s: has %d rows, %s needs %d%s", t->array.path, t->rows, m->title, rows, hint);
 }
@@ -222,7 +221,7 @@ static int fold_heads(attend_io *a)
     return CLI_GOOD;
 }
 
-/* n heads of a tensor from the first on; `per`: rows of the call for each of its rows. */
+/* n heads of a tensor, from head `first` on; `per`: rows of the call for each of its rows. */
 static hga_tensor heads_of(const tensor_file *t, hga_id first, hga_id n, hga_id per)
 {
     hga_tensor x = {.data = t->array.real, .rows = (int64_t)t->rows * per};
@@ -232,7 +231,7 @@ static hga_tensor heads_of(const tensor_file *t, hga_id first, hga_id n, hga_id 
     return x;
 }
 
-/* Shape, data and rows of the call; what the program does not read it is not given. */
+/* Binds shape, data and rows of the call; tensors that the program does not read are left out. */
 static int bind_tensors(const model *m, attend_io *a)
 {
     const head_part *p = &a->part;
@@ -253,7 +252,7 @@ int64_t attend_io_columns(const attend_io *a, int made)
     return made == MADE_OUT ? a->value.columns : made == MADE_LSE ? 0 : a->io.edge_value.columns;
 }
 
-/* Room for the output, and for the log-sum-exp and the edges' sums where these are asked for. */
+/* Allocates the output, and the log-sum-exp and the edges' sums if they were requested. */
 static int bind_outputs(const attend_paths *paths, attend_io *a)
 {
     const int requested[N_MADE] = {1, paths->lse != NULL, paths->edge_out != NULL};

@@ -20,7 +20,7 @@ typedef struct typed_tensors {
 } typed_tensors;
 extern const option_list tensors_list;
 
-/* Is everything there that must be? */
+/* Are all required tensors there? */
 int tensors_check(const typed_tensors *typed);
 /* The type in which results are written. */
 element tensors_out_type(const typed_tensors *typed, const tensor_file *query);
@@ -39,8 +39,8 @@ typedef struct attend_io {
     float *made[N_MADE];          /* NULL: not wanted */
 } attend_io;
 
-/* Read all files, once, which for a pipe is the only time, query, key and value, or their sizes alone, by `read`; check
-   these against each other. call NULL: there are no tables. */
+/* Reads all files, once, which for a pipe is the only time: query, key and value, or their sizes alone, by `read`;
+   checks these against each other. call NULL: there are no tables. */
 int attend_io_read(const attend_paths *paths, const typed_call *call, tensor_layout layout, tensor_reader read,
                    attend_io *a);
 /* One sample of what was read, its arrays borrowed. */
@@ -52,13 +52,13 @@ int attend_io_part(const attend_io *all, hga_id sample, const head_part *p, atte
 void attend_io_part_clear(const attend_io *all, attend_io *one);
 /* Which axis of a table's file has the heads; -1: none, it is the same for all. */
 int part_axis(const hga_call_row *row, const npy *a, hga_id heads);
-/* What a variant needs to know of them. */
+/* What a variant needs to know of the tensors. */
 model_tensors attend_io_tensors(const attend_io *a);
 /* Check everything against the model, which call_put has seen, and fill a->io and a->shape. */
 int attend_io_bind(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a);
-/* The same without room for outputs. */
+/* The same without allocating outputs. */
 int attend_io_bind_inputs(const attend_paths *paths, const typed_call *call, const model *m, attend_io *a);
-/* Numbers of an output for each row and head; 0: it is one, without an axis of its own. */
+/* Numbers of an output for each row and head; 0: one, without an axis of its own. */
 int64_t attend_io_columns(const attend_io *a, int made);
 void attend_io_clear(attend_io *a);
 

@@ -1,5 +1,5 @@
-/* attend_ranks.c: a call whose tokens the ranks share out in ranges of equal length. The plan says which rows of
-   each tensor are a rank's; these alone are read, held and written. */
+/* attend_ranks.c: a call whose tokens are divided among the ranks in ranges of equal length. The plan says which
+   rows of each tensor are a rank's; only these are read, held and written. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct shared_call {
     const typed_attend *typed;
     attend_io io; /* its tensors hold the rank's rows */
     model model;
-    ordered_call tables; /* those of nodes and edges, brought to the model's order */
+    ordered_call tables; /* those of nodes and edges, moved to the model's order */
     hga_plan *plan;
     hga_workspace *workspace;
     rank_rows mine;
@@ -26,21 +26,21 @@ typedef struct shared_call {
     attend_gradients gradients;
     hga_id rows[3]; /* of query, key and value, of all ranks, as rank_rows and gradient_of number them */
     outfile_wish wish[N_TARGETS];
-    outfile file[N_TARGETS]; /* that of nodes' ids with the rank that speaks */
+    outfile file[N_TARGETS]; /* that of nodes' ids with the rank that prints */
 } shared_call;
 
 /* ---- files that all ranks write ---- */
 
 typedef char file_path[HGA_PATH_BYTES];
 
-/* To open a pipe that nobody reads would wait for ever. */
+/* Opening a pipe without a reader would block for ever. */
 static int is_pipe(const char *path)
 {
     struct stat there;
     return stat(path, &there) == 0 && S_ISFIFO(there.st_mode);
 }
 
-/* What rank 0 tells of its file, and the others of whether they have it. */
+/* What rank 0 sends about its file, and the others about whether they have found it. */
 typedef struct offer {
     file_path name;
     dev_t device;
@@ -63,7 +63,7 @@ static int create(const char *path, outfile *out, offer *mine)
     return CLI_GOOD;
 }
 
-/* Another machine, or another container, has another file there, or none. */
+/* Opens the file that rank 0 has created; another machine, or another container, has another file there, or none. */
 static int find(const offer *of, outfile *out)
 {
     struct stat there;
@@ -81,7 +81,7 @@ static int name_it(const char *path, outfile *out, file_path name)
 
 static int join(const char *path, const file_path name, outfile *out)
 {
-    if (out->file) return CLI_GOOD; /* it was found */
+    if (out->file) return CLI_GOOD; /* already open */
     out->file = out->whole.stream = fopen(name, "r+b");
     if (out->file) return CLI_GOOD;
     return complain(CLI_OUTSIDE, "%s: rank %d cannot open what rank 0 has made of it, %s: %s", path, world_rank(), name,
@@ -95,7 +95,7 @@ static int all_found(const offer *of)
     return found;
 }
 
-/* All ranks are to mean the same file. */
+/* Refuses ranks whose paths differ. */
 static int check_name(const char *path, const char *first)
 {
     if (strncmp(first, path, sizeof(file_path) - 1) == 0) return CLI_GOOD;
@@ -208,7 +208,7 @@ static int prepare(shared_call *c)
     return CLI_GOOD;
 }
 
-/* The plan of this rank, by ranges of tokens that all ranks cut alike. */
+/* Makes the plan of this rank, by ranges of tokens that all ranks cut alike. */
 static int make_plan(shared_call *c)
 {
     hga_options options = c->typed->options;
@@ -230,7 +230,7 @@ done:
 
 /* ---- the tensors ---- */
 
-/* Of the gradients of all log-sum-exps the rank's, one sample behind the other. */
+/* Copies the rank's rows of the gradients of log-sum-exps, sample by sample. */
 static int take_lse_rows(shared_call *c)
 {
     const tensor_file *all = &c->gradients.out;
@@ -255,7 +255,7 @@ static int read_rows(const char *path, const row_list *rows, tensor_file *t)
     return rows->exists ? tensor_file_read_rows(path, rows->interval, rows->n, t) : CLI_GOOD;
 }
 
-/* Reads the rows that the plan says are this rank's, and makes room for what they give. */
+/* Reads the rows that the plan says are this rank's, and allocates their results. */
 static int read_tensors(shared_call *c)
 {
     const attend_paths *paths = &c->typed->tensors.paths;
@@ -276,7 +276,7 @@ static int read_tensors(shared_call *c)
     return take(hga_plan_tape_bytes(c->plan), 1, &c->tape);
 }
 
-/* A rank that has no rows brings a tensor that has none. */
+/* A rank without rows binds a tensor without rows. */
 static hga_tensor rows_of_sample(const tensor_file *t, const row_list *rows, hga_id sample)
 {
     static float nothing[1];
@@ -285,7 +285,7 @@ static hga_tensor rows_of_sample(const tensor_file *t, const row_list *rows, hga
     return (hga_tensor){.data = data, .rows = rows->rows};
 }
 
-/* One sample as the ranks share it. */
+/* Binds one sample of the rank's rows. */
 static void bind_sample(const shared_call *c, hga_id s, hga_io *io)
 {
     const attend_io *a = &c->io;
@@ -301,7 +301,7 @@ static void bind_sample(const shared_call *c, hga_id s, hga_io *io)
 
 static int blame(const shared_call *c, hga_status st) { return world_agree(model_complain_of(st, &c->model)); }
 
-/* Tables that the call wants, brought to the order that it runs in; tensors are read and written in the user's. */
+/* Moves the call's tables to the order that it runs in; tensors are read and written in the user's. */
 static int order_tables(const shared_call *c, hga_grad_io *grad, ordered_call *tables)
 {
     hga_grad_io whole = *grad;
@@ -311,7 +311,7 @@ static int order_tables(const shared_call *c, hga_grad_io *grad, ordered_call *t
     return CLI_GOOD;
 }
 
-/* One sample's backward pass, on all ranks together. */
+/* Runs one sample backward, on all ranks together. */
 static int go_back(shared_call *c, const attend_io *one, hga_id sample)
 {
     static float nothing[1];
@@ -331,7 +331,7 @@ done:
     return status;
 }
 
-/* The samples one after the other, forward and, where gradients are wanted, back. */
+/* Runs the samples in order, forward and, if gradients are required, backward. */
 static int execute(shared_call *c)
 {
     for (hga_id s = 0; s < c->io.query.samples; s++) {
@@ -346,7 +346,7 @@ static int execute(shared_call *c)
 
 /* ---- the files ---- */
 
-/* Each that is wanted, for all ranks; nodes' ids are rank 0's. */
+/* Calls `act` for each requested file, on all ranks; rank 0 alone has nodes' ids. */
 static int each_file(shared_call *c, int (*act)(const char *path, outfile *file))
 {
     for (int i = N_TARGETS - 1; i >= 0; i--)
@@ -361,7 +361,7 @@ static int write_rows(shared_call *c, const tensor_file *like, hga_id rows, int6
                                   mine->interval, mine->n, world_rank() == 0, data);
 }
 
-/* A rank's rows; what all ranks have, by the first. */
+/* Writes a rank's rows; the first rank writes what all ranks have. */
 static int write_gradient(shared_call *c, gradient_of of)
 {
     const npy *sum = &c->gradients.sum[of];
@@ -386,7 +386,7 @@ static int write_files(shared_call *c)
     return each_file(c, keep_shared);
 }
 
-/* All of the call, whatever step it ended at. */
+/* Frees all of the call, at whatever step it ended. */
 static void clear(shared_call *c)
 {
     hga_workspace_destroy(c->workspace);

@@ -1,4 +1,4 @@
-/* batch.c: one graph a sample, side by side. */
+/* batch.c: one graph for each sample, joined. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static int samples_of_file(const npy *a, samples *s)
     return CLI_GOOD;
 }
 
-/* the array that has a number for each token of a side (its count is at that offset), NULL without */
+/* the array that has a number for each token of a side (its count is at that offset); NULL: none */
 static const npy *array_of_side(const variant_job *job, size_t side)
 {
     const npy *a = NULL;
@@ -60,7 +60,7 @@ static int match_array(const npy *a, const npy *tensor)
                     (long long)a->dim[0]);
 }
 
-/* one number a token says how many there are */
+/* an array with one number for each token has their number */
 static int length_of_array(const variant_job *job, const npy *a, hga_id *tokens)
 {
     *tokens = (hga_id)a->dim[0];
@@ -80,7 +80,7 @@ static int single_length(const variant_job *job, hga_id *tokens)
         return *tokens >= 1 ? CLI_GOOD : complain(CLI_USAGE, "tokens: %d is not 1 or more", *tokens);
     }
     int shaped = job->variant->can & HGA_TAKES_SHAPE && setting_is_set(job->settings, "shape");
-    if (!job->tensors && shaped) return CLI_GOOD; /* 0: the shape says it */
+    if (!job->tensors && shaped) return CLI_GOOD; /* 0: the shape has it */
     if (!job->tensors)
         return complain(CLI_USAGE, "%s needs --tokens N%s", job->name,
                         job->variant->can & HGA_TAKES_SHAPE ? ", or its shape" : "");
@@ -141,7 +141,7 @@ static hga_id keys_of(const variant_job *job)
     return m > INT32_MAX ? 0 : (hga_id)m;
 }
 
-/* One graph. Where an array has said how many keys there are, it is so. */
+/* Builds one graph. The number of keys is that of an array that has a number for each. */
 static int build_sample(const variant_job *job, hga_id n, hga_id keys, hga_graph **g, hga_program *p)
 {
     _Alignas(max_align_t) char parameters[1024];
@@ -168,7 +168,7 @@ static int build_samples(const variant_job *job, hga_id keys, samples *s)
     return CLI_GOOD;
 }
 
-/* A graph a sample, joined side by side; without lengths there is one sample. */
+/* Builds a graph for each sample and joins them; without lengths there is one sample. */
 int make_from_tokens(const variant_job *job, model *out)
 {
     samples s = {0};

@@ -40,7 +40,7 @@ typedef struct lists {
 
 /* ---- the command line ---- */
 
-/* A run shown again is not measured; ranks are measured, alone; decoding goes without what only whole calls have. */
+/* A run shown again is not measured; ranks are measured alone; decoding excludes options of whole calls. */
 static int check_arguments(void *input)
 {
     const arguments *a = input;
@@ -119,7 +119,7 @@ static const option_row options[] = {
     {0},
 };
 
-/* Instruction sets with commas between them; none: what the library would choose. */
+/* Instruction sets with commas between them; none: the library's choice. */
 static int read_isas(const char *list, lists *l)
 {
     if (!list) list = default_isa();
@@ -145,7 +145,7 @@ static int read_precisions(const char *list, lists *l)
     return CLI_GOOD;
 }
 
-/* --graph is one more of --variants, or the only one. */
+/* Adds --graph to --variants, or uses it alone. */
 static int read_variants(const arguments *a, lists *l)
 {
     char item[sizeof l->variant->text];
@@ -195,7 +195,7 @@ static bench_setup place_of(const lists *l, const arguments *a, int i)
     return p;
 }
 
-/* Decoding has a flat cache before the variants of a setting, and one thread where nothing is said. */
+/* Decoding has a flat cache before the variants of a setting, and one thread by default. */
 static int run_place(const arguments *a, bench_setup *p, int is_first, double *flat, json_t *rows, int *failed)
 {
     if (a->ranks) return bench_ranks_run(p, &a->link, rows);
@@ -207,13 +207,13 @@ static int run_place(const arguments *a, bench_setup *p, int is_first, double *f
     return bench_decode_run(p, *flat, rows);
 }
 
-/* A file's graph has one length, whatever the others have. */
+/* A file's graph has one length, whatever lengths the others have. */
 static int was_run(const lists *l, int i)
 {
     return l->variant[i % l->n_variants].file && i / l->n_variants % l->n_tokens > 0;
 }
 
-/* All combinations, in the order in which tables show them; a graph from a file has one length, and comes once. */
+/* All combinations, in the order in which tables show them; a graph from a file has one length, and runs once. */
 static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed)
 {
     int all = l->n_variants * l->n_tokens * l->n_threads * l->n_isa * l->n_precision, status = CLI_GOOD;
@@ -229,7 +229,7 @@ static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed
     return status;
 }
 
-/* The machine's limits with each instruction set, which rows tell their share of. */
+/* Measures the machine's limits with each instruction set; rows have shares of them. */
 static int measure_peaks(lists *l, const bench_rules *rules, json_t *peaks)
 {
     for (int i = 0; i < l->n_isa; i++) {
@@ -243,7 +243,7 @@ static int measure_peaks(lists *l, const bench_rules *rules, json_t *peaks)
 
 /* ---- the document ---- */
 
-/* what was measured, with the machine and what follows from it; NULL when memory ran out */
+/* the results, the machine and what follows from them; NULL when memory ran out */
 static json_t *document_of(const arguments *a, const char *program, json_t *peaks, json_t *rows)
 {
     json_t *doc = json_pack("{s:o, s:O, s:b}", "context", bench_context_json(program, json_incref(peaks)), "benchmarks",
@@ -264,7 +264,7 @@ static int write_document(const arguments *a, json_t *document)
     return status;
 }
 
-/* a document that was written before */
+/* Shows a document that was written before. */
 static int show_again(const arguments *a)
 {
     json_t *document;
@@ -307,7 +307,7 @@ int run_bench(int argc, char **argv)
     if (!a.all.dry_run && !a.ranks) TRY(measure_peaks(l, &a.all.rules, peaks));
     TRY(run_all(l, &a, rows, &failed));
     TRY(write_document(&a, document_of(&a, argv[0], peaks, rows)));
-    if (failed) status = CLI_FAILED; /* said when it was found */
+    if (failed) status = CLI_FAILED; /* reported when it was found */
 done:
     call_files_clear(&a.files);
     json_decref(peaks);

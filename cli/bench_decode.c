@@ -1,4 +1,4 @@
-/* bench_decode.c: times tokens one by one behind a context: processor time on one thread, wall time on several. */
+/* bench_decode.c: times tokens one by one after a context: processor time on one thread, wall time on several. */
 #include "bench_run.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 /* ---- rows of the table ---- */
 
-/* What a row says besides its times; bytes 0 and rows 0: unknown. */
+/* What a row has besides its times; bytes 0 and rows 0: unknown. */
 typedef struct decode_row {
     const char *variant, *parameters;
     double graph_seconds, decoder_seconds, prompt_seconds, flat; /* prompt's are a token's */
@@ -33,7 +33,7 @@ static json_t *case_json(const bench_setup *p, const decode_row *r)
                      "bytes_workspace", (json_int_t)r->workspace_bytes);
 }
 
-/* Times of a token and of what comes before it; disturbed, where threads did not have processors to themselves. */
+/* Times of a token and of what comes before it; disturbed, if threads did not have processors to themselves. */
 static json_t *times_json(const decode_row *r, double median, double mean)
 {
     const bench_tokens *t = &r->times;
@@ -46,7 +46,7 @@ static json_t *times_json(const decode_row *r, double median, double mean)
                      disturbed ? "!" : "");
 }
 
-/* The median, mean and worst time of a token; the row of the flat cache itself is what others are compared with. */
+/* The median, mean and worst time of a token; rows are compared with that of the flat cache. */
 static int append_row(const bench_setup *p, decode_row *r, json_t *rows)
 {
     const bench_tokens *t = &r->times;
@@ -98,7 +98,7 @@ done:
 
 /* ---- a variant ---- */
 
-/* The decoder, and how much a cache holds right before the context's last token. */
+/* Opens the decoder, and finds how much a cache holds right before the context's last token. */
 static int open_feeding(const bench_setup *p, const bench_case *c, const model *chosen, bench_feeding *f, decode_row *r)
 {
     hga_decode_options o = {.plan = p->options, .prefill = chosen->prefill};
@@ -108,13 +108,13 @@ static int open_feeding(const bench_setup *p, const bench_case *c, const model *
     MUST(complain_of(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder), CLI_USAGE,
                      p->variant->text));
     r->decoder_seconds = bench_seconds() - start;
-    /* Before the context's last token, which may be the last of many spans and let go of all that was in them. */
+    /* Before the context's last token, which may be the last of many spans and release all that was in them. */
     r->cache_bytes = hga_decoder_cache_bytes(f->decoder, p->tokens - 1);
     r->cache_rows = hga_decoder_cache_rows(f->decoder, p->tokens - 1);
     return CLI_GOOD;
 }
 
-/* The graph of tokens that choose as they come. */
+/* Builds the graph of tokens that choose as they come. */
 static int build_choosing(const bench_setup *p, hga_id tokens, bench_case *c, model *chosen)
 {
     char text[16];
@@ -126,7 +126,7 @@ static int build_choosing(const bench_setup *p, hga_id tokens, bench_case *c, mo
     return bench_put(p, c);
 }
 
-/* The graph has room for the context, the warm-up and the tokens that are timed. */
+/* Builds a graph for the context, the warm-up and the tokens that are timed. */
 static int build(const bench_setup *p, const bench_tokens *t, bench_case *c, model *chosen)
 {
     const hga_variant *v = hga_variant_named(p->variant->typed.name);

@@ -1,4 +1,4 @@
-/* bench_output.c: one document, to every file that was asked for. */
+/* bench_output.c: one document, to every requested file. */
 #include "bench_output.h"
 
 #include <jansson.h>
@@ -35,7 +35,7 @@ static void put_day(FILE *file, const void *document)
     html_text(file, day);
 }
 
-/* what is to be measured again, before anybody quotes it */
+/* a notice of rows that should be measured again before they are quoted */
 static void put_notice(FILE *file, const void *document)
 {
     const json_t *rows = json_object_get(document, "benchmarks");
@@ -93,7 +93,7 @@ static void put_plots(FILE *file, const void *document)
 
 /* ---- tables ---- */
 
-/* The tables that the terminal shows, too. */
+/* The same tables as on the terminal. */
 static void put_tables(FILE *file, const void *document)
 {
     bench_table tables[BENCH_MOST_TABLES];
@@ -152,7 +152,7 @@ static void put_machine(FILE *file, const void *document)
     fputs("</dl>\n", file);
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
 static int put_page(FILE *file, const void *document)
 {
@@ -164,7 +164,7 @@ static int put_page(FILE *file, const void *document)
 
 /* ---- files ---- */
 
-/* The two share no file and not standard output, and each can be opened, before hours of measuring. */
+/* Checks before hours of measuring that the two share no file and not standard output, and that each can be opened. */
 static int check_output(void *input)
 {
     const bench_output *o = input;

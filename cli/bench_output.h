@@ -11,8 +11,8 @@ typedef struct bench_output {
     const char *json, *report;
 } bench_output;
 
-/* --json, --report: input is a bench_output. Nobody should wait for minutes to hear that a file has no place; two
-   outputs on standard output are CLI_USAGE. */
+/* --json, --report: input is a bench_output. Files that cannot be opened are refused before anything is measured;
+   two outputs on standard output are CLI_USAGE. */
 extern const option_list bench_output_list;
 
 /* ---- bench_tables.c: the document as tables ---- */
@@ -25,13 +25,13 @@ typedef struct bench_table {
     json_t *rows; /* the document's */
 } bench_table;
 
-/* The tables that a document has rows for; their number. */
+/* The tables that a document has rows for; returns their number. */
 int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TABLES]);
 
-/* All of them, on the terminal. */
+/* Prints all of them on the terminal. */
 int bench_tables_print(const json_t *document);
 
-/* Tables on standard output unless a file goes there, and the files. */
+/* Writes the files, and prints tables on standard output unless a file goes there. */
 int bench_output_write(const bench_output *o, json_t *document);
 
 #endif

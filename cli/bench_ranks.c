@@ -1,5 +1,5 @@
-/* bench_ranks.c: a case on the ranks of mpirun, by an exchange that counts, and that knows how long the engine has been
-   in it. Computing is processor time outside of it, since ranks may be more than processors. */
+/* bench_ranks.c: a case on the ranks of mpirun, by an exchange that counts, and measures how long the engine has
+   been in it. Computing is processor time outside of it, since ranks may be more than processors. */
 #include "bench_run.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { LEAST_REPEATS = 5, MOST_REPEATS = 200, RATE_TOKENS = 8192, STREAM = 12 };
 
 /* ---- the link ---- */
 
-/* Messages of 8 bytes tell the latency and those of 4 MiB the bandwidth; what was given stays. */
+/* Measures the latency by messages of 8 bytes and the bandwidth by those of 4 MiB; typed values stay. */
 int bench_link_measure(bench_link *link)
 {
     const int64_t large = 4 << 20;
@@ -50,7 +50,7 @@ typedef struct rank_case {
     int repeats;
 } rank_case;
 
-/* This rank's plan and workspace; all ranks agree on whether they could be made. */
+/* Makes this rank's plan and workspace; all ranks agree on whether they could be made. */
 static int open_plan(rank_case *c)
 {
     const bench_setup *p = c->index;
@@ -85,7 +85,7 @@ static int open_tensors(rank_case *c)
     return bench_bind(c->index, &c->made, &c->files);
 }
 
-/* Times one call, and counts what it exchanged, of sending and receiving whichever is more. */
+/* Times one call, and counts what it exchanged: sent or received, whichever is more. */
 static hga_status execute(rank_case *c, rank_times *out)
 {
     const counted_wire *x = &c->exchange;
@@ -102,7 +102,7 @@ static hga_status execute(rank_case *c, rank_times *out)
     return st;
 }
 
-/* The busiest rank of one execution. They begin it together, as an agreement comes before. */
+/* Runs one execution; the result is the busiest rank's. They start together, since an agreement comes before. */
 static int run_once(rank_case *c, rank_times *most)
 {
     rank_times mine = {0}, *all = NULL;
@@ -121,7 +121,7 @@ done:
     return status;
 }
 
-/* As often as the first says that there is time for; all ranks know the same times. */
+/* As many repeats as the first one's time allows; all ranks know the same times. */
 static int repeats_of(const bench_rules *rules, double seconds)
 {
     double n = bench_budget(rules) / fmax(seconds, 1e-6);
@@ -154,9 +154,9 @@ done:
     return status;
 }
 
-/* ---- beside what is said of it ---- */
+/* ---- the prediction ---- */
 
-/* The rate of one process on so many tokens, or on fewer where that takes long. */
+/* Measures the rate of one process on so many tokens, or on fewer where that takes long. */
 static int rate_of(const rank_case *c, double *edge_seconds)
 {
     const bench_setup *p = c->index;
@@ -170,7 +170,7 @@ done:
     return status;
 }
 
-/* What the counts of hga_halo, the measured time of an edge and the link say that it takes. */
+/* Predicts the times from the counts of hga_halo, the measured time of an edge and the link. */
 static int predict(const rank_case *c, const bench_link *link, rank_work *work, rank_times *out)
 {
     model m = {.graph = c->made.graph, .program = c->made.program, .title = (char *)(uintptr_t)c->index->variant->text};
@@ -183,7 +183,7 @@ static int predict(const rank_case *c, const bench_link *link, rank_work *work, 
     return CLI_GOOD;
 }
 
-/* What was predicted and what was measured, side by side. */
+/* A row with what was predicted and what was measured. */
 static json_t *row_of(const rank_case *c, const bench_link *link, const rank_work *work, const rank_times *said,
                       const rank_times *is)
 {

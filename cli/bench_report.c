@@ -1,4 +1,4 @@
-/* bench_report.c: what a benchmark says. */
+/* bench_report.c: what a benchmark's document has. */
 #include "bench_report.h"
 
 #include <math.h>
@@ -11,28 +11,28 @@
 
 /* ---- rows ---- */
 
-/* work over what could have been done meanwhile; NaN where that was not asked */
+/* work over what could have been done meanwhile; NaN where that was not measured */
 static double share_of(double work, const bench_row *r, int limit)
 {
     double possible = 1e9 * r->m.time.limit[limit].possible;
     return possible > 0 ? work / possible : NAN;
 }
 
-/* of the arithmetic that it may do: of bf16 pairs, too, where these were asked */
+/* of the arithmetic that it may do: of bf16 pairs, too, where these were measured */
 static double share_of_arithmetic(const bench_row *r)
 {
     double pairs = share_of(r->m.cost.flops, r, BENCH_PAIRS);
     return isfinite(pairs) ? pairs : share_of(r->m.cost.flops, r, BENCH_FMA);
 }
 
-/* of limits that were asked in turns and that no caches lift; NaN: none was */
+/* of limits that were measured in turns and that caches do not raise; NaN: none was */
 static double greatest_share(const bench_row *r)
 {
     return fmax(share_of_arithmetic(r), share_of(r->m.cost.bytes_min, r, BENCH_DRAM));
 }
 
-/* the least time that the machine's limits allow over the time it took: arithmetic, or moving what must move; memory
-   by the context's peak where it was not asked in turns */
+/* the least time that the machine's limits allow over the time it took: arithmetic, or moving the bytes that must
+   move; memory by the context's peak where it was not measured in turns */
 static double share_of_roofline(const bench_row *r)
 {
     double traffic = share_of(r->m.cost.bytes_min, r, BENCH_DRAM),
@@ -70,7 +70,7 @@ static json_t *case_part(const bench_row *r)
                      r->precision);
 }
 
-/* a key row and a value row for each edge and head that has its own, as if no two edges shared one */
+/* bytes of a key row and a value row for each edge and head that has its own, as if no two edges shared one */
 static double bytes_gathered(const bench_row *r)
 {
     const hga_shape *s = &r->shape;
@@ -79,15 +79,15 @@ static double bytes_gathered(const bench_row *r)
     return r->m.cost.edges * heads * (double)(s->dim + value) * bytes;
 }
 
-/* a limit's rate, null where it was not asked */
+/* a limit's rate, null where it was not measured */
 static json_t *rate_json(const bench_row *r, int limit)
 {
     double rate = r->m.time.limit[limit].rate;
     return json_number(rate > 0 ? rate : NAN);
 }
 
-/* Limits in turns with the repeats, and shares of them: medians of the ratios; and of the peak that the context has.
-   None is of more than the limit, but that of reading rows at random, which may be in the caches. */
+/* Limits measured in turns with the repeats, and shares of them: medians of the ratios; and of the peak that the
+   context has. No share is above 1, but that of reading rows at random, which may be in the caches. */
 static json_t *share_part(const bench_row *r)
 {
     double peak = 1e9 * r->peaks.fma_gflops * r->m.threads * r->m.time.seconds;
@@ -129,7 +129,7 @@ json_t *bench_row_json(const bench_row *r)
     return measured_within(row, greatest_share(r));
 }
 
-/* what would run; there are no times, and Google's tools want some */
+/* what would run; there are no times, and Google's tools require some */
 json_t *bench_dry_row_json(const bench_row *r)
 {
     int64_t all = r->tensor_bytes + r->m.workspace_bytes + r->m.graph_bytes + r->m.plan_bytes;
@@ -183,7 +183,7 @@ static json_int_t whole_of(const json_t *row, const char *key) { return json_int
 
 /* ---- scaling ---- */
 
-/* everything but the number of threads, which is one */
+/* the row of the same case on one thread */
 static const json_t *on_one_thread(const json_t *rows, const json_t *like)
 {
     size_t i;
@@ -193,7 +193,7 @@ static const json_t *on_one_thread(const json_t *rows, const json_t *like)
     return NULL;
 }
 
-/* Two rows of one case, on one thread and on several; no verdict where either was disturbed. */
+/* Compares rows of one case on one thread and on several; no verdict where either was disturbed. */
 static json_t *scaling_row(const json_t *one, const json_t *many)
 {
     double times = row_number(one, "seconds") / row_number(many, "seconds"),
@@ -225,7 +225,8 @@ json_t *bench_scaling(const json_t *rows)
 
 /* ---- overtaking ---- */
 
-/* Is it what a row is held to: plain dense attention, or, where rows tell their mask, dense attention with the same? */
+/* Is it the reference of a row: plain dense attention, or, where rows have their mask, dense attention with the
+   same? */
 static int is_reference(const json_t *d, const json_t *row)
 {
     const json_t *mask = json_object_get(row, "causal");
@@ -266,8 +267,8 @@ static const json_t *next_length(const json_t *rows, const json_t *like, json_in
     return best;
 }
 
-/* From which length on it wins, up to the longest: between the last that lost and the next, on the straight line in
-   logarithms of length and time. */
+/* The length from which on it is faster, up to the longest: between the last that was slower and the next, on the
+   straight line in logarithms of length and time. */
 static json_t *overtake(const json_t *rows, const json_t *like)
 {
     double before = NAN, length_before = 0, from = 0;

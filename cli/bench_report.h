@@ -18,7 +18,7 @@ typedef struct bench_row {
     hga_peaks peaks;
 } bench_row;
 
-/* What Google's tools read of a row: its name, whose reference is taken over, and seconds. */
+/* The members of a row that Google's tools read: its name, whose reference is taken over, and seconds. */
 json_t *bench_google_json(json_t *name, hga_id threads, int iterations, double wall, double processor);
 /* A row in the schema that Google Benchmark's compare tool reads, with our columns beside; times in milliseconds. */
 json_t *bench_row_json(const bench_row *r);
@@ -26,11 +26,11 @@ json_t *bench_row_json(const bench_row *r);
 json_t *bench_dry_row_json(const bench_row *r);
 /* The machine, the date and the program. */
 json_t *bench_context_json(const char *program, json_t *peaks);
-/* For each row on several threads with one on a single thread beside it: how many times as fast, the processor time
-   over wall time of both, and a verdict, refused where one of the two was disturbed. */
+/* For each row on several threads, if there is one of the same case on a single thread: the speedup, the processor
+   time over wall time of both, and a verdict, refused where one of the two was disturbed. */
 json_t *bench_scaling(const json_t *rows);
-/* For each variant and setting of the rows, the length from which on it is faster than dense. Rows that tell their mask
-   are held to dense attention with the same. */
+/* For each variant and setting of the rows, the length from which on it is faster than dense. Rows that have their
+   mask are compared with dense attention with the same. */
 json_t *bench_overtakes(const json_t *rows);
 
 #endif

@@ -25,7 +25,7 @@ static size_t item_length(const char *list)
     return n;
 }
 
-/* what was typed as rows and results have it: the variant's own name, colons between the settings */
+/* the text of rows and results: the variant's own name, colons between the settings */
 static void write_text(bench_variant *v)
 {
     size_t used = (size_t)snprintf(v->text, sizeof v->text, "%s", v->typed.name);
@@ -35,7 +35,7 @@ static void write_text(bench_variant *v)
     v->parameters = colon ? colon + 1 : "";
 }
 
-/* The same with blanks, as the measuring library has it. */
+/* The same with blanks, for the measuring library. */
 static void words_of(const bench_variant *v, char words[static sizeof v->text])
 {
     strcpy(words, v->text);
@@ -86,7 +86,7 @@ int bench_variants_read(const char *list, bench_variant *out, int *n)
 
 /* ---- graphs ---- */
 
-/* what is built becomes a case of the measuring library */
+/* makes a case of the measuring library of the graph */
 static int build_typed(const bench_variant *v, hga_id tokens, bench_case *out)
 {
     char text[16];
@@ -108,7 +108,7 @@ static int build_typed(const bench_variant *v, hga_id tokens, bench_case *out)
     return CLI_GOOD;
 }
 
-/* Each head for itself, by the numbers that it attends with. */
+/* Routes each head by itself, with the numbers that it attends with. */
 static int build_routed(const bench_variant *v, hga_id tokens, const hga_shape *shape, bench_case *out)
 {
     settings s = {0};
@@ -125,7 +125,7 @@ done:
     return status;
 }
 
-/* A case by chance, of blocks that content chooses, or of a variant as it was typed. */
+/* Builds a random case, one of blocks that content chooses, or one of a variant as it was typed. */
 int bench_build(const bench_setup *p, hga_id tokens, bench_case *out)
 {
     const bench_variant *v = p->variant;
@@ -139,7 +139,7 @@ int bench_build(const bench_setup *p, hga_id tokens, bench_case *out)
     return bench_put(p, out);
 }
 
-/* What a row tells of the case before it is measured. */
+/* Sets what a row has before it is measured. */
 static void describe(const bench_setup *p, const bench_case *c, bench_row *r)
 {
     r->variant = p->variant->typed.name;
@@ -158,13 +158,13 @@ static int append(json_t *rows, const bench_setup *p, const bench_row *r)
     return row_append(rows, p->dry_run ? bench_dry_row_json(r) : bench_row_json(r));
 }
 
-/* Would moving what must move take longer than arithmetic, by the peaks of one thread? */
+/* Would moving the bytes that must move take longer than arithmetic, by the peaks of one thread? */
 static int is_limited_by_memory(const bench_setup *p, const hga_cost *cost)
 {
     return cost->bytes_min * p->peaks.fma_gflops > cost->flops * p->peaks.dram_gbytes;
 }
 
-/* What a node's keys take, in floats. */
+/* A node's keys, in floats. */
 static hga_id key_row(const bench_setup *p)
 {
     const hga_shape *s = &p->shape;
@@ -172,7 +172,7 @@ static hga_id key_row(const bench_setup *p)
     return p->options.precision == HGA_PRECISION_BF16 ? (columns + 1) / 2 : columns;
 }
 
-/* Limits that are asked in turns with the repeats. */
+/* Opens the limits that are measured in turns with the repeats. */
 static hga_status open_limits(bench_setup *p, const hga_cost *cost, bench_asking *a)
 {
     *a = (bench_asking){.isa = p->options.isa,
@@ -182,7 +182,7 @@ static hga_status open_limits(bench_setup *p, const hga_cost *cost, bench_asking
     return p->dry_run ? HGA_OK : bench_limits_open(a, &p->rules.limits);
 }
 
-/* As far as calls look at it. */
+/* A model as far as calls read it. */
 static model model_of(const bench_setup *p, const bench_case *c)
 {
     return (model){
@@ -205,7 +205,7 @@ int bench_bind(const bench_setup *p, bench_case *c, call_files *files)
     return p->dry_run ? CLI_GOOD : call_files_bind(p->call, &m, &shape, files, &c->io);
 }
 
-/* Plans, executes and times our own attention or, where it is asked for, this and its backward pass in turns. */
+/* Plans, executes and times our own attention or, if requested, it and its backward pass in turns. */
 static int run_ours(const bench_setup *typed, bench_case *c, bench_row *r, bench_row *back)
 {
     bench_setup mine = *typed, *p = &mine;
@@ -220,7 +220,7 @@ static int run_ours(const bench_setup *typed, bench_case *c, bench_row *r, bench
     HGA_TRY(open_limits(p, &r->m.cost, &asking));
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
     r->tensor_bytes = c->tensor_bytes;
-    if (c->choosers > 1) r->m.cost.edges /= c->choosers; /* of a head, as where all have the same */
+    if (c->choosers > 1) r->m.cost.edges /= c->choosers; /* of one head, as where all have the same */
     if (p->relative) HGA_TRY(bench_case_relative(c, p->shape.dim));
     status = bench_bind(p, c, &files);
     if (status) goto done;
@@ -241,7 +241,7 @@ done:
 
 enum { SMALL_TOKENS = 1024 };
 
-/* Graph, plan and executions. */
+/* The seconds of graph, plan and executions. */
 static double case_seconds(const bench_rules *rules, const bench_row *r)
 {
     return r->graph_seconds + r->m.plan_seconds + measured_expected(rules, r->estimated_seconds);
@@ -269,7 +269,7 @@ done:
 
 /* ---- peers ---- */
 
-/* a peer's row is ours with its own name, work and times; *failed counts the results that are not ours */
+/* a peer's row is ours with its own name, work and times; *failed counts the results that differ from ours */
 static int run_peer(const bench_setup *p, const race *shared, const peer *other, const bench_row *ours, json_t *rows,
                     int *failed)
 {
@@ -295,7 +295,7 @@ static int run_peer(const bench_setup *p, const race *shared, const peer *other,
     return CLI_GOOD;
 }
 
-/* Times the peers that can do the case, if it is one for them: no modifiers, as many key heads as query heads. */
+/* Times the peers that can run the case: no modifiers, as many key heads as query heads. */
 static int run_peers(const bench_setup *p, const bench_case *c, const bench_row *ours, json_t *rows, int *failed)
 {
     race shared = {0};
@@ -314,7 +314,7 @@ done:
     return status;
 }
 
-/* The row of the backward pass is ours under another name, with its time over forward's. */
+/* Appends the row of the backward pass: ours under another name, with its time over forward's. */
 static int append_gradient(const bench_setup *p, const bench_row *forward, bench_row *r, json_t *rows)
 {
     char name[64];

@@ -20,7 +20,7 @@ typedef struct bench_variant {
 
 /* "dense,hsa:branching=2,4,8:causal=1": an item that begins with a digit belongs to the one before. */
 int bench_variants_read(const char *list, bench_variant *out, int *n);
-/* One more, of `length` bytes, whatever commas it has. */
+/* Adds one, of `length` bytes, whatever commas it has. */
 int bench_variant_add(const char *item, size_t length, bench_variant *out, int *n);
 
 /* What to run, and how. */
@@ -40,27 +40,27 @@ typedef struct bench_setup {
     unsigned peers;          /* to run beside it, see peers_read */
 } bench_setup;
 
-/* The graph and program of its variant on `tokens`, those of a file on its own, with what was typed for the program;
-   release with bench_case_clear. */
+/* Builds the graph and program of its variant on `tokens`, those of a file on its own, and sets what was typed for
+   the program; release with bench_case_clear. */
 int bench_build(const bench_setup *p, hga_id tokens, bench_case *out);
-/* The second half of it: the program gets what was typed. */
+/* Its second half: sets what was typed in the program. */
 int bench_put(const bench_setup *p, bench_case *c);
-/* The call gets the rest, from arrays that `files` keeps. */
+/* Binds the rest to the call, from arrays that `files` keeps. */
 int bench_bind(const bench_setup *p, bench_case *c, call_files *files);
 
 /* Measure a case and append its rows, ours first. *failed counts the peers whose results were wrong. */
 int bench_run(const bench_setup *p, json_t *rows, int *failed);
 
-/* ---- bench_decode.c: tokens one by one behind a context, beside a flat cache ---- */
+/* ---- bench_decode.c: tokens one by one after a context, beside a flat cache ---- */
 
 #define DEFAULT_DECODED                                                                                          \
     "window:left=256:right=0:causal=1,htransformer:causal=1,hsa:branching=4:causal=1,hsa:branching=16:causal=1," \
     "fenwick"
 
-/* A flat cache of p->tokens: one query against so many keys and values, by the same engine. Its row is appended, and
-   *seconds has the median of a token (0 of a dry run). The place's variant is not looked at. */
+/* A flat cache of p->tokens: one query against so many keys and values, by the same engine. Appends its row, and
+   sets *seconds to the median of a token (0 of a dry run). Ignores the setup's variant. */
 int bench_decode_flat(const bench_setup *p, json_t *rows, double *seconds);
-/* The place's variant behind as many tokens; `flat` is what a token takes there. */
+/* The setup's variant after as many tokens; `flat` is the flat cache's time of a token. */
 int bench_decode_run(const bench_setup *p, double flat, json_t *rows);
 
 /* ---- bench_ranks.c: what the ranks of mpirun send and how long they take ---- */

@@ -43,7 +43,8 @@ static int build_tree(const char *path, const settings *s, const hga_variant *v,
     return CLI_GOOD;
 }
 
-/* The text's own tree where the variant takes one and has no other; else the variant on as many tokens as words. */
+/* Builds on the text's own tree if the variant takes one and has no other; else the variant on as many tokens as
+   words. */
 static int build(const char *path, const typed_variant *typed, const settings *s, const hga_variant *v,
                  const chosen_source *chosen, const hga_tree *tree, model *out)
 {
@@ -56,7 +57,7 @@ static int build(const char *path, const typed_variant *typed, const settings *s
     return chosen_build(&counted, chosen, CHOSEN_ONE, 0, out);
 }
 
-/* The text (UTF-8, "-" is standard input) gives the tokens, as many as --tokens says or all, and their names; to hsa
+/* The text (UTF-8, "-" is standard input) has the tokens, as many as --tokens says or all, and their names; for hsa
    without branching or parent also the hierarchy of its chapters, paragraphs and sentences. */
 static int text_model_build(const char *path, const typed_variant *typed, const chosen_source *chosen, model *out,
                             words *names)

@@ -34,14 +34,14 @@ void call_files_clear(call_files *files)
     *files = (call_files){0};
 }
 
-/* ---- how many there are ---- */
+/* ---- counts ---- */
 
 int32_t call_types(const model *m, const hga_call_row *row)
 {
     return types_read(m->graph, &m->program, row->is & HGA_CALL_NEEDS_SUMS ? HGA_SCALED : HGA_SCORE);
 }
 
-/* Of a call that is bound; `given` of what the call alone knows. */
+/* Of a call that is bound; `n_input`: the count that only the call knows. */
 static int64_t count(hga_extent extent, const model *m, const hga_shape *s, int64_t n_input)
 {
     return hga_call_extent(extent, s, m ? hga_graph_nodes(m->graph).n : 0, n_input);
@@ -54,7 +54,7 @@ int64_t call_entries(const model *m, const hga_shape *s, const hga_io *io, hga_c
 
 /* ---- shapes ---- */
 
-/* Rows that the file must have; of types as many or more. */
+/* The rows that the file must have; of types as many or more. */
 static int64_t rows_needed(const hga_call_row *row, const model *m, const hga_shape *s)
 {
     const hga_stage *attended = score_stage(&m->program);
@@ -67,7 +67,7 @@ static int may_be_shared(const hga_call_row *row)
     return row->columns == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS_OR_ONE;
 }
 
-/* Does the file say how many columns there are? */
+/* Does the file determine the number of columns? */
 static int is_free(const hga_call_row *row)
 {
     return row->columns == HGA_EXTENT_POS_DIM || row->columns == HGA_EXTENT_COLUMNS;
@@ -127,13 +127,13 @@ static int check_entries(const hga_call_row *row, const npy *a)
 
 /* ---- a call ---- */
 
-/* A file's row i in the call: nodes have the caller's ids in files. */
+/* The index in the call of a file's row i: nodes have the caller's ids in files. */
 static int64_t array_index(const hga_call_row *row, const model *m, int64_t i)
 {
     return row->rows == HGA_EXTENT_NODES ? node_ids_at(&m->map, (hga_id)i) : i;
 }
 
-/* The file as the call has it, with so many columns. */
+/* Copies the file in the call's order, with so many columns. */
 static int make(const hga_call_row *row, const model *m, const npy *a, int64_t columns, float **out)
 {
     int64_t own = columns_of(a), n = a->dim[0];
@@ -156,7 +156,8 @@ void call_files_add(const call_files *files, const model *m, hga_call_table whic
             sum[i * (wide ? wide : own) + (own > 1 ? c : 0)] += x[array_index(row, m, i) * columns + c];
 }
 
-/* A file becomes the call's table, copied where it must be spread over heads or put in the graph's order of nodes. */
+/* Binds a file to the call's table, copied if it must be repeated for each head or put in the graph's order of
+   nodes. */
 static int bind_file(hga_call_table t, const model *m, hga_shape *s, call_files *files, hga_io *io)
 {
     const hga_call_row *row = &hga_call_tables()[t];
@@ -172,7 +173,7 @@ static int bind_file(hga_call_table t, const model *m, hga_shape *s, call_files 
     return CLI_GOOD;
 }
 
-/* Numbers and files that the program itself does not hold go to the call. */
+/* Binds to the call the numbers and files that the program itself does not hold. */
 int call_files_bind(const typed_call *typed, const model *m, hga_shape *shape, call_files *files, hga_io *io)
 {
     MUST(call_files_read(typed, files));

@@ -1,4 +1,4 @@
-/* check.c: hga check, a graph against its rules and its promises. */
+/* check.c: hga check, a graph against its rules and its claims. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,9 +34,9 @@ typedef struct findings {
     hga_id ahead; /* queries that a choice reads ahead, so that causality fails */
 } findings;
 
-/* ---- looking ---- */
+/* ---- checks ---- */
 
-/* Each of the library's rules, with its name, what it says and what was found. */
+/* Each of the library's rules, with its name, its sentence and what was found. */
 static int check_rules(const hga_graph *g, findings *f)
 {
     f->rules = json_array();
@@ -52,7 +52,7 @@ static int check_rules(const hga_graph *g, findings *f)
     return CLI_GOOD;
 }
 
-/* all pairs, though a token may leave itself out */
+/* Checks coverage of all pairs, except that a token may leave itself out. */
 static int check_coverage(const graph_file *g, const arguments *a, uint32_t claims, findings *f)
 {
     int causal = (claims & HGA_CLAIM_CAUSAL) || a->causal;
@@ -74,7 +74,7 @@ static int check_causality(const graph_file *g, const arguments *a, uint32_t cla
     return complain_of(st, CLI_DATA, a->path);
 }
 
-/* Stages whose work is in no output. */
+/* Lists stages whose results reach no output. */
 static int check_stages(const hga_program *p, findings *f)
 {
     const uint32_t live = hga_program_live(p);
@@ -118,7 +118,7 @@ static void clear(findings *f)
     *f = (findings){0};
 }
 
-/* The graph; where several heads have chosen one each, all, up to the first that does not pass. */
+/* Checks the graph; where several heads have chosen one each, all, up to the first that does not pass. */
 static int look_at_all(arguments *a, graph_file *g, findings *f)
 {
     hga_id choosers = 1, heads = 1;
@@ -144,9 +144,9 @@ static int look_at_all(arguments *a, graph_file *g, findings *f)
     return CLI_GOOD;
 }
 
-/* ---- saying ---- */
+/* ---- output ---- */
 
-/* What nobody claimed or asked for is no failure. */
+/* A property that was neither claimed nor demanded is no failure. */
 static const char *word(const finding *f) { return f->pass ? "pass" : breaks(f) ? "fail" : "no"; }
 
 static const char *standing(const finding *f)
@@ -154,7 +154,7 @@ static const char *standing(const finding *f)
     return f->claimed ? "claimed" : f->demanded ? "demanded" : "not claimed";
 }
 
-/* One line for both promises, single and complete, with the first pair that breaks one. */
+/* One line for both claims, single and complete, with the first pair that breaks one. */
 static void print_coverage(const findings *f)
 {
     const hga_coverage *c = &f->coverage;

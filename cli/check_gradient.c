@@ -1,5 +1,5 @@
-/* check_gradient.c: hga check --gradient. The gradients that the library defines in double, against central differences
-   of its loss in double; the engine's, against those. */
+/* check_gradient.c: hga check --gradient. Compares the gradients that the library defines in double with central
+   differences of its loss in double; and the engine's with those. */
 #include "attend.h"
 
 #include <float.h>
@@ -12,8 +12,8 @@
 #include "table.h"
 #include "variant.h"
 
-/* Errors are relative to the input's largest gradient, but at least to this part of the largest of all: differences in
-   double have fewer digits of what is smaller, and what cancels leaves the engine's rounding, in float32. */
+/* Errors are relative to the input's largest gradient, but at least to this share of the largest of all: differences
+   in double have fewer digits of what is smaller, and what cancels leaves the engine's rounding, in float32. */
 static const double least_plain = 1e-6, least_engine = 0.01;
 static const double most_plain = 1e-5, most_engine = 1e-4;
 
@@ -36,7 +36,7 @@ typedef struct trial {
 
 /* ---- tensors ---- */
 
-/* n random numbers, kept by the trial. */
+/* n random numbers, owned by the trial. */
 static int random_floats(trial *t, int64_t seed, int64_t n, float **out)
 {
     MUST(take(n, sizeof **out, out));
@@ -45,7 +45,7 @@ static int random_floats(trial *t, int64_t seed, int64_t n, float **out)
     return CLI_GOOD;
 }
 
-/* A random tensor of the rows that the program has for a binding; none where these are none. */
+/* A random tensor of the rows that the program has for a binding; none if it has no rows. */
 static int random_tensor(trial *t, int64_t seed, hga_binding binding, hga_id heads, hga_tensor *x)
 {
     hga_id first, n = 0;
@@ -59,7 +59,7 @@ static int random_tensor(trial *t, int64_t seed, hga_binding binding, hga_id hea
     return CLI_GOOD;
 }
 
-/* Rows of a table that is made up: by type, by type of scores where there are several, by node; 0: none is needed. */
+/* The rows of a random table: by type, by type of scores where there are several, by node; 0: none is needed. */
 static hga_id random_rows(const trial *t, const hga_call_row *row)
 {
     hga_id types = call_types(&t->m, row);
@@ -68,7 +68,7 @@ static hga_id random_rows(const trial *t, const hga_call_row *row)
     return row->rows == HGA_EXTENT_TYPES && (types > 1 || row->is & HGA_CALL_NEEDS_SUMS) ? types : 0;
 }
 
-/* Each table that the program can have and nobody has given gets random numbers. */
+/* Fills each table that the program can have and the user has not named with random numbers. */
 static int random_tables(trial *t, int64_t seed)
 {
     if (!t->shape.pos_dim) t->shape.pos_dim = POS_DIM;
@@ -83,7 +83,7 @@ static int random_tables(trial *t, int64_t seed)
     return CLI_GOOD;
 }
 
-/* Does anything that was typed tell how many tokens there are? */
+/* Does an argument determine how many tokens there are? */
 static int tells_tokens(const typed_variant *typed)
 {
     static const char *const telling[] = {"tokens=", "parent=", "query-leaf=", "query-segment="};
@@ -94,7 +94,7 @@ static int tells_tokens(const typed_variant *typed)
     return declared;
 }
 
-/* What random heads choose together, and then hold. */
+/* Random heads choose blocks together; their choice then stays. */
 static int build_chosen(const typed_variant *typed, int64_t seed, hga_id heads, trial *t)
 {
     const choosing together = {.choosers = 1};
@@ -119,7 +119,7 @@ done:
     return status;
 }
 
-/* The variant with random tensors and tables, small unless what was typed tells the tokens. */
+/* Builds the variant with random tensors and tables, small unless an argument determines the tokens. */
 static int open_random(const gradient_check *c, trial *t)
 {
     typed_variant typed = *c->typed;
@@ -142,7 +142,7 @@ static int open_random(const gradient_check *c, trial *t)
     return random_tables(t, c->seed);
 }
 
-/* The case that the user's tensors make; of heads that choose for themselves the first part alone. */
+/* Builds the case of the user's tensors; of heads that choose for themselves the first part alone. */
 static int open_files(const gradient_check *c, trial *t)
 {
     const choosing together = {.choosers = 1};
@@ -176,7 +176,7 @@ static void clear(trial *t)
 
 /* ---- gradients ---- */
 
-/* Entries of a table that has a gradient: the call's, or what the program or the graph has without. */
+/* Entries of a table that has a gradient: the call's, or else the program's or the graph's. */
 static int64_t table_count(const trial *t, hga_call_table which)
 {
     const hga_call_row *row = &hga_call_tables()[which];
@@ -203,7 +203,7 @@ static hga_grad_io bind(const trial *t, float *const of[N_GRADIENTS])
     return gradients_bind(&t->io, t->d_out, t->d_lse, of);
 }
 
-/* Forward and back by a plan that is made here and kept. */
+/* Runs forward and backward by a plan that is made here and returned. */
 static int go_back(const gradient_check *c, trial *t, int generic, hga_plan **plan, float *of[N_GRADIENTS])
 {
     hga_options options = {.generic = generic};
@@ -215,7 +215,7 @@ static int go_back(const gradient_check *c, trial *t, int generic, hga_plan **pl
 
 /* ---- differences ---- */
 
-/* The slope of the loss along an entry, by five points that are h apart. */
+/* The slope of the loss along an entry, by five points at distance h. */
 static int slope(const trial *t, gradient_of of, int64_t entry, double h, double *out)
 {
     static const double weight[] = {1, -8, 0, 8, -1};
@@ -232,8 +232,8 @@ static int slope(const trial *t, gradient_of of, int64_t entry, double h, double
     return CLI_GOOD;
 }
 
-/* How far the gradient of an entry is from the slope, in parts of `size`. Points may lie on both sides of a kink, which
-   closer ones do not: they are tried where the others find an error. */
+/* The difference of an entry's gradient from the slope, relative to `size`. Points may lie on both sides of a kink,
+   which closer ones do not: these are tried if the others find an error. */
 static int compare(const trial *t, gradient_of input, int64_t entry, double size, double *difference, double *error)
 {
     static const double steps[] = {1e-3, 1e-5};
@@ -265,8 +265,8 @@ static int64_t entries_to_try(const trial *t, int64_t n)
     return n < (int64_t)most ? n : (int64_t)most;
 }
 
-/* One input: differences of some entries, the engine on all. A row of the table, and whether it is good. `all`: the
-   largest gradient of all inputs. */
+/* Compares one input: differences of some entries, the engine on all. Appends a row of the table, and whether it
+   passes. `all`: the largest gradient of all inputs. */
 static int try_input(const trial *t, gradient_of input, double all, int64_t seed, json_t *rows, int *pass)
 {
     const float *plain = t->by_plain[input], *engine = t->by_engine[input];
@@ -304,7 +304,7 @@ static int try_all(const trial *t, int64_t seed, json_t *rows, int *pass)
 
 /* ---- the command ---- */
 
-/* The table of errors and the verdict, or JSON. */
+/* Shows the table of errors and the verdict, or JSON. */
 static int show(const gradient_check *c, const trial *t, json_t *rows, int pass)
 {
     static const column columns[] = {{"input", "input", NULL, 0},

@@ -1,4 +1,4 @@
-/* choose.c: hga choose, error against cost for many variants and parameters, on given tensors. */
+/* choose.c: hga choose, error against cost for many variants and parameters, on the user's tensors. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static int check_rows(const attend_io *io)
                     io->key.array.path, io->key.rows, io->query.array.path, io->query.rows);
 }
 
-/* the array itself where heads are as many, so that nothing is there twice */
+/* the array itself if heads are as many, so that nothing is copied */
 static int take_tensor(tensor_file *t, hga_id heads, float **out)
 {
     if (t->heads != heads) return tensor_file_widen(t, heads, out);
@@ -107,7 +107,7 @@ static void make_probe(bench *b)
     b->probe.words.n = probe_tokens(&b->whole.words);
 }
 
-/* Those that can be called as is asked; of trees any shows it. */
+/* Keeps those that can be called as requested; of trees any shows it. */
 static int keep_callable(const arguments *a, bench *b, contenders *all)
 {
     for (int i = 0; i < all->n; i++) {
@@ -135,7 +135,7 @@ static int try_one(const arguments *a, bench *b, outcome *o)
     return CLI_GOOD;
 }
 
-/* Every candidate in turn, telling how far it is. */
+/* Tries the candidates in order, with a progress bar. */
 static int try_all(const arguments *a, bench *b, const contenders *all, outcome *results)
 {
     int status = CLI_GOOD;
@@ -151,7 +151,7 @@ done:
     return status;
 }
 
-/* ---- what is best ---- */
+/* ---- the front ---- */
 
 static plot_point point_of(const outcome *o)
 {
@@ -161,7 +161,7 @@ static plot_point point_of(const outcome *o)
                         .cost = {1e3 * o->t.m.time.seconds, 1e-9 * o->t.m.cost.flops}};
 }
 
-/* The points of all, in their order, and which are in front. */
+/* Makes the points of all, in their order, and marks which are on the front. */
 static void mark_front(const outcome *all, int n, plot_point *point)
 {
     for (int i = 0; i < n; i++) point[i] = point_of(&all[i]);
@@ -202,13 +202,14 @@ static json_t *outcome_json(const outcome *o, const plot_point *p, const bench *
     return json_joined(row, trial_json(&o->t, b->whole.words.n, &b->dense));
 }
 
-/* What the study of docs/models.md found for a causal model that was trained with dense attention; the test compares.
-   Blocks of 16 and so many of them hold a quarter of the keys; the first and the own block are two of at least four. */
+/* What the study of docs/models.md found for a causal model that was trained with dense attention; the test
+   compares. Blocks of 16 and so many of them hold a quarter of the keys; the first and the own block are two of at
+   least four. */
 static void print_advice(hga_id n)
 {
     enum { TOKENS_PER_BLOCK_SEEN = 120, FEWEST = 4 };
     hga_id k = n / TOKENS_PER_BLOCK_SEEN;
-    if (k < FEWEST) return; /* so few tokens have no quarter that is worth a choice */
+    if (k < FEWEST) return; /* so few tokens have no quarter that is worth choosing */
     printf("\nIn a pretrained causal model begin with routed:block=16:k=%d: without training it loses least of all "
            "that see a quarter of the keys in each layer. It loses less where some layers are dense and those "
            "that matter least see fewer keys (docs/models.md).\n",
@@ -259,7 +260,7 @@ static int read_seconds(const char *text, void *input)
     return CLI_GOOD;
 }
 
-/* Names and paths that are wrong are told before tensors are read. */
+/* Reports wrong names and paths before tensors are read. */
 static int check(void *input)
 {
     const arguments *a = input;
@@ -269,7 +270,7 @@ static int check(void *input)
     if (!a->paths.value) return complain(CLI_USAGE, "--value FILE is missing");
     MUST(drawing_check_path("-o", a->out));
     if (a->out) MUST(outfile_check(a->out));
-    return contenders_swept(a->variants, 1, a->causal, &all); /* wrong names are known before anything is read */
+    return contenders_swept(a->variants, 1, a->causal, &all); /* wrong names are reported before anything is read */
 }
 
 static const option_row options[] = {

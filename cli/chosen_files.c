@@ -6,7 +6,7 @@
 
 #include "variant.h"
 
-/* Refuses files of choices of a variant that chooses nothing, and takes room for each chooser of each sample. */
+/* Refuses files of choices of a variant that chooses nothing, and allocates each chooser of each sample. */
 int chosen_open(const chosen_paths *typed, const typed_variant *variant, const attend_io *all, hga_id choosers,
                 chosen_files *f)
 {
@@ -23,8 +23,8 @@ int chosen_open(const chosen_paths *typed, const typed_variant *variant, const a
 
 enum { COLUMNS = 128 }; /* blocks that are weighed in one execution */
 
-/* The output is linear in values: where a value is 1 in its block's column, a row of it is what each block weighs.
-   Nothing is dropped, so that a row sums to 1. */
+/* The output is linear in values: if a value is 1 in its block's column and 0 elsewhere, a row of the output is the
+   weights of the blocks. Nothing is dropped, so that a row sums to 1. */
 typedef struct weighing_blocks {
     const model *m;
     const hga_options *options;
@@ -34,7 +34,7 @@ typedef struct weighing_blocks {
     float *value, *out; /* [tokens][heads][COLUMNS] */
 } weighing_blocks;
 
-/* Blocks [first, first + COLUMNS) of all that tokens are in. */
+/* Weighs blocks [first, first + COLUMNS) of all that tokens are in. */
 static int weigh_columns(const weighing_blocks *w, hga_id first)
 {
     hga_io io = w->one->io;
@@ -53,7 +53,7 @@ static int weigh_columns(const weighing_blocks *w, hga_id first)
     return complain_of(hga_attention(w->m->graph, &w->m->program, &shape, &options, &io), CLI_USAGE, w->m->title);
 }
 
-/* Finds in the output of indicators the weights of blocks from `first` on that each token's row has chosen. */
+/* Copies from the output of indicators the weights of blocks from `first` on that each token's row has chosen. */
 static void put_weights(const weighing_blocks *w, hga_id first, float *weights)
 {
     const chosen_blocks *c = w->chosen;

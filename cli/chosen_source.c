@@ -42,13 +42,13 @@ void chosen_by_target(const typed_variant *typed, graph_target *t, chosen_source
     if (!x->query || !graph_target_is_picture(t)) picture_forget_tensors(&t->picture);
 }
 
-/* ---- what is read ---- */
+/* ---- inputs ---- */
 
 /* Of a variant that content chooses. */
 typedef struct chosen_inputs {
-    attend_io io; /* query and key; the value is the key, which nobody reads */
+    attend_io io; /* query and key; the value is the key and is not read */
     npy scores;
-    hga_id choosers, heads; /* heads 0: there are no tensors, and a choice tells how many choose */
+    hga_id choosers, heads; /* heads 0: there are no tensors, and a choice determines how many choose */
 } chosen_inputs;
 
 static int read_tensors(const chosen_source *c, chosen_inputs *in)
@@ -58,7 +58,7 @@ static int read_tensors(const chosen_source *c, chosen_inputs *in)
     return CLI_GOOD;
 }
 
-/* The third axis from behind. */
+/* Reads the number of choosers: the third axis from the end. */
 static int count_in_choice(const typed_variant *typed, hga_id *n)
 {
     settings s = {0};
@@ -102,7 +102,7 @@ static int add_to_title(hga_id head, hga_id heads, model *m)
     return CLI_GOOD;
 }
 
-/* The graph of one chooser, of the heads that follow it. */
+/* Builds the graph of one chooser, of the heads that follow it. */
 static int build_chosen(const typed_variant *typed, const chosen_source *c, const chosen_inputs *in, hga_id chooser,
                         model *out)
 {
@@ -127,7 +127,7 @@ done:
     return status;
 }
 
-/* Which heads' choice is shown: that of --head, or the only one. */
+/* Finds which heads' choice is shown: that of --head, or the only one. */
 static int find_chooser(const typed_variant *typed, const chosen_source *c, const chosen_inputs *in, chosen_head which,
                         hga_id *chooser)
 {
@@ -141,7 +141,7 @@ static int find_chooser(const typed_variant *typed, const chosen_source *c, cons
     return CLI_GOOD;
 }
 
-/* Only variants that choose by content look at the source at all. */
+/* Only variants that choose by content read the source. */
 int chosen_build(const typed_variant *typed, const chosen_source *c, chosen_head which, int tensors, model *out)
 {
     const char *option = c->typed_head ? "--head" : c->scores ? "--block-scores" : c->query ? "--query" : "--key";

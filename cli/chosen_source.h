@@ -1,4 +1,4 @@
-/* chosen_source.h: what a graph that content chooses is made from, in commands that look at graphs: --query, --key,
+/* chosen_source.h: what a graph that content chooses is made from, in commands that show graphs: --query, --key,
    --layout, --head, --block-scores. */
 #ifndef CLI_CHOSEN_SOURCE_H
 #define CLI_CHOSEN_SOURCE_H
@@ -20,7 +20,7 @@ typedef struct chosen_source {
 /* --head; --block-scores; and both with --query, --key and --layout: input is a chosen_source. */
 extern const option_list chosen_head_list, chosen_scores_list, chosen_list;
 
-/* A picture's tensors, layout and head choose its graph, too; a file that is no picture has no other use for them. */
+/* A picture's tensors, layout and head choose its graph, too; no other file uses them. */
 void chosen_by_target(const typed_variant *typed, graph_target *t, chosen_source *c);
 
 /* Which heads' graph is wanted, where several choose for themselves and --head was not typed? */
@@ -29,11 +29,11 @@ typedef enum chosen_head {
     CHOSEN_FIRST /* head 0's, which the title tells */
 } chosen_head;
 
-/* model_build: of a variant that content chooses the graph of a head, of others the graph, to which tensors say
-   nothing. `tensors` says that the source's tensors are for something else, too. */
+/* model_build: of a variant that content chooses the graph of a head, of others the graph, which does not depend on
+   tensors. `tensors`: the source's tensors have another use, too. */
 int chosen_build(const typed_variant *typed, const chosen_source *c, chosen_head which, int tensors, model *out);
 /* How many choose, each a graph of its own, and how many heads each has: head i * heads is the first of chooser i. 1
-   where --head was typed, and of other variants. */
+   if --head was typed, and of other variants. */
 int chosen_choosers(const typed_variant *typed, const chosen_source *c, hga_id *n, hga_id *heads);
 
 #endif

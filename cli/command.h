@@ -1,4 +1,4 @@
-/* command.h: the table of subcommands. To add one is to write its file and to add a row to main.c. */
+/* command.h: the table of subcommands. To add one, write its file and add a row to main.c. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 

@@ -9,7 +9,8 @@ enum { LEAST_LEAF = 4 };
 
 static int is_tree(const hga_variant *v) { return (v->can & HGA_NEEDS_LEAVES) != 0; }
 
-/* Is each name of the list, where there is one, a variant that has parameters to sweep, or to be shown with? */
+/* Checks that each name of the list, if there is one, is a variant that has parameters to sweep, or to be shown
+   with. */
 static int check_names(const char *list, int swept)
 {
     char name[VARIANT_NAME], names[512] = "";
@@ -23,9 +24,9 @@ static int check_names(const char *list, int swept)
     return CLI_GOOD;
 }
 
-/* ---- what shows a variant ---- */
+/* ---- how a variant is shown ---- */
 
-/* does it take the text's tree, when nothing else is said? */
+/* does it take the text's tree, unless the words name another? */
 static int takes_tree(const hga_variant *v, const char *words)
 {
     return v->can & HGA_TAKES_TREE && !strstr(words, "branching=");
@@ -39,7 +40,7 @@ static const char *from_text(const hga_variant *v, const char *words)
     return takes_tree(v, words) ? "the text's tree" : "";
 }
 
-/* The next of the list, zeroed; NULL: there is no room. */
+/* The next of the list, zeroed; NULL: it is full. */
 static contender *next_of(contenders *c) { return c->n < MAX_CONTENDERS ? &c->of[c->n++] : NULL; }
 
 static void add_shown(const hga_variant *v, const char *words, contenders *out)
@@ -69,14 +70,14 @@ static int fits_order(const hga_variant *v, int causal)
     return causal ? (v->can & (HGA_CAN_CAUSAL | HGA_ALWAYS_CAUSAL)) != 0 : !(v->can & HGA_ALWAYS_CAUSAL);
 }
 
-/* it sees less than all there is */
+/* does it attend to less than all? */
 static int makes_sense(const hga_variant *v, const hga_sweep *s, hga_id x, hga_id n)
 {
     if (is_tree(v)) return n >> x >= LEAST_LEAF;
     return (int64_t)s->covers * x < n;
 }
 
-/* the row's text with x in each place of a number; returns its length */
+/* the row's text with x in place of each number; returns its length */
 static int write_words(const char *text, hga_id x, char out[static CONTENDER_TEXT])
 {
     int used = 0;
@@ -87,7 +88,7 @@ static int write_words(const char *text, hga_id x, char out[static CONTENDER_TEX
     return used;
 }
 
-/* hyperplanes through medians, or in random places, are the tool's own choice */
+/* random hyperplanes, or ones through medians, are the tool's own choice */
 static void add_swept(const hga_variant *v, const char *text, hga_id x, int causal, int medians, contenders *out)
 {
     const char *mask = causal && v->can & HGA_CAN_CAUSAL ? "causal=1" : "";
@@ -109,7 +110,7 @@ static void add_sweep(const hga_variant *v, const hga_sweep *s, hga_id n, int ca
         if (makes_sense(v, s, s->x[i], n)) add_swept(v, s->words, s->x[i], causal, medians, out);
 }
 
-/* Each variant's sweep; those of trees once by random leaves and once by medians. */
+/* Lists each variant's sweep; those of trees once by random leaves and once by medians. */
 int contenders_swept(const char *list, hga_id n, int causal, contenders *out)
 {
     MUST(check_names(list, 1));
@@ -128,7 +129,7 @@ int contenders_swept(const char *list, hga_id n, int causal, contenders *out)
 
 /* ---- which may stay ---- */
 
-/* Builds each to see whether it takes the call: one that the user named may not be left out. */
+/* Builds each to find whether it takes the call: one that the user named may not be left out. */
 int contenders_keep(const scene *s, const char *list, contenders *all)
 {
     int kept = 0;
@@ -164,7 +165,7 @@ static int number_segments(const hga_tree *t, int32_t **segment)
     return CLI_GOOD;
 }
 
-/* the arrays that the scene has for this variant */
+/* sets the arrays that the scene has for this variant */
 static int add_arrays(const scene *s, const contender *c, int32_t *segment, void *parameters)
 {
     const hga_variant *v = c->variant;
@@ -195,7 +196,7 @@ static npy words_of(const scene *s, float *x, char *name)
                  .path = name};
 }
 
-/* The words, cut at their blanks in `room`. */
+/* Cuts the words at their blanks, in `buffer`. */
 static int cut_words(const contender *c, char buffer[static CONTENDER_TEXT], const char *typed[static MAX_TYPED])
 {
     char *rest = NULL;
@@ -206,7 +207,7 @@ static int cut_words(const contender *c, char buffer[static CONTENDER_TEXT], con
     return n;
 }
 
-/* What the words choose together. */
+/* Builds the graph that the words choose together. */
 static int build_chosen(const scene *s, const contender *c, hga_graph **g, hga_program *p)
 {
     char text[CONTENDER_TEXT], tokens[16], name[] = "the words";

@@ -1,4 +1,4 @@
-/* decode.c: hga decode, a causal variant fed token by token, or in chunks, as who generates text does. */
+/* decode.c: hga decode, a causal variant fed token by token, or in chunks, as in text generation. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static const char doc[] =
 
 /* ---- the samples ---- */
 
-/* Routing looks at a sample's own tensors: its graph is its own. */
+/* Refuses batches of routed variants: routing reads a sample's own tensors, so its graph is its own. */
 static int check_samples(const typed_variant *typed, const attend_io *all)
 {
     const hga_variant *v = hga_variant_named(typed->name);
@@ -70,9 +70,9 @@ static int decode(const arguments *a, const attend_io *all, const model *m, atte
     return decode_run(&a->decoding, m, &a->options, sample, all->query.samples, d);
 }
 
-/* ---- what is written ---- */
+/* ---- output ---- */
 
-/* Before anything is computed. */
+/* Opens the outputs before anything is computed. */
 static int open_targets(const arguments *a, outfile *to)
 {
     MUST(outfile_open(a->tensors.paths.out, &to[MADE_OUT]));
@@ -81,7 +81,7 @@ static int open_targets(const arguments *a, outfile *to)
     return CLI_GOOD;
 }
 
-/* The samples' rows behind each other, and the file ready to be kept. */
+/* Writes the samples' rows in order, and flushes the file. */
 static int write_rows(const arguments *a, const attend_io *all, const attend_io *sample, int made, outfile *to)
 {
     const int64_t columns = attend_io_columns(all, made);
@@ -99,7 +99,7 @@ done:
     return status;
 }
 
-/* Outputs are on the disk before the cache is written, and take their names last. */
+/* Outputs are on the disk before the cache is written, and get their names last. */
 static int write_files(const arguments *a, const attend_io *all, const attend_io *sample, const decoded *d, outfile *to)
 {
     for (int i = MADE_OUT; i <= MADE_LSE; i++)
@@ -109,9 +109,9 @@ static int write_files(const arguments *a, const attend_io *all, const attend_io
     return outfile_keep(&to[MADE_OUT]);
 }
 
-/* ---- what is told ---- */
+/* ---- the report ---- */
 
-/* Microseconds that a share of n tokens takes at most; NaN of none. */
+/* The most microseconds of a share of n tokens; NaN if there are none. */
 static double quantile(const double *seconds, int64_t n, double share)
 {
     double *sorted = NULL, is;

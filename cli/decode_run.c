@@ -1,4 +1,4 @@
-/* decode_run.c: the library's caches, fed. */
+/* decode_run.c: feeds the library's caches. */
 #include "decode_run.h"
 
 #include <math.h>
@@ -71,7 +71,7 @@ int decoding_check(const typed_decoding *typed, const attend_paths *paths)
     return outfiles_distinct(files, (int)(sizeof files / sizeof *files));
 }
 
-/* A cache that is resumed cannot be forked, cut or saved before where it ends. */
+/* A cache that is resumed cannot be forked, cut or saved before its end. */
 static int check_tokens(const typed_decoding *typed, hga_id first, hga_id end)
 {
     static const char *const option[N_MOMENTS] = {"--fork-at", "--cut", "--save-at"};
@@ -136,7 +136,7 @@ static int grow(void *array, int64_t *capacity, int64_t n, size_t size)
 
 /* ---- an append ---- */
 
-/* Rows of a sample's tensor, `gather` from where they are or back to there, as the decoder names them. */
+/* Gathers rows of a sample's tensor, or scatters them back, by the rows that the decoder names. */
 static void move_rows(const session *s, const hga_tensor *t, int64_t floats, hga_id n, float *rows, int gather)
 {
     float *all = (float *)(uintptr_t)t->data;
@@ -146,7 +146,7 @@ static void move_rows(const session *s, const hga_tensor *t, int64_t floats, hga
     }
 }
 
-/* The samples' next tokens, or where their outputs go: pointers into `rows`. */
+/* Points into `rows`: the samples' next tokens, or their outputs. */
 static void lay_rows(session *s, hga_id chunk, hga_id n_rows)
 {
     float *rows = s->rows;
@@ -213,7 +213,7 @@ static int append(session *s, hga_id chunk)
 
 /* ---- between appends ---- */
 
-/* Each cache goes on as its own fork, and the original is destroyed. */
+/* Replaces each cache by its own fork, and destroys the original. */
 static int fork_caches(session *s)
 {
     for (hga_id i = 0; i < s->n; i++) {
@@ -232,7 +232,7 @@ static int cut_caches(session *s)
     return CLI_GOOD;
 }
 
-/* Is it the moment? Once. */
+/* Is it the moment? True once. */
 static int is_now(const session *s, hga_id *moment)
 {
     int now = *moment == s->tokens;
@@ -248,7 +248,7 @@ static int meet_moments(session *s)
     return CLI_GOOD;
 }
 
-/* The next chunk ends with the tokens, or at a moment, where that comes first. */
+/* The length of the next chunk, which ends with the tokens, or at a moment, whichever is first. */
 static hga_id next_chunk(session *s)
 {
     hga_id left = s->end - s->tokens, chunk = chunk_of(s->typed, s->n_chunks++);
@@ -258,7 +258,7 @@ static hga_id next_chunk(session *s)
     return left;
 }
 
-/* Chunks up to the last token, with forks, cuts and files where they are due. */
+/* Feeds chunks up to the last token, with forks, cuts and files at their moments. */
 static int feed(session *s)
 {
     while (1) {
@@ -269,7 +269,7 @@ static int feed(session *s)
     return CLI_GOOD;
 }
 
-/* ---- begin and end ---- */
+/* ---- open and close ---- */
 
 /* The decoder, its workspace and its pages, which are timed for the report. */
 static int open_decoder(const typed_decoding *typed, const model *m, const hga_options *options, session *s)
@@ -277,7 +277,7 @@ static int open_decoder(const typed_decoding *typed, const model *m, const hga_o
     hga_decode_options o = {.plan = *options, .same_bits = typed->same, .prefill = m->prefill};
     hga_id tokens = hga_graph_nodes(m->graph).level_ptr[1] / s->per;
     decoded *d = s->out;
-    MUST(check_tokens(typed, 0, tokens)); /* which bounds what is taken back */
+    MUST(check_tokens(typed, 0, tokens)); /* which bounds the rollback */
     o.rollback = typed->back * s->per;
     if (m->how.block) o.selection = &m->how;
     double start = bench_seconds();
@@ -289,7 +289,7 @@ static int open_decoder(const typed_decoding *typed, const model *m, const hga_o
     return CLI_GOOD;
 }
 
-/* Rows that nobody computes are marked. */
+/* Marks output rows that are not computed. */
 static void mark_rows(attend_io *a)
 {
     for (int t = OUT; t < N_TENSORS; t++) {
@@ -307,7 +307,7 @@ static int resume(session *s)
     return CLI_GOOD;
 }
 
-/* A cache for each sample, empty or from the file that is resumed, and the tokens at which something is done. */
+/* Opens a cache for each sample, empty or from the file that is resumed, and sets the moments. */
 static int open_caches(session *s)
 {
     MUST(take(s->n, sizeof *s->cache, &s->cache));
@@ -323,7 +323,7 @@ static int open_caches(session *s)
     return CLI_GOOD;
 }
 
-/* What the caches held when they held most. */
+/* Counts what the caches held when they held most. */
 static int count_rows(const model *m, decoded *d)
 {
     d->n_levels = hga_graph_nodes(m->graph).n_levels;
@@ -357,7 +357,7 @@ static void session_clear(session *s)
     free(s->rows);
 }
 
-/* A decoder and a cache a sample; chunks of tokens go in until all are there. */
+/* Makes a decoder and a cache for each sample; appends chunks of tokens until all are there. */
 int decode_run(const typed_decoding *typed, const model *m, const hga_options *options, attend_io *sample, hga_id n,
                decoded *out)
 {

@@ -1,4 +1,4 @@
-/* decode_run.h: tensors go through caches, chunk after chunk, and come out as rows; what that took. */
+/* decode_run.h: tensors are appended to caches, chunk after chunk, and outputs collected as rows; the times of that. */
 #ifndef CLI_DECODE_RUN_H
 #define CLI_DECODE_RUN_H
 
@@ -23,7 +23,7 @@ typedef struct typed_decoding {
 /* Input is a typed_decoding. */
 extern const option_list decoding_list;
 
-/* Do the options go together, and with those of the tensors? */
+/* Do the options fit together, and with those of the tensors? */
 int decoding_check(const typed_decoding *typed, const attend_paths *paths);
 
 /* What a run took. Zeroed: nothing yet. */
@@ -43,7 +43,7 @@ typedef struct decoded {
     hga_pages *pages;
 } decoded;
 
-/* Append the samples' tokens to a cache each, all in one call. Samples are bound (attend_io.h) and get out and lse. */
+/* Appends the samples' tokens to a cache each, all in one call. Samples are bound (attend_io.h); sets out and lse. */
 int decode_run(const typed_decoding *typed, const model *m, const hga_options *options, attend_io *sample, hga_id n,
                decoded *out);
 void decoded_clear(decoded *d);

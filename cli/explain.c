@@ -28,7 +28,7 @@ static const option_row options[] = {
     {0},
 };
 
-/* The tables that were typed; any address stands for files, since plans ask only what is there. */
+/* The tables that were typed; any address stands for files, since plans read only which are present. */
 static hga_io call_of(const typed_call *typed)
 {
     static float any;

@@ -1,6 +1,6 @@
-/* explain_ranks.c: rows, messages and bytes a rank, from hga_halo, and what they cost beside the computing, whose rate
-   is measured here and now. Beyond what one machine can build, the same ranks are counted on fewer tokens, and rows
-   grow on as they did between two lengths. */
+/* explain_ranks.c: rows, messages and bytes of a rank, from hga_halo, and their time beside the computing, whose
+   rate is measured here and now. For more tokens than one machine can build, the same ranks are counted on fewer
+   tokens, and rows are extrapolated as they grew between two lengths. */
 #include "explain_ranks.h"
 
 #include <jansson.h>
@@ -16,14 +16,14 @@
 
 enum { MOST_EXACT = 1 << 24, MOST_ESTIMATED_FROM = MOST_EXACT / 4, MEASURED_TOKENS = 8192 };
 
-/* One row of the table before times are put to it. */
+/* One row of the table before times are added. */
 typedef struct rank_count {
     rank_work now, quarter; /* with all tokens, and with a quarter of them; quarter.edges 0: there is no such graph */
     double built_edges;     /* of the graph that was built, which has all tokens where that is exact */
     int exact;
 } rank_count;
 
-/* What goes through all of it. */
+/* The arguments and rates of an estimate. */
 typedef struct estimate {
     const typed_variant *typed;
     const hga_shape *shape;
@@ -56,10 +56,10 @@ done:
     return status;
 }
 
-/* From `small` on to `large` tokens as from a quarter of `small` on to it, since trees of two and of four children are
-   cut alike there: what has grown nearly as much as the tokens goes on so for every token more, what has grown by an
-   amount grows by half of it with every doubling, what has grown as the square of the tokens goes on so. What has
-   become less, as with trees that are cut otherwise, stays. */
+/* Extrapolates from `small` to `large` tokens as from a quarter of `small` to it, since trees of two and of four
+   children are cut alike there: what grew nearly as much as the tokens grows in proportion to the tokens, what grew
+   by an amount grows by half of it with every doubling, what grew as the square of the tokens grows as their square.
+   What became less, as with trees that are cut otherwise, stays. */
 static double grown(double now, double quarter, double small, double large)
 {
     double more = fmax(0, now - quarter);
@@ -76,15 +76,16 @@ static rank_work work_grown(const rank_count *c, double small, double large)
                        grown(now->bytes, quarter->bytes, small, large)};
 }
 
-/* A rank's edges, of few tokens, may be most those that all ranks have: its share of what all edges grow by is more. */
+/* A rank's edges, of few tokens, may be most those that all ranks have: its share of the growth of all edges is
+   more. */
 static void share_edges(const rank_count *one, hga_id ranks, rank_count *out)
 {
     out->now.edges = out->built_edges + (one->now.edges - one->built_edges) / ranks;
     out->quarter.edges = out->built_edges + (one->quarter.edges - one->built_edges) / ranks;
 }
 
-/* The ranks with as many tokens as can be built soon, and what that becomes with all of them; `one` is one rank alone,
-   or NULL for itself. */
+/* Counts the ranks with as many tokens as can be built soon, and extrapolates to all of them; `one` is one rank
+   alone, or NULL for itself. */
 static int count_ranks(const estimate *e, hga_id ranks, const rank_count *one, rank_count *out)
 {
     double built = e->tokens;
@@ -103,7 +104,7 @@ static int count_ranks(const estimate *e, hga_id ranks, const rank_count *one, r
 
 /* ---- the rate ---- */
 
-/* The time of an edge of the variant, on no more tokens than are quickly measured, and of dense attention. */
+/* Measures the time of an edge of the variant, on no more tokens than are quickly measured, and of dense attention. */
 static int measure(estimate *e)
 {
     typed_variant dense = {.name = "dense", .tokens = "2048"};
@@ -131,8 +132,8 @@ static double sending(const estimate *e, const rank_work *w)
     return w->messages * e->question->latency_us * 1e-6 + w->bytes * 8 / (e->question->gbits * 1e9);
 }
 
-/* The tokens, of all ranks, from which on sending takes at most a ninth of computing: what one rank's share takes grows
-   with it, what it sends grows as from a quarter of it. 0: not within 2^60. */
+/* The tokens, of all ranks, from which on sending takes at most a ninth of computing: the time of one rank's share
+   grows in proportion, what it sends as from a quarter of it. 0: not within 2^60. */
 static double weak_tokens(const estimate *e, const rank_count *c)
 {
     if (c->quarter.edges == 0 || c->now.edges > 8 * c->quarter.edges) return 0;
@@ -145,7 +146,7 @@ static double weak_tokens(const estimate *e, const rank_count *c)
     return 0;
 }
 
-/* A row of the table; `total`: seconds of one rank that does it all. */
+/* A row of the table; `total`: seconds of one rank that computes it all. */
 static json_t *row_of(const estimate *e, const char *way, hga_id ranks, const rank_work *w, double compute,
                       double total)
 {
@@ -173,9 +174,9 @@ static int add_counted(const estimate *e, json_t *rows, hga_id ranks, const rank
 
 static double row_bytes(const hga_shape *s) { return 4.0 * s->dim * (s->n_kv_heads ? s->n_kv_heads : s->n_heads); }
 
-/* What dense attention would cost in the same place: keys and values of all others come by, each rank in turn; or
-   everybody's queries, keys, values and outputs change hands, so that a rank has some heads of all tokens. And what
-   routing costs that may send any token anywhere. */
+/* What dense attention would cost instead: keys and values of all others pass through each rank in turn; or all
+   queries, keys, values and outputs are exchanged, so that a rank has some heads of all tokens. And what routing
+   costs that may send any token anywhere. */
 static int add_others(const estimate *e, json_t *rows, hga_id ranks)
 {
     double n = e->tokens, share = n / ranks, away = (ranks - 1.0) / ranks, row = row_bytes(e->shape);
@@ -189,7 +190,7 @@ static int add_others(const estimate *e, json_t *rows, hga_id ranks)
     return row_append(rows, row_of(e, "routed, all-to-all", ranks, &heads, NAN, NAN));
 }
 
-/* For each number of ranks the variant, and beside it other ways to share the work. */
+/* Fills for each number of ranks the variant, and beside it other ways to divide the work. */
 static int fill(const estimate *e, json_t *rows)
 {
     rank_count one = {0};
@@ -257,7 +258,7 @@ static const struct line_of {
     {"routed, all-to-all", "exchange_seconds", "exchange of routed, all-to-all", 0x8a6bbf, 1},
 };
 
-/* The milliseconds of one way by ranks, of rows that have any: one rank exchanges nothing. */
+/* Adds the milliseconds of one way by ranks, of rows that have any: one rank exchanges nothing. */
 static void add_line(const json_t *rows, const struct line_of *l, line_chart *c)
 {
     chart_line *line = &c->line[c->n];
@@ -293,7 +294,7 @@ static int write_plot(const estimate *e, const char *title, const json_t *rows)
 
 /* ---- the command ---- */
 
-/* The tokens: of --tokens or -p tokens=, which may be more than a graph can have here; a file's are its own. */
+/* Reads the tokens: of --tokens or -p tokens=, which may be more than a graph can have here; a file has its own. */
 static int read_tokens(estimate *e)
 {
     const char *text = e->typed->tokens;

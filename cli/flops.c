@@ -49,7 +49,7 @@ static double attended_edges(const model *m)
     return scored || relation < 0 ? edges : (double)hga_graph_relation(m->graph, relation).n_edges;
 }
 
-/* What a plan says that one pass takes, and how many edges are attended. */
+/* Counts the operations of one pass by a plan, and the attended edges. */
 static int count_model(const model *m, const hga_shape *shape, count *c)
 {
     hga_plan *plan = NULL;
@@ -66,7 +66,7 @@ static int count_model(const model *m, const hga_shape *shape, count *c)
     return CLI_GOOD;
 }
 
-/* The variant's own formula at this number of tokens; NAN where there is none, of a file or a batch. */
+/* The variant's own formula at this number of tokens; NAN if there is none, of a file or a batch. */
 static int count_by_formula(const typed_variant *typed, count *c)
 {
     _Alignas(max_align_t) char parameters[1024];
@@ -98,13 +98,13 @@ static const column columns[] = {
     {0},
 };
 
-/* Do the formula and the edges say the same? -1: one of them says nothing. */
+/* Do the formula and the edges agree? -1: one of them is unknown. */
 static int agrees_with(const count *c)
 {
     return isnan(c->formula) || isnan(c->edges) || c->may_differ ? -1 : c->formula == c->edges;
 }
 
-/* 4 x dim an edge and head when scores are computed, otherwise nothing is attended */
+/* 4 x dim for each edge and head if scores are computed; otherwise nothing is attended */
 static json_t *count_row(const count *c, int scored)
 {
     double each = 4.0 * c->shape.dim * c->shape.n_heads, dense = each * c->tokens * (double)c->tokens;
@@ -128,7 +128,7 @@ static int print_count(const count *c, int scored, int json)
     return agrees_with(c) ? CLI_GOOD : CLI_FAILED;
 }
 
-/* Of routed without anything to choose from: k blocks a row, which are not built. */
+/* Counts routed without anything to choose from: k blocks for each row, which are not built. */
 static int count_unchosen(const arguments *a)
 {
     char *title = NULL;
@@ -155,7 +155,7 @@ done:
     return status;
 }
 
-/* Is a choice given? */
+/* Was a choice typed? */
 static int is_chosen(const typed_variant *typed)
 {
     int is_input = 0;

@@ -10,7 +10,7 @@
 
 /* ---- words of tokens ---- */
 
-/* A text a line, which ends with \n or \r\n; the last may lack it. */
+/* Reads a text for each line, which ends with or \r ; the last may lack it. */
 static int read_lines(const char *path, json_t **list)
 {
     char *text = NULL;
@@ -45,8 +45,8 @@ static int find_words(const char *path, const json_t *document, const char ***wo
     return CLI_GOOD;
 }
 
-/* Give the graph's tokens the words of a file: a word a line, or, in .json, a list of texts or an object with such a
-   list as `words`. The graph becomes another one. CLI_DATA where there are more or fewer words than tokens. */
+/* Gives the graph's tokens the words of a file: a word for each line, or, in .json, a list of texts or an object
+   with such a list as `words`. Replaces the graph. CLI_DATA if there are more or fewer words than tokens. */
 static int give_words(const char *path, hga_graph **graph)
 {
     const char *name = strcmp(path, "-") == 0 ? "stdin" : path, *dot = strrchr(path, '.'), **word = NULL;
@@ -134,7 +134,7 @@ static int put_under_clusters(const graph_argument *a, graph_file *out)
     return graph_file_coarsen(a->path, "--tree", size, n, out);
 }
 
-/* Clusters and words come after the graph, which both make another one of. */
+/* Clusters and words come after the graph, which both replace. */
 int graph_argument_read(graph_argument *a, graph_file *out)
 {
     int status = CLI_GOOD;

@@ -1,4 +1,4 @@
-/* graph_argument.h: GRAPH or VARIANT: what is looked at comes from a file, or is built on the spot. */
+/* graph_argument.h: GRAPH or VARIANT: the graph of a command is read from a file, or is built. */
 #ifndef CLI_GRAPH_ARGUMENT_H
 #define CLI_GRAPH_ARGUMENT_H
 
@@ -20,7 +20,7 @@ typedef struct graph_argument {
     model built;
 } graph_argument;
 
-/* Of a graph_argument: the argument, without which it complains, -p, -n, --parents, --tree and the others on graphs. */
+/* Of a graph_argument: the argument, which must be there, -p, -n, --parents, --tree and the others on graphs. */
 extern const option_list graph_list;
 
 /* The graph; a program comes with a variant. Release both. */

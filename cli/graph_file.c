@@ -16,8 +16,8 @@
 
 /* ---- reading ---- */
 
-/* A graph from a file that cannot tell a program: all relations are attended jointly over the tree. Where that is no
-   program the graph stays without one, and says why. */
+/* Makes the program of a file that cannot hold one: all relations are attended jointly over the tree. If that is no
+   program the graph stays without one, and `lacks` says why. */
 static int attend_all(const char *path, graph_file *out)
 {
     hga_status st = hga_program_from_json("\"attend\"", out->graph, &out->program);
@@ -51,7 +51,7 @@ done:
     return status;
 }
 
-/* What a file was taken for, said once however many ranks read it. */
+/* Prints what a file was taken for, once however many ranks read it. */
 static void say(const char *path, const char *what)
 {
     if (!world_speaks()) return;
@@ -62,7 +62,7 @@ static void say(const char *path, const char *what)
     fputc('\n', stderr);
 }
 
-/* Edges that a file gives more than once count as often, which its writer may not have meant. */
+/* Warns of edges that a file has more than once, which count as often. */
 static void say_twice(const char *path, const hga_graph *g)
 {
     hga_pos twice = 0;
@@ -72,7 +72,7 @@ static void say_twice(const char *path, const hga_graph *g)
     if (twice && !hga_graph_is_json(path)) say(path, text);
 }
 
-/* The library reads the file; edges without a program are attended by one that is made for them. */
+/* Reads the file by the library; makes a program for edges without one. */
 static int import_edges(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out)
 {
     hga_node_map map = {0};
@@ -154,7 +154,7 @@ typedef struct writing {
     hga_id relation;
 } writing;
 
-/* the members of the JSON that are not the graph's: its program and its words, as far as there are any; for free() */
+/* the members of the JSON that are not the graph's: its program and its words, if there are any; for free() */
 static int join_members(const char *program, const json_t *names, char **out)
 {
     char *list = names ? json_dumps(names, 0) : NULL;
@@ -198,7 +198,7 @@ static int write_edges(const writing *w, edge_writer *write)
     return said(w, st);
 }
 
-/* What METIS's format has no place for is said. */
+/* Warns of loops, which METIS's format cannot hold. */
 static int say_loops(const writing *w)
 {
     hga_pos loops = 0;
@@ -251,7 +251,7 @@ static const struct format *format_of(const graph_target *t)
     return NULL;
 }
 
-/* Does the format hold what is asked for: one relation or all, a picture or not? */
+/* Does the format hold the request: one relation or all, a picture or not? */
 int graph_target_check(const graph_target *t)
 {
     if (!t->path) return complain(CLI_USAGE, "-o FILE is missing");
@@ -274,7 +274,7 @@ int graph_target_is_picture(const graph_target *t)
     return f && f->is_picture;
 }
 
-/* What every graph has: a relation of the graph's own comes before one of these. */
+/* The relations of every graph; one of the graph's own name comes first. */
 static const struct {
     const char *name;
     hga_id relation;

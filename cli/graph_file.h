@@ -19,13 +19,14 @@ typedef struct graph_file {
     node_ids map; /* from the file's nodes */
     int in_order; /* tokens are in reading order, and the file's numbers nobody's business; or they were told */
 } graph_file;
-/* A graph's file, or a tree's (tree_file.h), on which HSA is the program. `parents` is the name of a .npy file, NULL
-   without. pattern: every edge has weight 1. What names of the file were taken for is a line on stderr. */
+/* Reads a graph's file, or a tree's (tree_file.h), on which HSA is the program. `parents` is the name of a .npy
+   file; NULL: none. pattern: every edge has weight 1. Prints on stderr what names of the file were taken for. */
 int graph_file_read(const char *path, const char *parents, int pattern, graph_file *out);
-/* The same with parents that are there already; NULL: without. Tokens go by the file's ids, or in the tree's order. */
+/* The same with parents that were read before; NULL: none. Tokens are in the order of the file's ids, or in the
+   tree's. */
 int graph_file_import(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out);
-/* Put the graph, which the file gives no program, under a tree of clusters (hga_graph_coarsen); all of its relations
-   are attended over that. `name` is what asked for it. */
+/* Puts the graph, which has no program in its file, under a tree of clusters (hga_graph_coarsen); all of its
+   relations are attended over that. `name` is the argument, for complaints. */
 int graph_file_coarsen(const char *path, const char *name, const hga_id *size, hga_id n_sizes, graph_file *f);
 void graph_file_clear(graph_file *f);
 
@@ -48,7 +49,7 @@ typedef struct graph_target {
 /* -o, --format, --relation, --max-edges, and a picture's: input is a graph_target. */
 extern const option_list target_list;
 
-/* Is the target complete? Before anything is built. */
+/* Is the target complete? Checked before anything is built. */
 int graph_target_check(const graph_target *t);
 int graph_target_is_picture(const graph_target *t);
 int graph_write(const graph_source *source, const graph_target *t);

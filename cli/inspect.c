@@ -1,4 +1,4 @@
-/* inspect.c: hga inspect, what a graph is and who sees whom in it. */
+/* inspect.c: hga inspect, what a graph is and which tokens attend to which. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static json_t *tokens_of(const hga_seen *e)
     return json_string(text);
 }
 
-/* The name of the node that is seen, else of its first and last token; null without. */
+/* The name of the node that is seen, else of its first and last token; null: none. */
 static json_t *name_of(const hga_graph *g, const hga_seen *e)
 {
     hga_id keys = hga_graph_nodes(g).key_first;
@@ -96,7 +96,7 @@ static int rank_edges(const row_wish *wish, const double *weight, hga_id heads, 
     return CLI_GOOD;
 }
 
-/* A row for each edge with the weights of its heads, the heaviest first where that is asked for. */
+/* Lists a row for each edge with the weights of its heads, the heaviest first if requested. */
 static int list_edges(const graph_file *f, const row_wish *wish, const row_edge_list *list, json_t *rows)
 {
     ranked *order = NULL;
@@ -129,14 +129,14 @@ static int find_edges(const graph_file *f, const row_wish *wish, row_edge_list *
 
 /* ---- which token ---- */
 
-/* "12", "-3"; a text may well have a token that is called "-" or "3-4". */
+/* "12", "-3"; a text may well have a token with the name "-" or "3-4". */
 static int is_number(const char *text)
 {
     const char *digits = text + (*text == '+' || *text == '-');
     return *digits && !digits[strspn(digits, "0123456789")];
 }
 
-/* The token that `text` is the number or the name of; a name is looked up when the graph is there. */
+/* Reads the token's number or name; a name is looked up once the graph is there. */
 static int row_wish_read(const char *text, row_wish *wish)
 {
     wish->name = NULL;
@@ -145,7 +145,7 @@ static int row_wish_read(const char *text, row_wish *wish)
     return *text ? CLI_GOOD : complain(CLI_USAGE, "--row: which token?");
 }
 
-/* Names end with the blanks that a text has behind its words. */
+/* A name may end with the blanks that a text has after its words. */
 static int is_called(const char *name, const char *requested)
 {
     if (!name) return 0;
@@ -171,7 +171,7 @@ static int find_named(const hga_graph *g, row_wish *wish)
                     wish->token, second, n > 2 ? ", .." : "");
 }
 
-/* The edges of the token, by its number or its name. */
+/* Makes a document of the edges of the token, by its number or its name. */
 static int row_document(const graph_file *f, const row_wish *requested, json_t **out)
 {
     row_edge_list list = {0};
@@ -194,7 +194,7 @@ done:
     return status;
 }
 
-/* Has some row a value for the column? */
+/* Does some row have a value for the column? */
 static int is_declared(const json_t *rows, const char *key)
 {
     size_t i;
@@ -204,7 +204,7 @@ static int is_declared(const json_t *rows, const char *key)
     return 0;
 }
 
-/* Columns that no edge has anything for are left out. */
+/* Columns without any value are left out. */
 static int row_print(const json_t *row)
 {
     static const column all[] = {
@@ -235,7 +235,7 @@ typedef struct arguments {
 
 /* ---- the document ---- */
 
-/* what the order gains that was asked for */
+/* adds what the requested order gains */
 static int add_order(const arguments *a, json_t *document)
 {
     char *text;
@@ -246,7 +246,7 @@ static int add_order(const arguments *a, json_t *document)
     return status;
 }
 
-/* One row, a drawing, or the whole graph: what was asked for. */
+/* Fills in one row, a drawing, or the whole graph, as requested. */
 static int fill(const arguments *a, const graph_file *f, json_t *document)
 {
     json_t *part = NULL;

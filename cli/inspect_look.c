@@ -1,4 +1,4 @@
-/* inspect_look.c: what hga inspect tells of a whole graph, as a document, and in tables and lines. */
+/* inspect_look.c: what hga inspect shows of a whole graph, as a document, and in tables and lines. */
 #include "inspect_look.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorted, without the zeros; *n gets how many there are. */
+/* Sorts the degrees and drops zeros; sets *n to how many are left. */
 static void sort_degrees(hga_pos *degree, hga_id nodes, hga_id *n)
 {
     *n = 0;
@@ -38,7 +38,7 @@ static void sort_degrees(hga_pos *degree, hga_id nodes, hga_id *n)
     qsort(degree, (size_t)*n, sizeof *degree, by_size);
 }
 
-/* 1, 2-3, 4-7, .. */
+/* Counts nodes by powers of two of their degree. */
 static json_t *histogram(const hga_pos *degree, hga_id n)
 {
     json_t *list = json_array();
@@ -132,7 +132,7 @@ done:
     return status;
 }
 
-/* What the graph takes and, where it has a program, what a plan and a workspace of it would. */
+/* Adds the bytes of the graph and, if it has a program, of a plan and a workspace of it. */
 static int add_bytes(const look_wish *a, const graph_file *f, json_t *document)
 {
     hga_plan *plan = NULL;
@@ -162,7 +162,7 @@ static json_t *level_set(uint64_t levels)
     return list;
 }
 
-/* How many pairs are covered, how often, and by which sets of levels. */
+/* Adds how many pairs are covered, how often, and by which sets of levels. */
 static int add_coverage(const look_wish *a, const graph_file *f, int causal, json_t *document)
 {
     hga_coverage c;
@@ -184,7 +184,8 @@ done:
     return status;
 }
 
-/* By which node a token sees a later one: a source that holds some, else a destination whose query is made of them. */
+/* The node by which a token sees a later one: a source that holds some, else a destination whose query is made of
+   them. */
 typedef struct leak {
     hga_nodes nodes;
     hga_id token, sees;
@@ -201,7 +202,7 @@ static hga_status find_path(const hga_seen *e, void *context)
     return HGA_OK;
 }
 
-/* The first token whose output depends on a later one, and the node by which it does. */
+/* Adds the first token whose output depends on a later one, and the node by which it does. */
 static int add_causality(const look_wish *a, const graph_file *f, json_t *document)
 {
     hga_id token, sees;
@@ -223,14 +224,14 @@ static int add_causality(const look_wish *a, const graph_file *f, json_t *docume
     return put(document, "causality", causality);
 }
 
-/* Are there pairs that one layer does not cover, other than a token and itself? */
+/* Are there pairs, other than a token and itself, that one layer does not cover? */
 static int lacks_pairs(const json_t *document)
 {
     const json_t *c = json_object_get(document, "coverage");
     return json_integer_value(json_object_get(c, "none")) > json_integer_value(json_object_get(c, "none_diagonal"));
 }
 
-/* null where layers have no meaning, or what tokens reach is too irregular to be followed */
+/* null where layers are undefined, or what tokens reach is too irregular to follow */
 static int add_layers(const look_wish *a, const graph_file *f, int causal, json_t *document)
 {
     hga_id layers = 1;
@@ -246,9 +247,9 @@ static int add_layers(const look_wish *a, const graph_file *f, int causal, json_
     return put(document, "layers_unknown", why) ? CLI_OUTSIDE : status;
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
-/* All that is told of a whole graph; of one without a program what needs none. */
+/* All that is shown of a whole graph; without a program only what needs none. */
 int look_document(const look_wish *a, const graph_file *f, json_t *document)
 {
     hga_nodes nodes = hga_graph_nodes(f->graph);
@@ -350,7 +351,7 @@ static void print_coverage(const json_t *c)
     json_array_foreach(json_object_get(c, "levels"), i, set) print_levels_of(set);
 }
 
-/* Does any token attend to a later one, and by way of which node? */
+/* Prints whether any token attends to a later one, and through which node. */
 static void print_causality(const json_t *c, const json_t *coverage)
 {
     const char *side = json_string_value(json_object_get(c, "side"));
@@ -369,7 +370,7 @@ static void print_causality(const json_t *c, const json_t *coverage)
     puts("");
 }
 
-/* How many layers it takes until every token is reached by all that may reach it. */
+/* Prints how many layers it takes until every token is reached by all that may reach it. */
 static void print_layers(const json_t *document)
 {
     const json_t *layers = json_object_get(document, "layers");
@@ -382,7 +383,7 @@ static void print_layers(const json_t *document)
         printf("layers     %lld until every token is reached by %s\n", number_of(document, "layers"), whom);
 }
 
-/* Levels, and relations where there are any. */
+/* Prints levels, and relations if there are any. */
 static int print_tables(const json_t *document)
 {
     static const column levels[] = {
@@ -405,7 +406,7 @@ static int print_tables(const json_t *document)
     return table_print(stdout, json_object_get(document, "relations"), relations);
 }
 
-/* The document in words, member by member. */
+/* Prints the document in words, member by member. */
 int look_print(const json_t *document)
 {
     size_t i;

@@ -1,4 +1,4 @@
-/* inspect_look.h: what hga inspect tells of a whole graph. */
+/* inspect_look.h: what hga inspect shows of a whole graph. */
 #ifndef CLI_INSPECT_LOOK_H
 #define CLI_INSPECT_LOOK_H
 
@@ -14,7 +14,7 @@ typedef struct look_wish {
     int causal, all_layers;
 } look_wish;
 
-/* Members of the document that --json shows; and that, on standard output. */
+/* Makes the members of the document that --json shows; prints it on standard output. */
 int look_document(const look_wish *a, const graph_file *f, json_t *document);
 int look_print(const json_t *document);
 

@@ -36,7 +36,7 @@ static const command *find_command(const char *name)
     return NULL;
 }
 
-/* Of no subcommand or, where these may be meant, variant: which was it? */
+/* Complains about a name that is no subcommand nor, if `variants`, a variant; suggests the nearest. */
 static int complain_of_name(const char *name, int variants)
 {
     enum { MOST = 64 };
@@ -52,7 +52,7 @@ static int complain_of_name(const char *name, int variants)
 
 /* ---- help and version ---- */
 
-/* the subcommands that people begin with, or all */
+/* the subcommands that beginners need, or all */
 static int print_help(int all)
 {
     int left_out = 0;
@@ -131,7 +131,7 @@ static int run_command(const char *name, int argc, char **argv)
     return c->run(argc, argv);
 }
 
-/* hga help NAME is hga NAME --help, or what there is to say of a variant; with --all nothing is left out */
+/* hga help NAME is hga NAME --help, or a variant's description; with --all nothing is left out */
 static int help(int argc, char **argv)
 {
     char option[] = "--help", every[] = "--help-all";

@@ -1,4 +1,4 @@
-/* measured.c: measurements as JSON, with what they are worth. */
+/* measured.c: measurements as JSON, and whether they were disturbed. */
 #include "measured.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static int is_beyond(const char *member, json_t *value)
            json_number_value(value) > 1;
 }
 
-/* A share of what the machine allows that is beyond all of it becomes null. */
+/* Turns shares above 1 of what the machine allows into null. */
 void measured_hold(json_t *rows)
 {
     size_t i;

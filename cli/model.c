@@ -1,4 +1,4 @@
-/* model.c: what a model owns, and lets go of. */
+/* model.c: what a model owns, and frees. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* node_ids.c: made by who numbers nodes, and never shorter than the graph. */
+/* node_ids.c: made by the reader that numbers nodes, and never shorter than the graph. */
 #include "node_ids.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int extend(hga_id n, node_ids *map)
     return CLI_GOOD;
 }
 
-/* Each of the graph's ids once. */
+/* Checks that each of the graph's ids occurs once. */
 static int check(const char *title, hga_id n, const node_ids *map)
 {
     char *seen = NULL;

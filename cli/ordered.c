@@ -1,4 +1,4 @@
-/* ordered.c: what has a row a node, or an entry an edge, on its way into an order and back. */
+/* ordered.c: arrays with a row for each node, or an entry for each edge, moved into an order and back. */
 #include "ordered.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ const hga_graph *ordered_graph(const model *m) { return m->ordered ? m->ordered 
 
 static double percent(hga_pos part, hga_pos all) { return all ? 100.0 * (double)part / (double)all : 0; }
 
-/* rows of others for each of the 128 rows that read them together, in the mean */
+/* rows read by others for each of the 128 rows that read them together, on average */
 static double rows_a_row(const hga_locality *l, const model *m)
 {
     hga_id n = hga_graph_nodes(m->graph).n;
@@ -77,7 +77,7 @@ static void carry(const ordered_move *x, direction way)
     }
 }
 
-/* The rows that the caller's tensor of a field has. */
+/* The move of the caller's tensor of a field. */
 static ordered_move rows_of(ordered_call *c, hga_binding binding, int64_t columns)
 {
     const model *m = c->m;
@@ -87,7 +87,7 @@ static ordered_move rows_of(ordered_call *c, hga_binding binding, int64_t column
     return (ordered_move){.from = m->order + first, .first = first, .n = n, .columns = columns};
 }
 
-/* Those of a table that has a row for every node or edge; without rows it stays as it is. */
+/* The move of a table that has a row for every node or edge; without rows it stays as it is. */
 static ordered_move rows_of_table(const ordered_call *c, const hga_shape *s, hga_call_table t)
 {
     const hga_extent extent = hga_call_tables()[t].rows;
@@ -100,8 +100,8 @@ static ordered_move rows_of_table(const ordered_call *c, const hga_shape *s, hga
 
 /* ---- a call ---- */
 
-/* What stands for an array of the caller's in the call; NULL where that is. After a failure, which c->status keeps,
-   nothing more is done. */
+/* The array that replaces one of the caller's in the call; NULL if that is NULL. After a failure, which c->status
+   keeps, does nothing. */
 static float *moved(ordered_call *c, ordered_move x, direction way, const void *theirs)
 {
     if (!theirs || c->status) return NULL;
@@ -126,7 +126,7 @@ static const struct {
                {offsetof(hga_io, edge_out), offsetof(hga_grad_io, d_edge_out), HGA_IO_OUT}};
 enum { N_TENSORS = sizeof tensors / sizeof *tensors };
 
-/* What is read goes to the order, and what is written comes back from it: gradients of what is written are read. */
+/* Inputs are moved to the order, and outputs moved back; of gradients those of outputs are inputs. */
 static void move_call(ordered_call *c, const hga_shape *s, const hga_grad_io *grad)
 {
     const int64_t heads = s->n_heads, kv = s->n_kv_heads ? s->n_kv_heads : heads;
@@ -147,7 +147,7 @@ static void move_call(ordered_call *c, const hga_shape *s, const hga_grad_io *gr
     }
 }
 
-/* Where there is a table of edges. */
+/* Finds the edges' positions if there is a table of edges. */
 static int find_edges(ordered_call *c)
 {
     int64_t n = 0;

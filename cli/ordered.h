@@ -1,11 +1,11 @@
-/* ordered.h: a graph of the user's under other numbers, in which neighbours are near each other: a call's tensors are
-   moved there and its results back, so that all that is read and written keeps the user's numbers. */
+/* ordered.h: a graph of the user's renumbered so that neighbours are near each other: a call's tensors are moved to
+   that order and its results back, so that all files keep the user's numbers. */
 #ifndef CLI_ORDERED_H
 #define CLI_ORDERED_H
 
 #include "typed_call.h"
 
-/* Put m->graph in that order, which m keeps beside it as m->order and m->ordered. 0: leave it as it is. */
+/* Finds that order of m->graph, which m keeps beside it as m->order and m->ordered. 0: leaves it as it is. */
 int ordered_find(hga_ordering how, model *m);
 /* The graph that runs: in order where there is an order. */
 const hga_graph *ordered_graph(const model *m);
@@ -29,9 +29,9 @@ typedef struct ordered_call {
     hga_pos *edge;         /* [edges]: where the caller's order has each */
 } ordered_call;
 
-/* io, and grad or NULL, packed and of float32, brought to the order; release with ordered_close. */
+/* Moves io, and grad or NULL, packed and of float32, to the order; release with ordered_close. */
 int ordered_open(const model *m, const hga_shape *shape, const hga_io *io, const hga_grad_io *grad, ordered_call *c);
-/* What the call has written, brought back to where io and grad wanted it. */
+/* Moves what the call has written back to the arrays of io and grad. */
 void ordered_return(ordered_call *c);
 void ordered_close(ordered_call *c);
 

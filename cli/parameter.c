@@ -1,4 +1,4 @@
-/* parameter.c: what -p says. */
+/* parameter.c: reads -p. */
 #include "variant.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@ static int find(const hga_parameter *table, const char *name, size_t length)
 
 /* ---- values ---- */
 
-/* A pipe gives its numbers once: a batch whose samples have trees of their own would wait for ever for them again. */
+/* Refuses a pipe that was read before: a batch whose samples have trees of their own would wait for ever for its
+   numbers. */
 static int check_unread(const char *path)
 {
     enum { MOST = 64 };
@@ -54,7 +55,7 @@ static int read_number_or_file(const hga_parameter *p, const char *text, setting
     return read_scalar(p, text, out);
 }
 
-/* Whole numbers that are in no array's file. */
+/* Copies whole numbers of a typed list. */
 static int copy_ids(const hga_id *from, hga_id n, const char *path, npy *out)
 {
     MUST(take(n, sizeof *from, &out->whole));
@@ -64,7 +65,7 @@ static int copy_ids(const hga_id *from, hga_id n, const char *path, npy *out)
     return out->path ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
 }
 
-/* Whole numbers from a file behind '@', the parents of a tree where the parameter is one, or from a list. */
+/* Reads whole numbers from a file after '@', the parents of a tree if the parameter is one, or from a list. */
 static int read_ids(const hga_parameter *p, const char *text, setting *out)
 {
     hga_id list[MAX_TYPED];
@@ -109,7 +110,7 @@ static int complain_of_parameter(const settings *s, const char *whose, const cha
     return complain(CLI_USAGE, "%s has no parameter '%s'%s", whose, typed, nearest_hint(typed, known, n, hint));
 }
 
-/* nobody can know which of two values is meant */
+/* Refuses a parameter given twice. */
 int settings_set(settings *s, const char *whose, const char *name, size_t length, const char *value)
 {
     int i = find(s->table, name, length);
@@ -126,7 +127,7 @@ static int read_typed(settings *s, const char *whose, const char *typed)
     return settings_set(s, whose, typed, length, typed + length + 1);
 }
 
-/* Defaults first, and then what was typed over them. */
+/* Sets defaults first, and then what was typed. */
 int settings_read(const hga_parameter *table, const char *whose, const char *const *typed, int n, settings *out)
 {
     int status = CLI_GOOD, size = 0;
@@ -172,7 +173,7 @@ const hga_tree *setting_tree(const settings *s, const char *name)
 
 /* ---- a variant's structure ---- */
 
-/* Puts a value where the builder's structure has the parameter. */
+/* Writes a value into the builder's structure. */
 static int fill_one(const hga_variant *v, const hga_parameter *p, const setting *value, void *parameters)
 {
     const npy *a = &value->array;

@@ -1,4 +1,4 @@
-/* rank_rows.c: cuts, what the plan makes of them, and what ranks do and take. */
+/* rank_rows.c: cuts, the plan's rows of them, and the work and traffic of ranks. */
 #include "rank_rows.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static int find_rows(const hga_plan *plan, const hga_program *p, hga_binding bin
     return CLI_GOOD;
 }
 
-/* The list's rows, one after the other, as the user's tensor numbers them. */
+/* Renumbers the list's rows, in order, as the user's tensor numbers them. */
 static int number_by_user(const model *m, hga_binding binding, row_list *list)
 {
     row_list theirs = {.rows = list->rows, .exists = list->exists};
@@ -68,9 +68,9 @@ void rank_rows_clear(rank_rows *rows)
     *rows = (rank_rows){0};
 }
 
-/* ---- what ranks do, and what it takes ---- */
+/* ---- work and traffic of ranks ---- */
 
-/* A gather of P ranks takes the time of log2 P messages. */
+/* Finds the busiest rank's work. A gather of P ranks takes the time of log2 P messages. */
 static void busiest(const hga_halo_list *list, rank_work *out)
 {
     *out = (rank_work){0};
@@ -85,7 +85,7 @@ static void busiest(const hga_halo_list *list, rank_work *out)
     out->messages += list->n_gathers * ceil(log2(list->n_ranks));
 }
 
-/* Tokens are cut as a run cuts them; each figure is the most that a rank has. */
+/* Cuts tokens as a run does; each figure is the most that a rank has. */
 int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work *out)
 {
     hga_halo_list list = {0};
@@ -101,7 +101,7 @@ done:
     return status;
 }
 
-/* The processor time of one thread, divided by the edges that it attends. */
+/* Measures the processor time of one thread, divided by the edges that it attends. */
 int ranks_rate(const model *m, const hga_shape *shape, const hga_options *input, double *edge_seconds)
 {
     bench_case c = {.graph = hga_graph_retain(ordered_graph(m)), .program = m->program};

@@ -1,4 +1,5 @@
-/* rank_rows.h: how tokens are shared out among ranks, which rows of a tensor are a rank's, what ranks do and take. */
+/* rank_rows.h: how tokens are divided among ranks, which rows of a tensor are a rank's, and the ranks' work and
+   traffic. */
 #ifndef CLI_RANK_ROWS_H
 #define CLI_RANK_ROWS_H
 
@@ -26,14 +27,14 @@ typedef struct rank_rows {
 int rank_rows_find(const hga_plan *plan, const model *m, int by_user, rank_rows *rows);
 void rank_rows_clear(rank_rows *rows);
 
-/* What the busiest rank does: edges; rows, messages and bytes that it receives or sends, whichever are more. */
+/* The work of the busiest rank: edges; rows, messages and bytes that it receives or sends, whichever are more. */
 typedef struct rank_work {
     double edges, rows, messages, bytes;
 } rank_work;
 
 /* By hga_halo, of as many ranks as the tool makes. */
 int ranks_count(const model *m, const hga_shape *shape, hga_id ranks, rank_work *out);
-/* Seconds of an edge of all heads on one thread, all stages taken together, measured here and now. */
+/* Measures here and now the seconds of an edge of all heads on one thread, all stages together. */
 int ranks_rate(const model *m, const hga_shape *shape, const hga_options *options, double *edge_seconds);
 
 #endif

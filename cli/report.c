@@ -41,7 +41,7 @@ done:
     return status;
 }
 
-/* What the viewer is given of the whole text's graph. The words are the same for all, and in the page once. */
+/* The viewer's data of the whole text's graph. The words are the same for all, and in the page once. */
 static int keep_view(const contender *c, const hga_graph *g, const hga_program *p, char **out)
 {
     char title[128];
@@ -50,7 +50,7 @@ static int keep_view(const contender *c, const hga_graph *g, const hga_program *
     return html_keep(view_data_put, &source, out);
 }
 
-/* What the page shows of a contender: two pictures, its plan, and the graph to look around in. */
+/* Fills in what the page shows of a contender: two pictures, its plan, and the graph to explore. */
 int report_case_fill(void *context, const contender *of, const hga_graph *g, const hga_program *p, const hga_plan *plan)
 {
     report *r = context;
@@ -78,7 +78,7 @@ void report_clear(report *r)
 
 /* ---- the head ---- */
 
-/* "1024 words in 40 sentences, 9 sections; 8 heads x 64"; what is counted like words is left out. */
+/* "1024 words in 40 sentences, 9 sections; 8 heads x 64"; kinds with as many units as words are left out. */
 void report_summary(FILE *file, const scene_text *source, const json_t *levels, void (*put)(FILE *, const char *))
 {
     const char *kind, *before = " in ";
@@ -132,7 +132,7 @@ static void put_kl_words(FILE *file, const void *context) { fprintf(file, "%d", 
 
 /* ---- time against length ---- */
 
-/* The rows of one mask, which their names need not say, then. */
+/* The rows of one mask, without it in their names. */
 static json_t *rows_of(const json_t *rows, int causal)
 {
     json_t *mine = json_array(), *row;
@@ -204,7 +204,7 @@ static void put_errors(FILE *file, const void *context)
     free(point);
 }
 
-/* The words of the text, for who points at the patterns, and for the viewer. */
+/* The words of the text, for the pattern's tooltips, and for the viewer. */
 static void put_words(FILE *file, const void *context)
 {
     const report *r = context;
@@ -220,7 +220,7 @@ static void put_words(FILE *file, const void *context)
     fputc(']', file);
 }
 
-/* The viewer's page as a string, and what it is given of each variant. */
+/* The viewer's page as a string, and its data of each variant. */
 static void put_viewer(FILE *file, const void *context)
 {
     (void)context;
@@ -255,7 +255,7 @@ static void put_rects(FILE *file, const picture *p, hga_id n_levels)
     if (p->n_rects) fputs("\"/>", file);
 }
 
-/* A hatch over the cells in which pairs are seen more than once. */
+/* A hatch over the cells in which pairs are covered more than once. */
 static void put_twice(FILE *file, const picture *p)
 {
     unsigned char *mark = NULL;
@@ -283,7 +283,7 @@ static void put_picture(FILE *file, const picture *p, hga_id n_levels, const cha
     fprintf(file, "</svg><figcaption>%s</figcaption></figure>\n", says);
 }
 
-/* A level's colour, and its share of what is seen. */
+/* A level's colour, and its share of what is covered. */
 static void put_legend(FILE *file, const picture *p, hga_id n_levels)
 {
     double seen = 0;
@@ -302,7 +302,7 @@ static void put_share(FILE *file, const char *before, int64_t part, int64_t all)
     fprintf(file, "%s%.3g %% (%lld)", before, all ? 100 * (double)part / (double)all : 0, (long long)part);
 }
 
-/* What the counts come to, in words; the counts themselves where they say more. */
+/* The coverage in words; the counts themselves where they say more. */
 static void put_coverage(FILE *file, const picture *p)
 {
     const hga_coverage *c = &p->coverage;
@@ -361,7 +361,7 @@ static void put_cases(FILE *file, const void *context)
 
 /* ---- the machine ---- */
 
-/* What the machine allows, and how the engine sees it. */
+/* The machine's limits, and the machine as the engine sees it. */
 static void put_machine(FILE *file, const void *context)
 {
     const report *r = context;

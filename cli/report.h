@@ -1,5 +1,5 @@
-/* report.h: report.html of `hga run`: the table, each variant's pattern and plan, time against length, the machine. One
-   file, readable without JavaScript, which only sorts its tables and tells what the pointer is at. */
+/* report.h: report.html of `hga run`: the table, each variant's pattern and plan, time against length, the machine.
+   One file, readable without JavaScript, which only sorts its tables and shows tooltips. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
@@ -33,7 +33,7 @@ typedef struct report {
 /* "2048 words in 5 chapters, 93 sentences; 8 heads x 64", whose kinds `put` escapes. */
 void report_summary(FILE *file, const scene_text *source, const json_t *levels, void (*put)(FILE *, const char *));
 
-/* Room for the contenders. */
+/* Allocates the contenders. */
 int report_start(const scene_text *source, const contenders *all, report *out);
 /* trial_setup.look, its context a report: the contender's pattern on the whole text and on the first words, its
    plan. */
@@ -42,11 +42,12 @@ int report_case_fill(void *report, const contender *c, const hga_graph *g, const
 int report_write(const report *r, const char *path);
 void report_clear(report *r);
 
-/* ---- report_findings.c: what a run came to, in a few sentences ---- */
+/* ---- report_findings.c: the results of a run in a few sentences ---- */
 
-/* Of a report which variant is fastest, which is nearest to dense attention, and which rows were disturbed. */
+/* Of a report: which variant is fastest, which is nearest to dense attention, and which rows were disturbed. */
 void findings_put(FILE *file, const void *report);
-/* From which length on variants are faster than dense attention (bench_overtakes): one sentence, and the exceptions. */
+/* The length from which on variants are faster than dense attention (bench_overtakes): one sentence, and the
+   exceptions. */
 void findings_put_crossovers(FILE *file, const json_t *overtakes, hga_id shortest, hga_id longest);
 
 #endif

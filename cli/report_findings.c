@@ -1,4 +1,4 @@
-/* report_findings.c: what a run of all variants came to, in a few sentences. */
+/* report_findings.c: the results of a run of all variants in a few sentences. */
 #include "report.h"
 
 #include <float.h>
@@ -81,9 +81,9 @@ static void put_names(FILE *file, const json_t *overtakes, crossing which)
     }
 }
 
-/* Few by name; many are folded behind the range of their lengths. */
+/* Few are named; many are folded under the range of their lengths. */
 enum { FEW = 3 };
-/* Variants that overtake dense attention between two lengths: by name where they are few, else folded away. */
+/* Variants that overtake dense attention between two lengths: by name if they are few, else folded. */
 static void put_later(FILE *file, const json_t *overtakes, size_t later, const char *before)
 {
     double least = DBL_MAX, most = 0;

@@ -20,7 +20,7 @@ static int check_rows(const graph_file *f, const char *option, const tensor_file
                     hga_npy_shape(t->array.n_dims, t->array.dim, shape), rows, rows);
 }
 
-/* Weights need no values, but the rows of values that there would be. */
+/* Weights need no values, but the rows that values would have. */
 static int read_tensors(const graph_file *f, const weighing *w, attend_io *io)
 {
     MUST(tensor_file_read_pair(w->tensors.query, w->tensors.key, w->layout, &io->query, &io->key));
@@ -67,7 +67,7 @@ static hga_status add_edge(const hga_weight *w, void *context)
     return HGA_OK;
 }
 
-/* Each head's weights go to the same edges, which the first head has listed. */
+/* All heads' weights are of the same edges, which the first head has listed. */
 int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out)
 {
     edge_list l = {.out = out};

@@ -17,9 +17,9 @@ typedef struct weighing {
 /* --query, --key, --layout: input is a weighing, whose `call` the command fills by call_list. */
 extern const option_list weighing_list;
 
-/* They also choose a graph, where content does. */
+/* The tensors also choose a graph, where content does. */
 void weighing_chooses(const weighing *w, chosen_source *c);
-/* Then only the heads are weighed that chose it. */
+/* Then only the heads that chose it are weighed. */
 void weighing_of(const model *m, weighing *w);
 
 /* The tensors, checked against the graph. */
@@ -40,10 +40,10 @@ typedef struct row_edge_list {
     hga_id heads; /* 0: no weights */
 } row_edge_list;
 
-/* One more, without weights yet: a visitor, whose context is a row_edge_list. */
+/* Appends an edge, without weights yet: a visitor, whose context is a row_edge_list. */
 hga_status row_edge_add(const hga_seen *seen, void *list);
 
-/* Those of a query token, behind what the list has. Weights of coarse sources are the whole node's. */
+/* Appends the edges of a query token. Weights of coarse sources are the whole node's. */
 int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out);
 
 #endif

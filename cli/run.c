@@ -38,7 +38,7 @@ typedef struct run {
     scene whole, probe; /* the text, and the first words, for the weights */
     bench_peaks peaks;
     json_t *rows, *levels; /* of the table; what the text is made of: kind -> number */
-    report page;           /* zeroed where nobody wants one */
+    report page;           /* zeroed without --report */
 } run;
 
 /* ---- the command line ---- */
@@ -134,7 +134,7 @@ static json_t *result_json(const contender *c, const trial *t, hga_id tokens, co
     return measured_within(json_joined(row, trial_json(t, tokens, ref)), share);
 }
 
-/* what the text turned out to be: the number of units of each kind */
+/* the number of units of each kind in the text */
 static json_t *levels_json(const hga_tree *t)
 {
     json_t *levels = json_object();
@@ -146,7 +146,7 @@ static json_t *levels_json(const hga_tree *t)
     return levels;
 }
 
-/* what was measured with when nothing was said is the library's choice */
+/* the library's choice if no ISA was typed */
 static const char *isa_name(const arguments *a) { return a->text.options.isa ? a->text.options.isa : default_isa(); }
 
 /* "FILE: 2048 words in 5 chapters, 91 verses, 93 sentences; .." */
@@ -224,7 +224,7 @@ static int write_report(run *r)
 enum { KL_COLUMNS = 128 };            /* of the identity at a time, as trial.c has them */
 static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
 
-/* Of the prefixes, each repeated for a tenth of a second at least. */
+/* The time of the prefixes, each repeated for a tenth of a second at least. */
 static double prefix_time(const run *r, double once)
 {
     const bench_rules rules = growth_rules();
@@ -257,7 +257,7 @@ static int estimate_one(const run *r, const contender *c)
                                 "estimated_case_seconds", all));
 }
 
-/* What every contender would take, with a bar, since graphs are built for it. */
+/* Estimates every contender, with a bar, since graphs are built for it. */
 static int estimate_all(const run *r)
 {
     int status = CLI_GOOD;
@@ -270,7 +270,7 @@ static int estimate_all(const run *r)
     return status;
 }
 
-/* What the run would take, of --dry-run: all contenders' time, the memory of the largest. */
+/* Prints the estimate of --dry-run: all contenders' time, the memory of the largest. */
 static int tell_estimate(run *r)
 {
     static const column estimates[] = {
@@ -305,7 +305,7 @@ static int tell_estimate(run *r)
 
 /* ---- the command ---- */
 
-/* Reads the text, makes its tensors, and keeps the contenders that can be called as is asked. */
+/* Reads the text, makes its tensors, and keeps the contenders that can be called as requested. */
 static int open_text(run *r)
 {
     arguments *a = &r->a;
@@ -321,7 +321,7 @@ static int open_text(run *r)
     return contenders_keep(&r->probe, a->variants, &r->all);
 }
 
-/* The machine's limits, all contenders, the table and, where it is asked for, the page. */
+/* Measures the machine's limits, all contenders, the table and, if requested, the page. */
 static int measure(run *r)
 {
     const arguments *a = &r->a;

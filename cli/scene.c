@@ -13,7 +13,7 @@
 /* ---- hash features, positions, projections ---- */
 
 enum { WORD = 64, POSITION = 32, FEATURES = WORD + POSITION };
-static const float leaning = 0.8f; /* of a key's matrix, the part that is the query's */
+static const float leaning = 0.8f; /* the share of the query's matrix in the key's */
 
 /* ---- features ---- */
 
@@ -31,7 +31,7 @@ static void add_hashed(uint64_t hash, float weight, float *x)
     for (int i = 0; i < WORD; i++) x[i] += weight * number_uniform(hash, (uint64_t)i);
 }
 
-/* the word, and its pieces of three letters, at unit variance */
+/* the word, and its runs of three letters, at unit variance */
 static void word_features(const char *word, int64_t n, uint64_t seed, float *x)
 {
     uint64_t start = number_bits(seed, 0);
@@ -93,8 +93,8 @@ static void embedding_clear(embedding *e)
 }
 
 /* Word i is text[begin[i] .. end[i]). Its features are hashes of the word in lower case (ASCII letters) and of its
-   three-letter pieces, so that like words are alike, and sines and cosines of its position; seeded random matrices
-   project them. Keys lean towards queries, so that a word looks for its like and for its neighbours. */
+   runs of three letters, so that like words are alike, and sines and cosines of its position; seeded random matrices
+   project them. Keys lean towards queries, so that a word attends to its like and to its neighbours. */
 static int embed_words(const char *text, const int64_t *begin, const int64_t *end, hga_id n, hga_id heads, hga_id dim,
                        uint64_t seed, embedding *out)
 {
@@ -119,8 +119,8 @@ done:
 enum { LEAF_TOKENS = 128 };
 
 /* ---- leaves ---- */
-/* hyperplanes in random directions, through the median key of each node where leaves are to be of one size. */
 
+/* The height of a tree whose leaves have at least LEAF_TOKENS of n words. */
 static hga_id height_for(hga_id n)
 {
     hga_id height = 0;
@@ -136,7 +136,7 @@ static int route_words(const embedding *e, hga_id height, int medians, uint64_t 
     int64_t planes = ((int64_t)1 << height) - 1;
     float *weights = NULL, *bias = NULL;
     int status = CLI_GOOD;
-    if (planes == 0) return CLI_GOOD; /* everybody in the one leaf */
+    if (planes == 0) return CLI_GOOD; /* all tokens are in the one leaf */
     TRY(take(planes * columns, sizeof *weights, &weights));
     TRY(take(planes, sizeof *bias, &bias));
     numbers_fill(number_bits(seed, 100), 1, planes * columns, weights);
@@ -153,7 +153,7 @@ done:
 
 /* ---- the scene ---- */
 
-/* Leaves that the words had in another tree are let go. */
+/* Frees the leaves that the words had in another tree. */
 int scene_route(scene *s, hga_id height, int medians, uint64_t seed)
 {
     free(s->query_leaf);
@@ -165,7 +165,7 @@ int scene_route(scene *s, hga_id height, int medians, uint64_t seed)
     return route_words(&s->words, height, medians, seed, s->query_leaf, s->key_leaf);
 }
 
-/* The text's units become the tree, its words embeddings, and these are routed to leaves. */
+/* Makes a tree of the text's units and embeddings of its words. */
 int scene_make(const scene_text *t, hga_id max_words, scene *out)
 {
     int status = CLI_GOOD;
@@ -203,7 +203,7 @@ static void spread_rows(const hga_nodes *n, const float *tokens, int64_t columns
     }
 }
 
-/* the tokens' rows, or, where rows are nodes, *at's part of the memory */
+/* the tokens' rows, or, where rows are nodes, those computed at *at, which is advanced */
 static const float *rows_for(const hga_nodes *n, hga_id rows, const float *tokens, int64_t columns, float **at)
 {
     if (rows == n->level_ptr[1]) return tokens;
@@ -231,7 +231,7 @@ int64_t cast_bytes(const scene *s, const hga_graph *g, const hga_program *p, hga
     return (int64_t)sizeof(float) * s->words.heads * (keys * s->words.dim + values * dim_v);
 }
 
-/* What is done with scores. */
+/* Binds the tables of scores. */
 static int bind_call(const scene *s, const hga_graph *g, const hga_program *p, cast *c)
 {
     const embedding *e = &s->words;
@@ -243,7 +243,7 @@ static int bind_call(const scene *s, const hga_graph *g, const hga_program *p, c
     return call_files_bind(s->call, &m, &shape, &c->files, &c->io);
 }
 
-/* A call's tensors in one piece of memory; where rows are the tokens the scene's own are read instead. */
+/* Allocates a call's tensors in one block; where rows are the tokens the scene's own are read instead. */
 int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const float *value, hga_id dim_v, cast *out)
 {
     const embedding *e = &s->words;

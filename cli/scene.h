@@ -1,4 +1,4 @@
-/* scene.h: a text, or given tensors, as variants see them, and what an execution on them is fed. */
+/* scene.h: a text, or tensors of files, as variants read them, and the tensors of an execution on them. */
 #ifndef CLI_SCENE_H
 #define CLI_SCENE_H
 
@@ -48,7 +48,7 @@ typedef struct cast {
     float *memory, *alpha;
     float *out; /* [rows][heads][dim_v], tokens first */
 } cast;
-/* What the tensors of one graph take. */
+/* The bytes of the tensors of one graph. */
 int64_t cast_bytes(const scene *s, const hga_graph *g, const hga_program *p, hga_id dim_v);
 /* value NULL: the scene's, else [words][heads][dim_v]. */
 int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const float *value, hga_id dim_v, cast *out);

@@ -1,4 +1,4 @@
-/* tensor.c: hga tensor, what a file of arrays has in it; or a file of random numbers. */
+/* tensor.c: hga tensor, lists the arrays of a file; or writes a file of random numbers. */
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
@@ -75,7 +75,7 @@ typedef struct arguments {
     int json;
 } arguments;
 
-/* A file is read, or one of random numbers is written. */
+/* Checks that a file is read, or one of random numbers is written. */
 static int check_arguments(void *input)
 {
     const arguments *a = input;
@@ -104,7 +104,7 @@ static const char doc[] = "The arrays in a .npy, .npz or .safetensors file: name
 static const column columns[] = {
     {"name", "name", NULL, 0}, {"type", "type", NULL, 0}, {"shape", "shape", NULL, 0}, {0}};
 
-/* A row for each array, whose types need not be read. */
+/* Appends a row for each array, whose types need not be readable. */
 static int list_arrays(const char *path, json_t *rows)
 {
     const char *called = strcmp(path, "-") == 0 ? "standard input" : path;

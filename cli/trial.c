@@ -1,4 +1,4 @@
-/* trial.c: graph, plan, execution and what came out of it. */
+/* trial.c: graph, plan, execution and the results. */
 #include "trial.h"
 
 #include <float.h>
@@ -46,7 +46,7 @@ static int measure_on(const scene_text *t, const contenders *all, const scene *s
     return CLI_GOOD;
 }
 
-/* The longest length is left out, which the run itself has measured. */
+/* Leaves out the longest length, which the run itself has measured. */
 int growth_measure(const scene_text *t, const contenders *all, json_t *rows)
 {
     progress bar = progress_start("prefixes");
@@ -65,7 +65,7 @@ done:
     return status;
 }
 
-/* ---- attention's rows, by way of the identity ---- */
+/* ---- attention's rows, by the identity ---- */
 
 enum { CHUNK = 128 }; /* columns of the identity at a time */
 
@@ -77,7 +77,7 @@ static void identity_columns(hga_id n, hga_id heads, hga_id first, float *value)
         for (hga_id h = 0; h < heads; h++) value[((int64_t)i * heads + h) * CHUNK + i - first] = 1;
 }
 
-/* Attention to CHUNK tokens at once, whose indicators are the values. */
+/* Computes attention to CHUNK tokens at once, whose indicators are the values. */
 static int run_columns(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options,
                        const float *value, hga_id first, float *weights)
 {
@@ -102,7 +102,7 @@ static void normalise(float *row, hga_id n)
     for (hga_id j = 0; j < n; j++) row[j] = (float)(row[j] / sum);
 }
 
-/* Some columns of the identity at a time, and in the end each row is normalised. */
+/* Computes some columns of the identity at a time, then normalises each row. */
 static int weights_of_graph(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options,
                             float **weights)
 {
@@ -134,8 +134,8 @@ static double relative_distance(const float *x, const float *y, int64_t n)
     return sqrt(difference / whole);
 }
 
-/* The mean over rows of KL(p || q) = sum p log(p / q), in nats. q as small as a float can be stands for 0, where
-   rounding lost what softmax never makes 0. Rows where p is zero throughout count nothing; NaN if all are. */
+/* The mean over rows of KL(p || q) = sum p log(p / q), in nats. 0 in q is replaced by the smallest float, where
+   rounding lost what softmax never makes 0. Rows where p is zero throughout do not count; NaN if all are. */
 static double mean_divergence(const float *p, const float *q, hga_id n, hga_id heads)
 {
     double all = 0;
@@ -153,7 +153,7 @@ static double mean_divergence(const float *p, const float *q, hga_id n, hga_id h
     return all / (double)rows;
 }
 
-/* Dense attention comes first; the others are compared with it. */
+/* The first trial, dense attention, becomes the reference; the others are compared with it. */
 static int compare(const scene *s, hga_id dim_v, const cast *ran, reference *ref, trial *t)
 {
     int64_t n = (int64_t)s->words.n * s->words.heads * dim_v;
@@ -166,7 +166,7 @@ static int compare(const scene *s, hga_id dim_v, const cast *ran, reference *ref
     return CLI_GOOD;
 }
 
-/* Graph, plan and execution of a contender, each timed, and how far the output is from the reference's. */
+/* Times graph, plan and execution of a contender, and compares the output with the reference's. */
 int trial_run(const scene *s, const contender *c, const trial_setup *setup, reference *ref, trial *out)
 {
     const char *name = c->variant->name;
@@ -195,7 +195,7 @@ done:
     return status;
 }
 
-/* The first contender's rows of attention become the reference of all that follow with it. */
+/* The first contender's rows of attention become the reference of all that follow. */
 int trial_probe(const scene *probe, const contender *c, const hga_options *options, reference *ref, trial *out)
 {
     hga_graph *g = NULL;

@@ -1,5 +1,5 @@
-/* trial.h: a variant on the words of a scene, measured and held to dense attention: what `hga run`, its times against
-   length and `hga choose` do with each. */
+/* trial.h: a variant on the words of a scene, measured and compared with dense attention: what `hga run`, its times
+   against length and `hga choose` do with each. */
 #ifndef CLI_TRIAL_H
 #define CLI_TRIAL_H
 
@@ -25,17 +25,17 @@ typedef struct contenders {
     int n;
 } contenders;
 
-/* What shows each variant of the registry: of those in a list with commas, NULL: of all. Dense attention, without and
-   with the causal mask, is always there, and first. */
+/* How each variant of the registry is shown: of those in a list with commas, NULL: of all. Dense attention, without
+   and with the causal mask, is always there, and first. */
 int contenders_shown(const char *list, contenders *out);
-/* The parameters worth comparing on n tokens, likewise; nothing sees what comes later, if so asked. */
+/* The parameters worth comparing on n tokens, likewise; with `causal` only causal ones. */
 int contenders_swept(const char *list, hga_id n, int causal, contenders *out);
-/* Without those that cannot have what is done with the scene's scores. They are named on standard error; of those that
-   the list names the first is refused. */
+/* Removes those that cannot have the scene's options of scores. They are named on standard error; the first that the
+   list names is refused. */
 int contenders_keep(const scene *s, const char *list, contenders *c);
 
-/* Its graph on a scene: with the text's own tree, sentences or leaves, where the variant takes them. Heads that choose
-   for themselves must choose together (share=all). */
+/* Builds its graph on a scene: with the text's own tree, sentences or leaves, where the variant takes them. Heads
+   that choose for themselves must choose together (share=all). */
 int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p);
 
 /* How it is run. `look`, where there is one, sees the plan that was measured. */
@@ -64,24 +64,24 @@ typedef struct trial {
 
 /* ref NULL: times alone. */
 int trial_run(const scene *s, const contender *c, const trial_setup *setup, reference *ref, trial *out);
-/* Attention's rows on some words. */
+/* Computes attention's rows on some words. */
 int trial_probe(const scene *probe, const contender *c, const hga_options *options, reference *ref, trial *out);
 void reference_clear(reference *ref);
 
-/* What a row of a table says of it, beside what was tried; NULL when memory ran out. */
+/* The members of a trial in a row of a table, beside its variant's; NULL when memory ran out. */
 json_t *trial_json(const trial *t, hga_id tokens, const reference *dense);
 
 /* ---- time against length, with dense attention beside it: every variant on growing prefixes of a text ---- */
 
 enum { MAX_LENGTHS = 6 };
 
-/* The lengths, ascending: the text's and its halves; their number. */
+/* Fills in the lengths, ascending: the text's and its halves; returns their number. */
 int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS]);
-/* How long a variant is repeated on each. */
+/* The rules of repeats of a variant on each. */
 bench_rules growth_rules(void);
 /* A row of what was measured on so many words, for bench_overtakes and bench_chart_time; NULL: no memory. */
 json_t *growth_row(const contender *c, const trial *t, hga_id words);
-/* Rows of all shorter lengths. */
+/* Appends rows of all shorter lengths. */
 int growth_measure(const scene_text *t, const contenders *all, json_t *rows);
 
 #endif

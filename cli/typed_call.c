@@ -1,4 +1,4 @@
-/* typed_call.c: options, refusals and what a program gets, by the rows of hga_call_tables(). */
+/* typed_call.c: options, refusals and settings of programs, by the rows of hga_call_tables(). */
 #include "typed_call.h"
 
 #include <math.h>
@@ -66,7 +66,7 @@ int call_is_fit(const hga_call_row *row, double x)
     return !row->numbers || (x >= row->least && x <= row->most) || x == row->none;
 }
 
-/* Has it entries for each head? */
+/* Does it have entries for each head? */
 static int call_is_by_head(const hga_call_row *row)
 {
     return row->rows == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_HEADS || row->columns == HGA_EXTENT_KEYS ||
@@ -84,7 +84,7 @@ const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_CAPA
     return text;
 }
 
-/* Does a command with so much of a call have an option for this table? */
+/* Does a command with such options have one for this table? */
 static int is_taken(const hga_call_row *row, call_options which)
 {
     if (!call_has_option(row)) return 0;
@@ -112,7 +112,7 @@ static int read_entry(const hga_call_row *row, const char *text, float *out)
     return status || call_is_fit(row, x) ? status : complain(CLI_USAGE, "%s: %s is not %s", what, text, row->numbers);
 }
 
-/* The numbers among what was typed. */
+/* Checks the typed numbers. */
 static int check(void *input)
 {
     typed_call *typed = input;
@@ -163,7 +163,7 @@ const option_list *call_list(call_options which)
     return &lists[which];
 }
 
-/* ---- what was typed ---- */
+/* ---- values as typed ---- */
 
 const char *call_typed(const typed_call *typed)
 {
@@ -202,7 +202,7 @@ void call_tell(FILE *file, const typed_call *typed, void (*put)(FILE *file, cons
 
 /* ---- programs and plans ---- */
 
-/* Distances need positions. */
+/* Refuses distances without positions. */
 static int check_positions(const hga_call_row *row, const model *m)
 {
     double *at = NULL;
@@ -215,7 +215,7 @@ done:
     return status;
 }
 
-/* Does the program have what the table changes? */
+/* Refuses a table of something that the program lacks. */
 static int check_row(const hga_call_row *row, const model *m)
 {
     const hga_program *p = &m->program;
@@ -236,7 +236,7 @@ static int check_row(const hga_call_row *row, const model *m)
     return row->is & HGA_CALL_NEEDS_POSITIONS ? check_positions(row, m) : CLI_GOOD;
 }
 
-/* Where programs have the number, too, 0 says there that they have none. */
+/* Was the number set in the program? 0 there means that programs have none. */
 int call_is_put(const typed_call *typed, hga_call_table which)
 {
     const hga_call_row *row = &hga_call_tables()[which];

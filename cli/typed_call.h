@@ -1,5 +1,5 @@
-/* typed_call.h: what a call brings besides rows, as typed: an option for each row of hga_call_tables(), and
-   --normaliser. Nothing here or in call_files.h knows a row by name, but for the bias that a normaliser's word says. */
+/* typed_call.h: what a call has besides rows, as typed: an option for each row of hga_call_tables(), and
+   --normaliser. Nothing here or in call_files.h knows a row by name, but for the bias that a normaliser's word sets. */
 #ifndef CLI_TYPED_CALL_H
 #define CLI_TYPED_CALL_H
 
@@ -14,7 +14,7 @@ typedef struct typed_normaliser {
     double alpha; /* of entmax */
     float bias;   /* of sigmoids */
 } typed_normaliser;
-/* Are zeros among the weights of what a row sees? */
+/* Can weights of a row's edges be zero? */
 int normaliser_makes_zeros(const typed_normaliser *typed);
 
 typedef struct typed_call {
@@ -48,17 +48,17 @@ const char *call_shape(const hga_call_row *row, char text[static CALL_SHAPE_CAPA
 
 /* The first option that was typed, "--softcap", NULL: none was. */
 const char *call_typed(const typed_call *typed);
-/* What was typed, by the rows' names; and as text, "; softcap 50, sink s.npy", by who escapes it. */
+/* What was typed, by the rows' names; and as text, "; softcap 50, sink s.npy", which `put` escapes. */
 json_t *call_json(const typed_call *typed);
 void call_tell(FILE *file, const typed_call *typed, void (*put)(FILE *file, const char *text));
-/* The program gets what stands with programs; what it cannot have, and what a call to it cannot bring, is refused. */
+/* Sets in the program what programs hold; refuses what the program cannot have, and what a call to it cannot have. */
 int call_put(const typed_call *typed, model *m);
-/* Plans get what they must know of the call. */
+/* Sets in a plan's options what plans must know of the call. */
 void call_plan(const typed_call *typed, hga_options *options);
-/* Does the program have the number that was typed? Otherwise the call brings it. */
+/* Does the program hold the number that was typed? Otherwise the call has it. */
 int call_is_put(const typed_call *typed, hga_call_table which);
 
-/* ---- call_files.c: files of what a call brings, read, checked and bound by the rows of hga_call_tables() ---- */
+/* ---- call_files.c: files of a call's tables, read, checked and bound by the rows of hga_call_tables() ---- */
 
 /* Zeroed: nothing is read. */
 typedef struct call_files {
@@ -67,14 +67,15 @@ typedef struct call_files {
     int borrowed;              /* files are somebody else's */
 } call_files;
 
-/* Those that are not read yet: a pipe is read once. */
+/* Reads those that are not read yet: a pipe is read once. */
 int call_files_read(const typed_call *typed, call_files *files);
 /* The same files, borrowed. */
 call_files call_files_attach(const call_files *files);
-/* Into a call of that shape, pos_dim as files say; those not read yet are read. typed stays: its numbers are bound. */
+/* Binds them to a call of that shape, pos_dim as files say; reads those not read yet. `typed` must outlive the call:
+   its numbers are bound. */
 int call_files_bind(const typed_call *typed, const model *m, hga_shape *shape, call_files *files, hga_io *io);
-/* A gradient of what was bound, x, added to `sum` in the order and shape of the file, or with `wide` columns, of which
-   the file's are the first. */
+/* Adds a gradient of what was bound, x, to `sum` in the order and shape of the file, or with `wide` columns, of
+   which the file's are the first. */
 void call_files_add(const call_files *files, const model *m, hga_call_table which, const float *x, int64_t n,
                     int64_t wide, float *sum);
 void call_files_clear(call_files *files);

@@ -53,7 +53,7 @@ static int find_variant(const char *name, const hga_variant **v)
     return *v || strncmp(name, file_prefix, sizeof file_prefix - 1) == 0;
 }
 
-/* Names all variants, and the one that was probably meant. */
+/* Complains with the names of all variants, and the nearest one. */
 static int complain_of_name(const char *name)
 {
     enum { MOST = 32 };
@@ -82,7 +82,7 @@ int variant_title(const typed_variant *typed, char **title)
     return CLI_GOOD;
 }
 
-/* What was typed, by the table of the variant's parameters; tokens are set last. */
+/* Reads the settings by the table of the variant's parameters; sets tokens last. */
 int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v)
 {
     hga_parameter table[MAX_PARAMETERS + 1];
@@ -213,7 +213,7 @@ static const option_row variant_options[] = {
     {0},
 };
 
-/* ---- telling ---- */
+/* ---- help ---- */
 
 static void print_parameter(FILE *file, const hga_parameter *p)
 {

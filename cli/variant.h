@@ -31,23 +31,23 @@ typedef struct settings {
 
 /* Read "name=value" texts by a table; `whose` names the variant in complaints. */
 int settings_read(const hga_parameter *table, const char *whose, const char *const *typed, int n, settings *out);
-/* One more, of that many letters; nobody can know which of two values is meant. On failure the caller still clears. */
+/* Adds one, of that many letters; refuses a parameter given twice. On failure the caller still clears. */
 int settings_set(settings *s, const char *whose, const char *name, size_t length, const char *value);
 void settings_clear(settings *s);
 
-/* By name, which must be in the table or is never given. */
+/* By name, which must be in the table or is never set. */
 int setting_is_set(const settings *s, const char *name);
 hga_id setting_id(const settings *s, const char *name);
-/* The array of a list or file; NULL when it was not given or is a number. */
+/* The array of a list or file; NULL when it was not typed or is a number. */
 const npy *setting_array(const settings *s, const char *name);
 
-/* The tree of a file that says more than parents; NULL without. */
+/* The tree of a file that has more than parents; NULL: none. */
 const hga_tree *setting_tree(const settings *s, const char *name);
 
-/* A variant's structure from its defaults and what was given; arrays stay the settings'. */
+/* Fills a variant's structure with its defaults and what was typed; arrays stay the settings'. */
 int settings_fill(const settings *s, const hga_variant *v, void *parameters);
 
-/* "64 or @FILE": what one types for a parameter. */
+/* "64 or @FILE": the form of a parameter's value. */
 const char *parameter_kind_name(const hga_parameter *p);
 
 /* What was typed: the variant's name and the texts of -p, all borrowed from argv. */
@@ -63,19 +63,20 @@ typedef struct typed_variant {
 /* What --pattern says of graph=FILE. */
 static const char ignore_weights[] = "weights=ignore";
 
-/* Cut "htransformer:block=16" or "htransformer block=16" apart, in place: the name, and at most `most` settings. A
-   value may have colons and blanks: behind a '=', what stands after one and has none is more of it (tree=metis:8,8). */
+/* Cuts "htransformer:block=16" or "htransformer block=16", in place, into the name and at most `most` settings. A
+   value may have colons and blanks: after a '=', a part without one belongs to it (tree=metis:8,8). */
 int variant_cut(char *words, int most, typed_variant *t);
-/* The next of names with commas between them, and its variant or NULL; the list goes on behind it. 0: none is left. */
+/* Copies the next of names with commas between them, finds its variant or NULL, and advances the list. 0: none is
+   left. */
 enum { VARIANT_NAME = 64 };
 int variant_next(const char **list, char name[static VARIANT_NAME], const hga_variant **v);
 /* Is the variant among them? */
 int variant_listed(const char *list, const hga_variant *v);
-/* Does a word name a variant, or say graph=FILE? */
+/* Is a word a variant's name, or graph=FILE? */
 int variant_is_named(const char *word);
-/* One more -p NAME=VALUE. */
+/* Adds one more -p NAME=VALUE. */
 int variant_add(typed_variant *t, const char *text);
-/* What stands where a VARIANT does: words, graph=FILE, or the name of a file that is there. */
+/* Reads the VARIANT argument: words, graph=FILE, or the name of a file that exists. */
 int variant_take(char *word, typed_variant *t);
 
 /* VARIANT, -p, --tokens, --pattern: input is a typed_variant. Without a VARIANT it complains. */
@@ -135,12 +136,12 @@ typedef struct model {
 /* tensors NULL: `tokens` must be among the parameters. */
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
 void model_clear(model *m);
-/* complain_of for a call with a model: what is wrong with a program that was read is bad data. */
+/* complain_of for a call with a model: CLI_DATA for a program that was read. */
 int model_complain_of(hga_status st, const model *m);
 /* "bpt k=4", the variant as it was typed, for free(). */
 int variant_title(const typed_variant *typed, char **title);
 
-/* The parameters alone, defaults filled in; release with settings_clear. *v gets the variant, NULL for a file's. */
+/* The parameters alone, defaults filled in; release with settings_clear. Sets *v to the variant, NULL for a file's. */
 int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v);
 
 /* Of a graph=FILE: the file. */
@@ -175,7 +176,7 @@ typedef struct variant_job {
 
 /* The weights of levels, [n_alpha]. */
 int model_take_alpha(const npy *a, model *out);
-/* One graph of `tokens`, or one for each length side by side. */
+/* Makes one graph of `tokens`, or one for each length, joined. */
 int make_from_tokens(const variant_job *job, model *out);
 int make_treeformer(const variant_job *job, model *out);
 int make_routed(const variant_job *job, model *out);
@@ -190,9 +191,9 @@ typedef struct samples {
 /* Without tokens and graphs yet. */
 int samples_make(hga_id n, samples *s);
 void samples_clear(samples *s);
-/* As many as `tokens` or the query's rows say, and their lengths; *batch says whether a file of lengths was given. */
+/* The samples that `tokens` or the query's rows determine, and their lengths; *batch: was a file of lengths typed? */
 int samples_of(const variant_job *job, samples *s, int *batch);
-/* Their graphs side by side, with a program that runs on them. */
+/* Joins their graphs, with a program that runs on them. */
 int samples_join(const samples *s, model *out);
 
 #endif

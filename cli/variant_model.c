@@ -27,7 +27,7 @@ static int check_tokens(const settings *s, hga_id leaves)
     return CLI_GOOD;
 }
 
-/* HSA on the tree whose parents are given; whatever ids they have, the graph numbers its nodes anew. */
+/* HSA on the tree of these parents; whatever ids they have, the graph renumbers its nodes. */
 static int make_from_parent(const variant_job *job, const npy *parent, model *out)
 {
     char shape[200];
@@ -81,7 +81,7 @@ static int put_under_clusters(const variant_job *job, graph_file *f)
     return graph_file_coarsen(job->path, "tree", size->whole, (hga_id)size->count, f);
 }
 
-/* The graph of a file with its program, under clusters and in an order where these are asked for. */
+/* The graph of a file with its program, under clusters and in an order if requested. */
 static int make_from_file(const variant_job *job, model *out)
 {
     graph_file f = {0};
@@ -118,7 +118,7 @@ static int make(const variant_job *job, model *out)
     return make_from_tokens(job, out);
 }
 
-/* Reads the settings and has the variant's own way make the graph. */
+/* Reads the settings and makes the graph by the variant's own function. */
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out)
 {
     settings s = {0};

@@ -1,4 +1,4 @@
-/* variant_routed.c: routed. A chooser's blocks are given, or found by its queries and keys, and become its graph. */
+/* variant_routed.c: routed. A chooser's blocks are read, or found by its queries and keys, and become its graph. */
 #include "variant.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 /* ---- parameters ---- */
 
-/* Everything but tokens and what was chosen. */
+/* Reads everything but tokens and choices. */
 static int read_parameters(const settings *s, const hga_variant *v, hga_routed *p, hga_selection *how)
 {
     int status = settings_fill(s, v, p);
@@ -18,7 +18,7 @@ static int read_parameters(const settings *s, const hga_variant *v, hga_routed *
     return status ? status : complain_of(hga_routed_selection(p, how), CLI_USAGE, v->name);
 }
 
-/* What was typed, of a variant that chooses; the settings' arrays are not among it. */
+/* Reads the arguments of a variant that chooses, without its settings' arrays. */
 static int read_typed(const typed_variant *typed, hga_routed *p, hga_selection *how)
 {
     settings s = {0};
@@ -79,7 +79,7 @@ done:
     return status;
 }
 
-/* The block and the row of the choice that each token has, sample by sample. */
+/* Finds the block and the row of the choice that each token has, sample by sample. */
 static int find_places(const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
     hga_id row = 0;
@@ -103,14 +103,14 @@ void chosen_blocks_clear(chosen_blocks *c)
     *c = (chosen_blocks){0};
 }
 
-/* ---- what is given ---- */
+/* ---- choices and scores of files ---- */
 
 static choosing choosing_of(const variant_job *job)
 {
     return job->tensors && job->tensors->choosing ? *job->tensors->choosing : (choosing){0};
 }
 
-/* Where a chooser's rows begin in [samples][choosers][query blocks][..], whose first axes may be left out where 1. */
+/* Where a chooser's rows start in [samples][choosers][query blocks][..], whose first axes may be left out where 1. */
 static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_id query_blocks, int *status)
 {
     char shape[200], of_samples[40] = "";
@@ -127,7 +127,7 @@ static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_
     return fits ? ((int64_t)c->sample * choosers + c->chooser) * query_blocks * a->dim[n - 1] : 0;
 }
 
-/* The choice that was given, of this chooser. */
+/* Copies this chooser's choice from the file. */
 static int take_choice(const variant_job *job, const npy *a, chosen_blocks *out)
 {
     int status = CLI_GOOD;
@@ -140,9 +140,9 @@ static int take_choice(const variant_job *job, const npy *a, chosen_blocks *out)
     return status;
 }
 
-/* ---- what is chosen ---- */
+/* ---- choosing ---- */
 
-/* The scores that were given, of this chooser; one for each block. */
+/* Finds this chooser's scores in the file, one for each block. */
 static int take_scores(const choosing *c, const hga_selection *how, const chosen_blocks *x, hga_select_input *in)
 {
     int status = CLI_GOOD;
@@ -157,13 +157,13 @@ static int take_scores(const choosing *c, const hga_selection *how, const chosen
     return status;
 }
 
-/* Tensors may be without a query: then they say who chooses alone. */
+/* Tensors may be without a query: then they say only which heads choose. */
 static const model_tensors *tensors_of(const variant_job *job)
 {
     return job->tensors && job->tensors->query ? job->tensors : NULL;
 }
 
-/* Settings are tried on a token of zeros: what is refused of others is the tensors'. */
+/* Tries settings on a token of zeros: any later refusal is the tensors' fault. */
 static int check_settings(const hga_selection *how, const choosing *c, const char *name)
 {
     float zero = 0;
@@ -185,7 +185,7 @@ static hga_tensor heads_of(const npy *x, hga_id first, hga_id heads, hga_id dim)
                         .head_stride = dim};
 }
 
-/* Scores blocks by queries and keys, or as given, and picks the best for each row. */
+/* Scores blocks by queries and keys, or by scores that were read, and picks the best for each row. */
 static int choose(const variant_job *job, const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
     const model_tensors *t = job->tensors;
@@ -230,7 +230,7 @@ static int check_sides(const variant_job *job, hga_id n)
     return CLI_GOOD;
 }
 
-/* Tokens that come one by one see those before them, whatever else is said. */
+/* Tokens that come one by one attend to those before them only, whatever the arguments. */
 static int make_decoder(const variant_job *job, model *out)
 {
     hga_routed p;
@@ -245,7 +245,7 @@ static int make_decoder(const variant_job *job, model *out)
     return complain_of(hga_build_routed_decoder(p.n_tokens, NULL, &out->graph, &out->program), CLI_USAGE, job->name);
 }
 
-/* Checks that the choice is given or can be made, and builds the graph of what is chosen. */
+/* Checks that the choice was typed or can be made, and builds the graph of what is chosen. */
 int make_routed(const variant_job *job, model *out)
 {
     if (job->typed->decodes) return make_decoder(job, out);

@@ -1,4 +1,4 @@
-/* variant_tree.c: Treeformer: leaves given or routed; trees that differ by head: row = token * heads + head. */
+/* variant_tree.c: Treeformer: leaves read or routed; trees that differ by head: row = token * heads + head. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct tree {
     int64_t rows;            /* hyperplanes */
 } tree;
 
-/* The hyperplanes of one side and the vectors they judge. */
+/* The hyperplanes of one side and the vectors they route. */
 typedef struct routing {
     const tree *tree;
     const npy *weights, *bias, *x;
@@ -26,7 +26,7 @@ typedef struct routing {
 
 /* ---- the tree's shape ---- */
 
-/* The height and branching of the tree; -1 where neither was given. */
+/* Reads the height and branching of the tree; -1 if neither was typed. */
 static int read_tree(const settings *s, tree *t)
 {
     const npy *b = setting_array(s, "branching");
@@ -43,16 +43,16 @@ static int read_tree(const settings *s, tree *t)
     }
     if (t->height < 0) return CLI_GOOD;
     t->rows = hga_route_rows(t->height, t->branching);
-    /* weights of another size are told by their own file */
+    /* weights of another size are refused with their own file's name */
     int64_t most = setting_is_set(s, "weights") ? INT64_MAX : INT32_MAX - 2;
     return t->rows >= 0 && t->rows <= most
                ? CLI_GOOD
                : complain(CLI_USAGE, "height: a tree of %d levels has too many nodes", t->height);
 }
 
-/* ---- leaves that are given ---- */
+/* ---- leaves that are read ---- */
 
-/* Leaves of each token, for all heads or for each; as many as the tensor has rows. */
+/* Reads the leaves of each token, for all heads or for each; as many as the tensor has rows. */
 static int input_leaves(const npy *a, const npy *tensor, leaves *out)
 {
     char shape[200];
@@ -112,7 +112,7 @@ static int route_head(const routing *r, hga_id t, hga_id heads, int32_t *column,
     return CLI_GOOD;
 }
 
-/* hyperplanes over a head's columns judge each head by itself; over all heads' columns, the token */
+/* hyperplanes over a head's columns route each head by itself; over all heads' columns, the token */
 static int route(const routing *r, leaves *out)
 {
     int32_t *column = NULL;
@@ -129,7 +129,7 @@ done:
 
 /* ---- both sides ---- */
 
-/* a tree of height 0: everybody is in its one leaf */
+/* a tree of height 0: all tokens are in its one leaf */
 static int all_in_leaf_zero(hga_id n, leaves *out)
 {
     out->n = n;
@@ -137,7 +137,7 @@ static int all_in_leaf_zero(hga_id n, leaves *out)
     return take(n, sizeof *out->leaf, &out->leaf);
 }
 
-/* The hyperplanes route the rows of the tensors, which must be there. */
+/* Routes the rows of the tensors, which must be there, by hyperplanes. */
 static int route_by(const variant_job *job, const tree *t, const char *weights, const char *bias, int keys, leaves *out)
 {
     const npy *w = setting_array(job->settings, weights), *b = setting_array(job->settings, bias);
@@ -152,7 +152,7 @@ static int route_by(const variant_job *job, const tree *t, const char *weights, 
     return route(&r, out);
 }
 
-/* Leaves that are given or found by hyperplanes; a tree without levels has but one. */
+/* Leaves that are read or found by hyperplanes; a tree without levels has but one. */
 static int query_leaves(const variant_job *job, const tree *t, leaves *out)
 {
     const settings *s = job->settings;
@@ -279,7 +279,7 @@ static int read_alpha(const variant_job *job, const tree *t, model *out)
     return model_take_alpha(a, out);
 }
 
-/* Leaves of queries and keys first, and then the graph that they make. */
+/* Finds leaves of queries and keys first, and then builds their graph. */
 int make_treeformer(const variant_job *job, model *out)
 {
     tree t;

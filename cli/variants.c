@@ -13,7 +13,7 @@ typedef struct arguments {
 
 static const option_row options[] = {{"json", FLAG(arguments, json), NULL, 0, "as JSON", 0}, {0}};
 
-/* ---- what a variant can ---- */
+/* ---- abilities ---- */
 
 static const struct {
     unsigned can;

@@ -1,4 +1,4 @@
-/* view.c: hga view, a graph as one interactive page, or two side by side. */
+/* view.c: hga view, a graph as one interactive page, or two next to each other. */
 #include <stdlib.h>
 
 #include "beside_page.h"
@@ -23,7 +23,7 @@ static hga_status count_edge(const hga_seen *seen, void *context)
     return HGA_OK;
 }
 
-/* Counting is quick, weighing is not: nobody should wait to hear that it was too much. */
+/* Refuses too many weights before they are computed: counting is quick, weighing is not. */
 static int check_size(const graph_file *f, const char *path, hga_id n_queries, hga_id heads)
 {
     int64_t n = 0;
@@ -35,7 +35,7 @@ static int check_size(const graph_file *f, const char *path, hga_id n_queries, h
                     n <= MOST_WEIGHTS ? "; --head H takes one head" : "");
 }
 
-/* The edges of all query tokens with their weights, and how many each has, telling how far it is. */
+/* Lists the edges of all query tokens with their weights, and how many each has, with a progress bar. */
 static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_queries, row_edge_list *edges,
                         hga_id *count)
 {
@@ -51,7 +51,7 @@ static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_quer
     return status;
 }
 
-/* One head's weights, or all heads', once it is known that there are not too many for a page. */
+/* Weighs one head, or all, once it is known that there are not too many weights for a page. */
 static int view_weigh(const weighing *by, const graph_file *f, const char *path, hga_id head, int quiet,
                       row_edge_list *edges, view_weights *out)
 {
@@ -77,7 +77,7 @@ done:
 
 typedef struct arguments {
     graph_argument source;
-    const char *output; /* where the page goes */
+    const char *output; /* the page's path */
     const char *beside; /* a second hierarchy's file, or NULL */
     int64_t max_edges;
     weighing by; /* query NULL: no weights */
@@ -126,7 +126,7 @@ static void put_right_title(FILE *file, const void *two) { html_text(file, ((con
 static void put_left(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->left); }
 static void put_right(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->right); }
 
-/* Pages inside of another, which keeps their addresses. */
+/* Writes both pages inside of another, which keeps their addresses. */
 static int put_both(FILE *file, const view_source *left, const view_source *right)
 {
     static const html_mark marks[] = {{"left_title", put_left_title},

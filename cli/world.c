@@ -1,5 +1,5 @@
-/* world.c: the ranks of a command. They are started by MPI only where a launcher says that there are several, since to
-   start it takes longer than most commands. */
+/* world.c: the ranks of a command. MPI is started only where a launcher says that there are several, since starting
+   it takes longer than most commands. */
 #include "world.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "complain.h"
 #include "hga_mpi.h"
 
-/* What a rank tells the others at an agreement. */
+/* What a rank sends the others at an agreement. */
 typedef struct word {
     int status, parts; /* parts: it is the rank's last */
     char command[24], complaint[1000];
@@ -30,9 +30,9 @@ hga_id world_rank(void) { return world.talk.ctx ? world.talk.rank : 0; }
 int world_speaks(void) { return world_rank() == 0; }
 const hga_exchange *world_exchange(void) { return &world.call; }
 
-/* ---- what a launcher says ---- */
+/* ---- the launcher's variables ---- */
 
-/* How many processes there are, and which this one is: by Open MPI's mpirun, or MPICH's, Intel's or Slurm's. */
+/* Finds how many processes there are, and which this one is: by Open MPI's mpirun, or MPICH's, Intel's or Slurm's. */
 static int launched(int *rank)
 {
     static const char *const names[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"PMI_SIZE", "PMI_RANK"}};
@@ -61,12 +61,12 @@ hga_id world_threads(hga_id typed)
 {
     if (typed || world_ranks() == 1 || getenv("OMP_NUM_THREADS")) return typed;
     int all = (int)sysconf(_SC_NPROCESSORS_ONLN), mine = omp_get_num_procs();
-    if (mine < all) return 0; /* the launcher has shared them out */
+    if (mine < all) return 0; /* the launcher has divided them */
     return mine > launched_here() ? mine / launched_here() : 1;
 }
 
-/* Before the ranks can agree on anything, the launcher's rank 0 speaks for all. The others end well, since a launcher
-   that sees one end badly ends all, perhaps before this is said. */
+/* Before the ranks can agree on anything, the launcher's rank 0 complains for all. The others exit with 0, since a
+   launcher that sees one fail ends all, perhaps before the complaint is printed. */
 static int refuse(int rank, int status, const char *text)
 {
     if (rank) exit(CLI_GOOD);
@@ -88,7 +88,7 @@ static int meet(int n, int rank)
     return st ? refuse(rank, st == HGA_EUNSUPPORTED ? CLI_USAGE : CLI_OUTSIDE, hga_error_detail()) : CLI_GOOD;
 }
 
-/* --help ends the process where it stands, and others may not have been asked for it. */
+/* --help ends the process at once, and other ranks may not have it among their arguments. */
 static void part(void)
 {
     if (world.talk.fail && !world.mine.parts) world.talk.fail(world.talk.ctx, hga_fail(HGA_EEXTERNAL, "it has ended"));
@@ -96,7 +96,7 @@ static void part(void)
     hga_dist_destroy(&world.talk);
 }
 
-/* Only what a launcher starts starts MPI; complaints are kept until ranks agree whose is printed. */
+/* Starts MPI only under a launcher; complaints are kept until ranks agree whose is printed. */
 int world_open(const char *command)
 {
     int rank, n = launched(&rank), status = CLI_GOOD;
@@ -113,7 +113,7 @@ done:
 
 /* ---- agreement ---- */
 
-/* mpirun may start a program with other words on each rank. */
+/* mpirun may start a program with other arguments on each rank. */
 static int check_words(const word *words)
 {
     for (hga_id r = 1; r < world_ranks(); r++) {
@@ -130,7 +130,7 @@ static int check_words(const word *words)
     return CLI_GOOD;
 }
 
-/* The status of the lowest rank that has one; its complaint, or the next one's, is printed by rank 0. */
+/* The status of the lowest rank that has one; rank 0 prints its complaint, or the next one's. */
 static int settle(const word *words)
 {
     const word *first = NULL, *says = NULL;
@@ -151,7 +151,7 @@ int world_gather(const void *mine, int64_t bytes, void *all)
     return CLI_GOOD;
 }
 
-/* Once a status is not good, ranks gather no more: the outcome is kept. */
+/* Once a status is not good, ranks gather no more: the outcome stays. */
 int world_agree(int status)
 {
     word *all = NULL;

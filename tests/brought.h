@@ -1,4 +1,4 @@
-/* brought.h: what a call does with scores, written short. */
+/* brought.h: a call's tables of scores, written short. */
 #ifndef BROUGHT_H
 #define BROUGHT_H
 
@@ -13,7 +13,7 @@ typedef struct operands {
 
 static inline const float *brought_if_any(const float *number) { return *number != 0 ? number : NULL; }
 
-/* Into the call, which borrows *b; NULL takes all of it out. */
+/* Puts them into the call, which borrows *b; NULL removes all. */
 static inline void bring_to(hga_io *io, const operands *b)
 {
     static const operands nothing;

@@ -113,7 +113,7 @@ static inline problem scattered(hga_id tokens, hga_shape shape)
     return p;
 }
 
-/* A copy of the tensor, head by head. */
+/* A copy of the tensor, heads first. */
 static inline hga_tensor with_heads_apart(problem *p, const hga_tensor *from, hga_id heads, hga_id columns)
 {
     float *to = p->owned[p->n_owned++] = memory(from->rows * heads * columns, sizeof *to);

@@ -12,7 +12,7 @@ enum { RUNS = 3 };
 enum { ALIKE = 0, TWICE = 1, HOLES = 2, SOME = 4 };
 
 /* Each row has a few runs of 16 to 64 columns of its own choice, aligned or not. TWICE: every 300th row has a run
-   again; HOLES: some runs lack a column; SOME: of three rows the first alone. */
+   twice; HOLES: some runs lack a column; SOME: only the first of three rows has edges. */
 static inline hga_graph *rows_that_choose(hga_id n_rows, uint64_t seed, int odd)
 {
     hga_block *block = memory(n_rows * (RUNS + 1), sizeof *block);

@@ -1,5 +1,5 @@
-/* decoding.h: a problem decoded token by token beside its full pass: what tests of decoding share. Memory that nobody
-   has written is NaN, and pages that are given back are overwritten. */
+/* decoding.h: a problem decoded token by token beside its full pass: what tests of decoding share. Memory that was
+   not written is NaN, and pages that are released are overwritten. */
 #ifndef DECODING_H
 #define DECODING_H
 
@@ -47,7 +47,7 @@ static inline void session_close(session *s)
     free(s->want), free(s->want_lse);
 }
 
-/* An append of the problem's next n tokens, its rows gathered in the order that the decoder tells. */
+/* An append of the problem's next n tokens, its rows gathered in the order that the decoder names. */
 typedef struct fed {
     hga_append append;
     hga_id n, *node;
@@ -101,7 +101,7 @@ static inline void check_row(const session *s, const char *how, hga_id node, con
                      (double)want[c]);
 }
 
-/* What came out is the full pass's: its bits, or within a tolerance. */
+/* The outputs are the full pass's: its bits, or within a tolerance. */
 static inline void check_fed(const session *s, const char *how, const fed *f, double tolerance)
 {
     hga_id heads = s->p->shape.n_heads, dim_v = s->p->shape.dim_v ? s->p->shape.dim_v : s->p->shape.dim;
@@ -132,7 +132,7 @@ static inline void round_to_bf16(problem *p)
     }
 }
 
-/* The workspace has served another decoder's caches, as it were: nothing in it is the next cache's. */
+/* Overwrites the workspace, as if it had served another decoder's caches: nothing in it is the next cache's. */
 static inline void spoil(const session *s)
 {
     hga_workspace *w = s->workspace->workspace;

@@ -138,7 +138,7 @@ static inline void random_problem(int program, unsigned with, hga_id n, uint64_t
     p->io.type_scale.data = p->owned[p->n_owned++] = random_floats(seed + 11, 1, p->io.type_scale.rows);
 }
 
-/* Sums are linear in the values: bring the largest result to 1, where the tolerance lives. */
+/* Sums are linear in the values: scales the largest result to 1, which the tolerance is for. */
 static inline void keep_sums_small(problem *p)
 {
     double largest = 1, *want;

@@ -1,5 +1,5 @@
-/* exchange.h: a problem on ranks that are threads of one process beside the same problem in one process: what tests of
-   ranks share. */
+/* exchange.h: a problem on ranks that are threads of one process beside the same problem in one process: what tests
+   of ranks share. */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
@@ -54,7 +54,7 @@ static inline const float *values_of(const problem *p, hga_id f)
     return t->data;
 }
 
-/* Rows of the whole problem, field by field, that the plan's rank has; all of them without one. */
+/* Finds the rows of the whole problem, field by field, that the plan's rank has; all of them without a plan. */
 static inline void find_rows(const problem *p, const hga_plan *plan, hga_id f, some_rows *out)
 {
     hga_id first, n;
@@ -195,8 +195,8 @@ static inline void open_runs(const problem *p, const hga_options *o, layout l, c
         runs[r] = (rank_run){.p = p, .x = &xs[r], .cuts = cuts, .options = *o, .lie = l, .f = {.byte = 0xff}};
 }
 
-/* What ranks that run with these options send: what hga_halo counts; or, where the options cut rows elsewhere or not at
-   all, what the same rule says of that. */
+/* What ranks with these options send: what hga_halo counts; or, if the options cut rows elsewhere or not at all, the
+   result of the same rule for that. */
 static inline void find_halo(const problem *p, const hga_options *o, const hga_id *cuts, hga_id n_ranks,
                              hga_halo_list *halo)
 {
@@ -228,7 +228,7 @@ static inline tensors run_whole(const problem *p, const hga_options *o, layout l
     return t;
 }
 
-/* .. with panels of so many rows, 0: as plans have them. */
+/* .. with panels of so many rows, 0: the plan's choice. */
 static inline void hold_in_panels(const problem *p, const char *what, const hga_options *o, layout l,
                                   const hga_id *cuts, hga_id n_ranks, hga_id panel, const hga_dist_wire *wire,
                                   const tensors *want)

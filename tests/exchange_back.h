@@ -1,5 +1,5 @@
-/* exchange_back.h: ranks that are threads of one process go back, beside the same problem in one process,
-   whose bits their gradients have. */
+/* exchange_back.h: ranks that are threads of one process run backward, beside the same problem in one process, whose
+   bits their gradients have. */
 #ifndef EXCHANGE_BACK_H
 #define EXCHANGE_BACK_H
 
@@ -30,7 +30,7 @@ static inline void want_tables(const problem *p, gradients *g)
     }
 }
 
-/* Numbers of a row of the whole problem, whoever has it. */
+/* Numbers of a row of the whole problem, whichever rank has it. */
 static inline void fill_row(hga_tensor *t, hga_id heads, hga_id columns, int64_t row, int64_t whole, uint64_t seed)
 {
     float *x = random_floats(seed + (uint64_t)whole * 977, 1, (int64_t)heads * columns);
@@ -47,7 +47,7 @@ static inline void fill_rows(const some_rows *of, hga_tensor *t, hga_id heads, h
             fill_row(t, heads, columns, row, of->rows[i].first + k, seed);
 }
 
-/* The output's gradient lies and is of a type as tensors, and gradients, of float32, lie as the other layouts do. */
+/* The output's gradient has the layout and type of tensors; gradients, of float32, have the other layouts. */
 static inline void open_gradients(const problem *p, const tensors *t, layout l, int accumulate, gradients *g)
 {
     layout wanted = l == F16_WIDE ? HEADS_FIRST : l == HEADS_FIRST ? HEADS_FIRST : PACKED;
@@ -76,7 +76,7 @@ static inline void close_gradients(gradients *g)
 
 /* ---- bits ---- */
 
-/* Of rows a rank's own, and of tables all. */
+/* Compares a rank's own rows, and all tables. */
 static inline void expect_bits(const problem *p, const char *how, hga_id rank, const tensors *rows,
                                const gradients *got, const gradients *want)
 {

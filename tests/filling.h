@@ -1,6 +1,6 @@
-/* filling.h: memory that nobody has written. An allocator that fills what it hands out with one byte, spoils what it
-   gets back, and counts what it does not: whoever reads before writing gets NaN (0xff) or 12.08 (0x41). It fails where
-   that is asked for, and holds whoever gives back to the size that was taken. */
+/* filling.h: memory that was not written. An allocator that fills what it allocates with one byte, overwrites what
+   is freed, and counts what is not: code that reads before it writes gets NaN (0xff) or 12.08 (0x41). It fails on
+   request, and checks that the freed size is the allocated one. */
 #ifndef HGA_FILLING_H
 #define HGA_FILLING_H
 

@@ -1,5 +1,5 @@
-/* follow.h: the oracle of levels, rows and layers: every token followed along every edge, forwards, as sets of at most
-   64 tokens. */
+/* follow.h: the oracle of levels, rows and layers: every token followed along every edge, forward, as sets of at
+   most 64 tokens. */
 #ifndef HGA_FOLLOW_H
 #define HGA_FOLLOW_H
 
@@ -98,7 +98,7 @@ static inline void run_row(const world *w, const question *q, hga_id i, hga_id v
     if (q->stage == i && q->node == v) x[s->out][v] |= 1;
 }
 
-/* What the out field holds on every node. */
+/* Computes what the out field holds on every node. */
 static inline void answer(const world *w, const question *q, uint64_t *out)
 {
     static values x;

@@ -1,6 +1,6 @@
-/* fuses.h: whatever makes something is run with its first allocation failing, then its second, and so on until it
-   succeeds. Each time it must say HGA_ENOMEM, give NULL and leave no block behind. Once with the caller's allocator,
-   once with malloc itself, which the packages use inside. One program includes this in one file. */
+/* fuses.h: runs a function that makes something with its first allocation failing, then its second, and so on until
+   it succeeds. Each time it must return HGA_ENOMEM, give NULL and leave no block allocated. Once with the caller's
+   allocator, once with malloc itself, which the packages use inside. One program includes this in one file. */
 #ifndef HGA_FUSES_H
 #define HGA_FUSES_H
 
@@ -36,7 +36,7 @@ static inline int blow(fuse *f)
     return left == 1 ? f->blown = 1 : 0;
 }
 
-/* The size stands in front of the block, so that release can be held to it. */
+/* The size is stored before the block, so that release can check it. */
 enum { FRONT = 64 };
 
 static inline void *fused_allocate(size_t bytes, void *context)
@@ -128,11 +128,11 @@ enum { MALLOC_IS_OURS = 0 };
 
 /* ---- what is tried ---- */
 
-/* Makes one thing with allocator `a`, holds a failure to NULL, and gives everything back. */
+/* Makes one thing with allocator `a`, checks that a failure gives NULL, and frees everything. */
 typedef hga_status (*attempt)(const hga_allocator *a);
 
-/* What is wrong after an attempt; NULL when nothing is. A caller's allocator is asked by us alone, so success in spite
-   of it has hidden a failure. malloc is also asked by packages that can do without: stdio reads without its buffer. */
+/* What is wrong after an attempt; NULL: nothing. Only we call a caller's allocator, so success in spite of it has
+   hidden a failure. Packages that can do without also call malloc: stdio reads without its buffer. */
 static inline const char *fault(const fuse *f, long blocks, long long bytes, hga_status st, int leaks)
 {
     if (!leaks && (f->blocks != blocks || f->bytes != bytes)) return "memory is not given back";
@@ -142,7 +142,7 @@ static inline const char *fault(const fuse *f, long blocks, long long bytes, hga
     return *hga_error_detail() ? NULL : "the detail is empty";
 }
 
-/* The n-th allocation fails, for every n until there are not so many. `leaks`: what is inside leaks by itself. */
+/* Fails the n-th allocation, for every n until there are not so many. `leaks`: the package inside leaks by itself. */
 static inline void fail_each(fuse *f, const hga_allocator *a, attempt make, int leaks)
 {
     int n_faults = 0;
@@ -168,7 +168,7 @@ static inline void fail_each(fuse *f, const hga_allocator *a, attempt make, int 
 
 static inline void every_allocation(attempt make) { fail_each(&lent, &fused, make, 0); }
 
-/* The packages keep things for good when they are first used, so once beforehand. */
+/* The packages allocate some things for good at their first use, so runs it once beforehand. */
 static inline void every_malloc(attempt make, int leaks)
 {
     if (!MALLOC_IS_OURS) skip();
@@ -176,7 +176,7 @@ static inline void every_malloc(attempt make, int leaks)
     fail_each(&libc, NULL, make, leaks);
 }
 
-/* A graph at the outset of an attempt; wild is not NULL. */
+/* A graph pointer before an attempt; neither valid nor NULL. */
 #define NOWHERE ((void *)(uintptr_t)64)
 
 static inline hga_status settle(hga_status st, hga_graph **g)

@@ -354,7 +354,7 @@ static inline hga_graph *random_graph(uint64_t seed, int cross)
 
 /* ---- failures ---- */
 
-/* A graph is made of another: whichever allocation fails, nothing is made and nothing left. */
+/* Makes a graph of another: whichever allocation fails, nothing is made and nothing left allocated. */
 static inline void assert_nothing_is_left_behind(hga_status (*make)(const hga_graph *g, hga_graph **out))
 {
     scarce s = {INT64_MAX, 0};
@@ -373,7 +373,7 @@ static inline void assert_nothing_is_left_behind(hga_status (*make)(const hga_gr
 
 /* ---- files ---- */
 
-/* How many there are in the working directory. */
+/* How many files there are in the working directory. */
 static inline int files_here(void)
 {
     int n = 0;

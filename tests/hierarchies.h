@@ -4,8 +4,8 @@
 
 #include "testing.h"
 
-/* Four tokens under two parents under a root, relation `near`: every token sees every token, `down`: parents to tokens.
-   */
+/* Four tokens under two parents under a root, relation `near`: every token to every token, `down`: parents to
+   tokens. */
 static inline hga_graph *small_graph(void)
 {
     hga_builder *b;
@@ -29,7 +29,7 @@ static inline hga_graph *small_graph(void)
 
 enum { NEAR, DOWN };
 
-/* query, key, value on all nodes given for tokens, state and out: coarsen, attend, spread. */
+/* query, key, value on all nodes and of tokens' rows, state and out: coarsen, attend, spread. */
 static inline hga_program hierarchy(void)
 {
     hga_program p;

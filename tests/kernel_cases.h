@@ -28,7 +28,7 @@ static inline float draw(float scale)
     return ((float)(seed >> 8) / 8388608.0f - 1) * scale;
 }
 
-/* Each instruction set has the same numbers, whichever others this machine has. */
+/* Each instruction set gets the same numbers, whichever others this machine has. */
 static inline int begin_draws(void)
 {
     seed = 1;
@@ -123,8 +123,8 @@ typedef struct group_case {
     float end[KERNEL_TILE][ROW], *out[KERNEL_TILE];
 } group_case;
 
-/* Rows r0 .. of the queries; some groups with a mask, some with pair biases; some that are fresh, over whatever was
-   there, and some that end here. */
+/* Rows r0 .. of the queries; some groups with a mask, some with pair biases; some that start fresh, over whatever
+   was there, and some that end here. */
 static inline kernel_tile_group make_group(group_case *g, const numbers *x, hga_id r0, hga_id rows, hga_id dim,
                                            hga_id dim_v)
 {

@@ -1,5 +1,5 @@
-/* option_pairs.h: which two options of a call meet in the tests, which the library refuses together, which cannot meet;
-   and of which options every three do. */
+/* option_pairs.h: which two options of a call occur together in the tests, which the library refuses together, which
+   cannot occur together; and of which options every three do. */
 #ifndef HGA_OPTION_PAIRS_H
 #define HGA_OPTION_PAIRS_H
 
@@ -86,7 +86,7 @@ static inline pair_fate pair_fate_of(trait a, trait b)
     return row ? row->fate : PAIR_TESTED;
 }
 
-/* Options of which every three meet, but for those of which two do not. */
+/* Options of which every three occur together, but for those of which two do not. */
 static const trait triple_table[] = {
     TRAIT_BF16,   TRAIT_GENERIC,  TRAIT_DROPOUT,     TRAIT_SOME_ROWS,    TRAIT_ROWS_STAY, TRAIT_BATCH, TRAIT_SIGMOID,
     TRAIT_ENTMAX, TRAIT_ADDITIVE, TRAIT_F16_TENSORS, TRAIT_BF16_TENSORS, TRAIT_COARSE,    TRAIT_RANKS, TRAIT_DECODING};

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Inputs on tokens that are coarsened, or on all nodes; one of five ways to the output over relation 0. */
+/* Inputs on tokens that are coarsened, or on all nodes; one of five programs to the output over relation 0. */
 static inline hga_program random_program(uint64_t *rng)
 {
     hga_program p;
@@ -24,7 +24,7 @@ static inline hga_program random_program(uint64_t *rng)
         hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
         p.field[m].rows = HGA_ROWS_NODES;
         assert_ok(hga_program_mean(&p, random_below(rng, 2) ? 0 : HGA_TREE_UP, v, m, 0));
-        if (random_below(rng, 2)) assert_ok(hga_program_coarsen(&p, m)); /* in place, where nobody gave anything */
+        if (random_below(rng, 2)) assert_ok(hga_program_coarsen(&p, m)); /* in place, where the caller has no rows */
         if (random_below(rng, 2)) {                                      /* sums of sums */
             hga_id sums = field(&p, "sums", HGA_WIDTH_OUT, HGA_INTERNAL, io, HGA_ROWS_NODES);
             assert_ok(hga_program_weighted_sum(&p, 0, m, sums));
@@ -67,7 +67,7 @@ static inline edge *stage_edges(const hga_graph *g, const hga_stage *s, int64_t 
     return e;
 }
 
-/* The level that a stage works on in its i-th step. */
+/* The level of a stage's i-th step. */
 static inline hga_id level_of_step(const hga_nodes *nodes, hga_order order, hga_id i)
 {
     return order == HGA_LEVELS_DOWN ? nodes->n_levels - 1 - i : i;
@@ -81,7 +81,7 @@ static inline int is_row(const hga_graph *g, hga_field_rows rows, hga_id v)
     return found;
 }
 
-/* Does the stage write row v? In place and upwards it leaves tokens alone; a row without edges it does write. */
+/* Does the stage write row v? In place and upwards it does not write tokens; a row without edges it does write. */
 static inline int is_written(const hga_graph *g, const hga_program *p, const hga_stage *s, hga_id v)
 {
     int keeps_tokens = s->order == HGA_LEVELS_UP && s->value == s->out && s->message != HGA_MESSAGE_USER;
@@ -89,7 +89,7 @@ static inline int is_written(const hga_graph *g, const hga_program *p, const hga
     return is_row(g, p->field[s->out].rows, v);
 }
 
-/* The caller gives field f of node v. */
+/* Does the caller have a row of field f for node v? */
 static inline int is_input(const hga_graph *g, const hga_field *f, hga_id v)
 {
     return f->binding != HGA_INTERNAL && f->binding != HGA_IO_OUT && is_row(g, f->io, v);

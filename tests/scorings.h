@@ -1,4 +1,4 @@
-/* scorings.h: scores and normalisers that nothing is fused for in 16 bits. */
+/* scorings.h: scores and normalisers without fused kernels in 16 bits. */
 #ifndef SCORINGS_H
 #define SCORINGS_H
 
@@ -21,7 +21,7 @@ static const scoring scorings[] = {
 };
 enum { N_SCORINGS = sizeof scorings / sizeof *scorings };
 
-/* A variant with that scoring in bfloat16; 0: it has no meaning. */
+/* A variant with that scoring in bfloat16; 0: it is undefined. */
 static inline int scored_build(int i, const scoring *s, hga_id n, const hga_shape *shape, problem *out)
 {
     variant_build(i, n, 3 + (uint64_t)i, shape, out);

@@ -1,5 +1,5 @@
-/* slopes.h: what the tests of gradients share: a problem with room for every gradient, its way there and back, and
-   comparisons. */
+/* slopes.h: what the tests of gradients share: a problem with an array for every gradient, its forward and backward
+   pass, and comparisons. */
 #ifndef HGA_SLOPES_H
 #define HGA_SLOPES_H
 
@@ -57,7 +57,7 @@ static inline void slope_clear(slope *s)
     free(s->d_out), free(s->d_lse);
 }
 
-/* A plan of a problem that goes back, with its workspace and its tape. */
+/* A plan of a problem that runs backward, with its workspace and its tape. */
 typedef struct seat {
     hga_plan *plan;
     hga_workspace *workspace;
@@ -79,7 +79,7 @@ static inline void seat_clear(seat *s)
     free(s->tape), hga_workspace_destroy(s->workspace), hga_plan_destroy(s->plan);
 }
 
-/* What a workspace takes for gradients of all that a call without tables reads. */
+/* Bytes of a workspace for gradients of all that a call without tables reads. */
 static inline int64_t gradient_bytes(const hga_plan *plan)
 {
     int64_t bytes;
@@ -87,7 +87,7 @@ static inline int64_t gradient_bytes(const hga_plan *plan)
     return bytes;
 }
 
-/* There and back. */
+/* Forward and backward. */
 static inline hga_status seat_run(const seat *at, slope *s)
 {
     hga_io io = s->p->io;
@@ -96,7 +96,7 @@ static inline hga_status seat_run(const seat *at, slope *s)
     return st ? st : hga_plan_gradient(at->plan, at->workspace, &io, &s->grad);
 }
 
-/* The same over numbers that are to be overwritten. */
+/* The same over numbers that must be overwritten. */
 static inline hga_status seat_run_anew(const seat *at, slope *s)
 {
     for (int i = 0; i < N_SLOW_INPUTS; i++)
@@ -104,7 +104,7 @@ static inline hga_status seat_run_anew(const seat *at, slope *s)
     return seat_run(at, s);
 }
 
-/* Execute and go back with these options, in memory that nobody has written and all of which is given back. */
+/* Executes and runs backward with these options, in memory that was not written and all of which is freed. */
 static inline void slope_run(slope *s, hga_options options)
 {
     filling fresh = {.byte = 0xff};
@@ -116,8 +116,8 @@ static inline void slope_run(slope *s, hga_options options)
     if (fresh.live) fail_msg("%s: %lld blocks were not given back", s->p->name, (long long)fresh.live);
 }
 
-/* A gradient by two threads, of a plan that has made what it needs, tells each allocation that fails and leaves nothing
-   behind; what it takes at once is from `least` to `most` of what the plan says, and a little for tables. */
+/* A gradient by two threads, of a plan that is prepared, reports each allocation that fails and leaves nothing
+   allocated; its peak is from `least` to `most` of what the plan says, and a little for tables. */
 static inline void assert_failures_are_told(slope *s, double least, double most)
 {
     problem *p = s->p;
@@ -145,7 +145,7 @@ static inline void assert_failures_are_told(slope *s, double least, double most)
         double took = (double)(m.most - before);
         if (!st && !(took >= least * said && took <= most * said + 8192))
             fail_msg("%s: %.0f bytes were said, %.0f taken", p->name, said, took);
-        assert_true(m.live <= blocks + 1); /* the workspace keeps its room */
+        assert_true(m.live <= blocks + 1); /* the workspace keeps its memory */
         hga_workspace_destroy(workspace);
     }
     hga_plan_destroy(plan);
@@ -153,7 +153,7 @@ static inline void assert_failures_are_told(slope *s, double least, double most)
     free(io.tape);
 }
 
-/* sum of d_out . out and d_lse . lse, which the gradients are of. */
+/* sum of d_out . out and d_lse . lse, whose gradients these are. */
 static inline double slow_loss(const slope *s, const slow_inputs *in)
 {
     double *out, *lse = NULL, sum = 0;
@@ -165,7 +165,7 @@ static inline double slow_loss(const slope *s, const slow_inputs *in)
     return sum;
 }
 
-/* Some entries of every input against a five point difference of steps h. */
+/* Compares some entries of every input with a five point difference of steps h. */
 static inline void assert_is_the_slope_by(slope *s, double tolerance, double h)
 {
     slow_inputs in = slow_inputs_of(s->p->graph, &s->p->program, &s->p->shape, &s->p->io);

@@ -38,7 +38,7 @@ static inline hga_id columns_of(const hga_shape *s, hga_width width)
     return width == HGA_WIDTH_SCALAR ? 1 : width == HGA_WIDTH_KEY || width == HGA_WIDTH_KV_KEY ? s->dim : s->dim_v;
 }
 
-/* The shape with what it leaves out. */
+/* The shape with its defaults filled in. */
 static inline hga_shape slow_shape(const hga_shape *input)
 {
     hga_shape s = *input;
@@ -47,7 +47,7 @@ static inline hga_shape slow_shape(const hga_shape *input)
     return s;
 }
 
-/* Where node v's values of head h begin. */
+/* Where node v's values of head h start. */
 static inline double *at(const values *f, hga_id v, hga_id h)
 {
     return f->x + ((int64_t)v * f->heads + h) * f->columns;
@@ -64,7 +64,7 @@ static inline hga_id head_for(const values *f, hga_id h, hga_id n_heads) { retur
 double slow_log_add(double a, double b);
 /* Add e^weight x to the state (o, *lse), which stays normalised. */
 void slow_merge(double *o, double *lse, const double *x, double weight, hga_id columns);
-/* What stage s makes of row v and head h, by its message and the program's normaliser; `from` has the values before. */
+/* Computes row v and head h of stage s, by its message and the program's normaliser; `from` has the values before. */
 void slow_row(machine *m, const hga_stage *s, const values *from, const in_edges *in, hga_id v, hga_id h);
 
 #endif

@@ -23,7 +23,7 @@ static inline void add_near(hga_builder *b, hga_id relation, hga_id levels, cons
 }
 
 /* Coarsened queries, keys and values, as many of them as `sums` has bits, attend to the near and then to others too;
-   states go down. */
+   states are merged down. */
 static inline void describe(hga_program *p, int sums, int relations, int spreads, hga_field_rows out)
 {
     hga_id f[5];

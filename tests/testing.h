@@ -31,20 +31,20 @@ float *random_floats(uint64_t seed, double scale, int64_t n);
 uint64_t next_random(uint64_t *stream);
 hga_id random_below(uint64_t *stream, int64_t below);
 
-/* Whether case i of many is left out where HGA_TEST_QUICK is set, as instrumented builds are slow: four of five are.
-   The number of cases of an inner loop is not divided by 5, so that all of them come up. */
+/* Is case i of many skipped? With HGA_TEST_QUICK, as instrumented builds are slow, four of five are. The number of
+   cases of an inner loop is not divisible by 5, so that all of them run. */
 int passed_over(int i);
-/* The same of every second case: of two that are i and i + 1, one is looked at. */
+/* The same of every second case: of i and i + 1 one runs. */
 int every_other_passed_over(int i);
 /* n repeats, or an eighth of them there. */
 int thinned(int n);
 /* A length, or half of it there: what costs the square of the length takes a quarter. */
 int shortened(int n);
 
-/* Do times say something of the library? Not there, where checks take most of them. */
+/* Do times measure the library? Not in instrumented builds, where checks take most of them. */
 int times_tell(void);
 
-/* A rank that waits for ever ends the test: after two minutes, or after ten there. */
+/* Ends the test if a rank waits for ever: after two minutes, or after ten in instrumented builds. */
 void end_when_ranks_hang(void);
 
 /* calloc that never returns NULL. */
@@ -131,16 +131,17 @@ typedef struct problem {
     int n_owned;
 } problem;
 
-/* Random inputs for the problem's graph, program and shape, and room for out and (where the program has one) lse. */
+/* Fills in random inputs for the problem's graph, program and shape, and allocates out and (if the program has one)
+   lse. */
 void problem_fill(problem *p, uint64_t seed);
 /* The same with values that a node has by its level and its number there, whatever the graph's length. */
 void problem_fill_by_node(problem *p);
 /* Random values of scale 1 for the tables a program could use: rel_key and rel_bias of every type, edge biases for 1
    head or all, node_pos. */
 void problem_fill_tables(problem *p, uint64_t seed, int rel_key, int rel_bias, int edge_bias);
-/* Does the graph say where its tokens are? */
+/* Does the graph have positions of its tokens? */
 int has_positions(const hga_graph *g);
-/* hga_attention with p->options, in memory that nobody has written unless these name an allocator. */
+/* hga_attention with p->options, in memory that was not written unless these name an allocator. */
 void problem_run(problem *p);
 /* The same with other options, results in fresh memory for free(); *lse may be NULL. */
 float *problem_out(problem *p, const hga_options *options, float **lse);
@@ -162,7 +163,7 @@ hga_id *random_tree(uint64_t seed, hga_id leaves, hga_id *n);
 
 /* What random_graph may put into its relation `near`. */
 enum { WITH_BLOCKS = 1, WITH_EDGES = 2, WITH_TYPES = 4, WITH_WEIGHTS = 8, WITH_ORDERS = 16, WITH_POSITIONS = 32 };
-/* Random tokens and levels over them, relation `near` with random edges of the wanted sorts. */
+/* Random tokens and levels over them, relation `near` with random edges of the requested sorts. */
 hga_graph *random_graph(uint64_t seed, hga_id n_tokens, unsigned with);
 
 /* ---- the slow oracle: a program interpreted in double, edge by edge ---- */
@@ -199,8 +200,8 @@ void slow_inputs_clear(slow_inputs *in);
 /* slow_execute on those. */
 void slow_run(const hga_graph *g, const hga_program *p, const hga_shape *shape, const slow_inputs *in, double **out,
               double **lse);
-/* What the program gives: out and lse [rows of the out field][heads](dim_v), for free(); user stages are not known
-   here. */
+/* The program's results: out and lse [rows of the out field][heads](dim_v), for free(); user stages are not
+   supported here. */
 void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io, double **out,
                   double **lse);
 /* p->io's out (and lse) equal the oracle's within the tolerance. */

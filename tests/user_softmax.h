@@ -63,7 +63,7 @@ static inline void user_finish(const void *state, const hga_end *v, hga_id head,
     v->lse[u->out][0] = s->sum > 0 ? (float)(s->greatest + log(s->sum)) : -INFINITY;
 }
 
-/* Put the user's stage where a program has its first attended one; returns it. */
+/* Replaces a program's first attending stage by the user's; returns it. */
 static inline hga_stage *make_user_stage(problem *p, user_context *ctx, int with_merge)
 {
     hga_stage *s = (hga_stage *)(uintptr_t)find_stage(&p->program, HGA_SCORE);

@@ -1,11 +1,11 @@
-/* way_back.h: what a plan tells of its gradient. */
+/* way_back.h: what a plan reports of its gradient. */
 #ifndef HGA_WAY_BACK_H
 #define HGA_WAY_BACK_H
 
 #include "hga_gradient.h"
 
-/* The way of calls without tables; NULL: there is no memory to find out. *plain, where the last way is left, is why the
-   one before it does not take them; else NULL. */
+/* The solver of calls without tables; NULL: there is no memory to find out. *plain, if the last solver is left, is
+   why the one before it refuses them; else NULL. */
 static inline const char *way_back_of(const hga_plan *plan, const char **plain)
 {
     const char *name, *refusal = NULL;
@@ -22,7 +22,7 @@ static inline const char *way_back(const hga_plan *plan)
     return way_back_of(plan, &plain);
 }
 
-/* NULL: it does not go row by row in double. */
+/* NULL: it does not run row by row in double. */
 static inline const char *plain_because(const hga_plan *plan)
 {
     const char *plain;

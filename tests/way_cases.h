@@ -1,10 +1,10 @@
-/* way_cases.h: the ways back, each with problems that go it. */
+/* way_cases.h: the solvers of the backward pass, each with problems that it runs. */
 #ifndef WAY_CASES_H
 #define WAY_CASES_H
 
 #include "choosing.h"
 
-/* ---- the ways ---- */
+/* ---- the solvers ---- */
 
 typedef struct row {
     const char *way, *words; /* its name; a program of the builders', or .. */
@@ -37,7 +37,8 @@ static problem listed(hga_id n, const hga_shape *shape)
     return p;
 }
 
-/* Families of five whose edges have types: to forget relative keys is to be wrong, which with one type it is not. */
+/* Families of five whose edges have types: a solver that ignores relative keys is wrong, which with one type it is
+   not. */
 static problem typed_families(hga_id n, const hga_shape *shape)
 {
     problem p = {.name = "families of five, with types", .shape = *shape};
@@ -80,7 +81,7 @@ static problem choosing_blocks(hga_id n, const hga_shape *shape)
     return p;
 }
 
-/* HSA whose states attend a second time, otherwise, before energies are made of them. */
+/* HSA whose states attend a second time, differently, before energies are made of them. */
 static problem attends_twice(hga_id n, const hga_shape *shape)
 {
     problem p = {.name = "hsa that attends twice", .shape = *shape};
@@ -201,7 +202,7 @@ static inline problem problem_of(const row *r, const hga_shape *shape)
     return p;
 }
 
-/* Which way the call goes. */
+/* The solver of the call. */
 static inline const char *way_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
 {
     const char *name, *refusal;

@@ -1,5 +1,5 @@
-/* ways.h: an oracle that the tests of coverage and patterns share: how many ways lead from each key token to each
-   field of each node, counted edge by edge. And on what such oracles are tried. */
+/* ways.h: an oracle that the tests of coverage and patterns share: how many paths there are from each key token to
+   each field of each node, counted edge by edge. And what such oracles are tried on. */
 #ifndef HGA_WAYS_H
 #define HGA_WAYS_H
 
@@ -26,7 +26,7 @@ static inline int ways_descends_from(const hga_nodes *nodes, hga_id token, hga_i
     return token == v;
 }
 
-/* What the caller brings stands for the tokens below it. */
+/* A row of the caller's stands for the tokens below it. */
 static inline void ways_start(ways *w, const hga_graph *g, const hga_program *p)
 {
     memset(w, 0, sizeof *w);
@@ -45,7 +45,7 @@ static inline void ways_add(int64_t *sum, const int64_t *x)
     for (int j = 0; j < MOST_TOKENS; j++) sum[j] += x[j];
 }
 
-/* An edge hands on the value, the state, or what came down so far. */
+/* An edge passes on the value, the state, or what came down so far. */
 static inline void ways_run(ways *w, const hga_stage *s)
 {
     int64_t n;
@@ -105,8 +105,8 @@ static inline void on_random_programs(int n, ways_check check)
 /* Does the oracle know what user functions read? */
 typedef enum user_stages { NO_USER_STAGES, USER_STAGES } user_stages;
 
-/* Programs of every sort that a plan accepts, over graphs with sides, orders and relations without edges: fields of any
-   width, written in place and over the caller's own tensors. Returns how many there were. */
+/* Programs of every sort that a plan accepts, over graphs with sides, orders and relations without edges: fields of
+   any width, written in place and over the caller's own tensors. Returns how many there were. */
 static inline int on_drawn_programs(int n, user_stages users, ways_check check)
 {
     int checked = 0;
@@ -129,7 +129,7 @@ static inline int on_drawn_programs(int n, user_stages users, ways_check check)
     return checked;
 }
 
-/* Every variant at n lengths, as far as the oracles' tables go. */
+/* Every variant at n lengths, within the oracles' tables. */
 static inline void on_variants(int n, ways_check check)
 {
     for (int i = 0; i < n_variants(); i++)

@@ -15,7 +15,7 @@ enum { HIDDEN = 512, HEADS = 8, FORWARD = 2048, CHUNK = 1024 /* rows that pass t
 
 /* ---- the batch ---- */
 
-/* One sample, side by side with itself; k = 0: dense. */
+/* One sample, repeated to fill the batch; k = 0: dense. */
 static hga_status build_batch(hga_id tokens, hga_id length, hga_id k, bench_case *out)
 {
     hga_status st;
@@ -109,8 +109,8 @@ static void stack_clear(stack *s)
     bench_case_clear(&s->attention);
 }
 
-/* What one layer of an implementation that stores its scores would hold besides: a number for each pair of tokens and
-   head. */
+/* What one layer of an implementation that stores its scores would hold in addition: a number for each pair of
+   tokens and head. */
 static double score_bytes(hga_id tokens, hga_id length) { return sizeof(float) * (double)HEADS * tokens * length; }
 
 /* One pass: at these sizes the layers themselves are the repetition. */

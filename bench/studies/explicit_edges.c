@@ -1,5 +1,6 @@
-/* explicit_edges.c: what it takes to make a graph of random edges that are given one by one: as they are, with types,
-   or with types and weights; in an array or call by call. Run it once a case: the peak of memory is the process's. */
+/* explicit_edges.c: time and memory of making a graph of random edges that are passed one by one: as they are, with
+   types, or with types and weights; in an array or call by call. Run it once per case: the peak of memory is the
+   process's. */
 #include <hga.h>
 
 #include <inttypes.h>
@@ -73,7 +74,7 @@ static void hold(hga_status st)
     if (st) stop(hga_error_detail());
 }
 
-/* The relation's edges, in the array or one call each; a weight is summed up where there are weights. */
+/* Passes the relation's edges, in the array or one call each; sums up weights if there are any. */
 static hga_builder *collect(const input_edges *e, int one_by_one)
 {
     hga_builder *b;

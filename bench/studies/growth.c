@@ -1,7 +1,7 @@
-/* growth.c: what grows how. `bench_growth time`: the time of one execution from 64k to 1M tokens, and its ratio from
-   length to length; `bench_growth memory`: peak memory of graphs with 10^9 edges and more against the size of their
-   tensors; `bench_growth linear [LONGEST]`: H-Transformer from 4k to 16M tokens, seconds and peak bytes per token,
-   which do not grow. `time` and `memory` exit 1 when a ratio or a limit is passed. */
+/* growth.c: how time and memory grow. `bench_growth time`: the time of one execution from 64k to 1M tokens, and its
+   ratio from length to length; `bench_growth memory`: peak memory of graphs with 10^9 edges and more against the
+   size of their tensors; `bench_growth linear [LONGEST]`: H-Transformer from 4k to 16M tokens, seconds and peak
+   bytes per token, which do not grow. `time` and `memory` exit 1 when a ratio or a limit is passed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,12 +47,12 @@ static int grow_in_time(void)
     return failed;
 }
 
-/* What one execution took. */
+/* Time and memory of one execution. */
 typedef struct usage {
     double seconds, tensor_bytes, peak_bytes;
 } usage;
 
-/* In a process of its own, whose peak memory the system tells; the answer comes back through a pipe. */
+/* Runs in a process of its own, whose peak memory the system reports; the result comes back through a pipe. */
 static int run_process(const char *words, hga_id n, int runs, usage *u)
 {
     int end[2], status;
@@ -82,7 +82,7 @@ static int grow_in_memory(const char *words, hga_id n)
     return u.peak_bytes > limit;
 }
 
-/* Short lengths show the process itself in the bytes, so they are given beside those of the tensors. */
+/* At short lengths the bytes are mostly the process itself, so they are printed beside those of the tensors. */
 static int grow_linearly(hga_id longest)
 {
     printf("%9s %10s %12s %12s %14s\n", "tokens", "ms", "ns/token", "bytes/token", "tensors/token");

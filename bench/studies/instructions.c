@@ -22,7 +22,7 @@ static const struct {
     {"random", "random degree=32", 0},
 };
 
-/* What callgrind counts, by name. */
+/* The function that callgrind counts, by name. */
 hga_status counted(bench_case *c);
 __attribute__((noinline)) hga_status counted(bench_case *c) { return hga_plan_execute(c->plan, c->workspace, &c->io); }
 
@@ -44,7 +44,7 @@ done:
 
 int main(int n_words, char **word)
 {
-    if (n_words == 1) /* the names, for the script to go through */
+    if (n_words == 1) /* the names, for the script to loop over */
         for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) puts(variants[i].name);
     for (size_t i = 0; n_words == 3 && i < sizeof variants / sizeof *variants; i++)
         if (strcmp(word[1], variants[i].name) == 0) {

@@ -36,7 +36,7 @@ static hga_status wait_for(void *ctx, int channel)
     return HGA_OK;
 }
 
-/* All say what this one says. */
+/* All ranks send what this one sends. */
 static hga_status gather(void *ctx, const void *mine, int64_t bytes, void *all)
 {
     const rank_alone *x = ctx;
@@ -61,7 +61,7 @@ void rank_alone_clear(rank_alone *r) { free(r->cuts); }
 
 /* ---- tensors ---- */
 
-/* Rows that a call brings of the tensor bound so. */
+/* Rows that a call has of the tensor bound so. */
 static hga_status count_rows(const bench_case *c, hga_binding binding, int ranked, int64_t *rows)
 {
     hga_status st = HGA_OK;

@@ -1,5 +1,5 @@
-/* rank_alone.h: a rank of many, without the others. Its exchange sends nothing, and what it receives is zeros, which
-   changes neither sizes nor what is computed how often. */
+/* rank_alone.h: a rank of many, without the others. Its exchange sends nothing, and receives zeros, which changes
+   neither sizes nor how often anything is computed. */
 #ifndef BENCH_RANK_ALONE_H
 #define BENCH_RANK_ALONE_H
 
@@ -16,8 +16,8 @@ typedef struct rank_alone {
 hga_status rank_alone_make(hga_id rank, hga_id n_ranks, hga_id tokens, rank_alone *out);
 void rank_alone_clear(rank_alone *r);
 
-/* Query, key, value and out of the case's plan, a rank's with its rows; every number is written, so that all pages are
-   there. Their bytes. */
+/* Query, key, value and out of the case's plan, a rank's with its rows; writes every number, so that all pages are
+   resident. Sets *bytes. */
 hga_status rank_alone_tensors(bench_case *c, const hga_shape *shape, int ranked, int64_t *bytes);
 
 #endif

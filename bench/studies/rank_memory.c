@@ -1,6 +1,6 @@
 /* rank_memory.c: where the memory of a rank goes. `bench_rank_memory [TOKENS [RANKS [HEADS DIM [VARIANT]]]]`: each
-   variant by one process and by a rank in the middle, each in a process of its own, whose peak the system tells. The
-   rank is alone: its exchange sends nothing, all others are called for what it is, and rows that it receives are zeros,
+   variant by one process and by a rank in the middle, each in a process of its own, whose peak the system reports.
+   The rank is alone: its exchange sends nothing, all others make the same call, and rows that it receives are zeros,
    which changes no size. MB of 10^6 bytes:
 
    tensors    query, key, value and out, as many rows as the rank has
@@ -86,7 +86,7 @@ done:
     return st;
 }
 
-/* In a process of its own; the answer comes back through a pipe. */
+/* Runs in a process of its own; the result comes back through a pipe. */
 static int use_disjoint(const memory_case *m, usage *u)
 {
     int end[2], status;

@@ -18,7 +18,7 @@ typedef struct timed {
     hga_grad_io grad;
     float *gradients;
     double took[N_CALLS][MOST_REPEATS];
-    int64_t sent; /* by the last way back */
+    int64_t sent; /* by the last backward pass */
 } timed;
 
 static hga_status make_gradients(timed *t, int64_t bytes)

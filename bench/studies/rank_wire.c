@@ -1,8 +1,8 @@
 /* rank_wire.c: how much longer two ranks take on a slow wire. `bench_rank_wire [MILLISECONDS [TOKENS [REPEATS [HEADS
-   DIM]]]]`: with messages that take so long and with messages that take no time, in turns, by the clocks of slow_wire.h
-   of the rank that ends later. Medians, in ms. `meanwhile`: what the rank with less of it has to do that needs nothing
-   of a message while any is under way, as a wire shows that takes as long as one likes; nobody has less to wait than
-   what all messages in turn take beyond that. */
+   DIM]]]]`: with messages that take so long and with messages that take no time, in turns, by the clocks of
+   slow_wire.h of the rank that ends later. Medians, in ms. `meanwhile`: what the rank with less of it has to do that
+   needs nothing of a message while any is under way, measured with a wire that takes arbitrarily long; no rank waits
+   less than what all messages one after another take beyond that. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ static void *start_execution(void *rank)
     return NULL;
 }
 
-/* Both at once. A thread that does not come is a failure of its rank, which the other is told. */
+/* Runs both at once. A thread that does not start is a failure of its rank, which the other receives. */
 static hga_status run_together(wired_rank *ranks, void *(*start)(void *))
 {
     hga_status st = HGA_OK;
@@ -127,7 +127,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Medians without the wire, and with it; and what there is to do meanwhile. */
+/* Medians without the wire, and with it; and the work that needs no message meanwhile. */
 static hga_status time_turns(wired_rank *ranks, double delay, int repeats, double median[3])
 {
     double *times = NULL;

@@ -1,6 +1,6 @@
-/* routed_times.c: what a Treeformer call costs whose trees are routed anew, part by part, as JSON:
+/* routed_times.c: the time of a Treeformer call whose trees are routed again, part by part, as JSON:
    bench_routed_times [--tokens N] [--heads H] [--dim D] [--height L] [--threads T] [--isa I] [--seconds S].
-   ../goals.py asks it. */
+   ../goals.py runs it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

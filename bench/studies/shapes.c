@@ -55,7 +55,7 @@ done:
     return st;
 }
 
-/* By the least processor time: one thread, and what else a shared machine does is not its own. */
+/* By the least processor time: one thread, without the other load of a shared machine. */
 static hga_status measure(const char *words, hga_id n, const hga_shape *shape, int ragged, double enough,
                           double *gflops)
 {

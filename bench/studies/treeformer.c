@@ -1,8 +1,8 @@
 /* treeformer.c: Table 4 of Madaan et al. 2022, the time of a self-attention module: projections, and dense or
-   TF-attention of 8 heads of 96 by trees with 64 leaves, one per head. treeformer [LONGEST [RUNS [RIGHT %]]]. Routing,
-   graph, plan update and execution are inside the timed call. RIGHT is the share of tokens that goes right at each
-   node: 50 is balanced leaves. The binary tree has height 6, the k-ary one three levels of four children. Dense is ours
-   at full speed; the paper's took 9.23 s at 8192, 27 GFLOP/s. */
+   TF-attention of 8 heads of 96 by trees with 64 leaves, one per head. treeformer [LONGEST [RUNS [RIGHT %]]].
+   Routing, graph, plan update and execution are inside the timed call. RIGHT is the share of tokens sent right at
+   each node: 50 is balanced leaves. The binary tree has height 6, the k-ary one three levels of four children. Dense
+   is ours at full speed; the paper's took 9.23 s at 8192, 27 GFLOP/s. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ enum { HEADS = 8, DIM = 96, HIDDEN = HEADS * DIM, LEAVES = 64, MOST_ROWS = 84 };
 
 static const hga_id four[] = {4, 4, 4};
 
-/* Every hyperplane tests one coordinate of its own level, so that levels are independent and the share that goes right
-   is set by the bias. */
+/* Every hyperplane tests one coordinate of its own level, so that levels are independent and the bias sets the share
+   that goes right. */
 typedef struct forest {
     hga_router router;
     float weights[HEADS][MOST_ROWS][DIM], bias[HEADS][MOST_ROWS];
@@ -32,7 +32,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The value that a share `below` of the n values of one coordinate do not reach. */
+/* The value that a share `below` of the n values of one coordinate are under. */
 static float quantile(const float *x, hga_id n, double below)
 {
     float *sorted = malloc((size_t)n * sizeof *sorted), value = 0;
@@ -60,7 +60,7 @@ static void plant_binary(forest *f, const float *x, hga_id n, double right)
         }
 }
 
-/* The largest of four coordinates wins; the last child is given a lead that grows with `right`. */
+/* The largest of four coordinates wins; the last child gets a lead that grows with `right`. */
 static void plant_four(forest *f, const float *x, hga_id n, double right)
 {
     f->router = (hga_router){.height = 3,

@@ -1,4 +1,4 @@
-/* arguments.c: getopt reads command lines, with one-line errors, and argp tells their help. */
+/* arguments.c: getopt reads command lines, with one-line errors, and argp prints their help. */
 #include "arguments.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@
 
 enum { KEY_ROW = 0x1000, MOST_ROWS = 160, MOST_LISTS = 16, MOST_HEADINGS = 4 };
 
-/* A list and its parts, laid out for argp: place 0 has the options among each other, each heading one more. */
+/* A list and its parts, as argp needs them: index 0 has the options without a heading, each heading one more. */
 typedef struct parsing {
     struct {
         const option_row *row;
@@ -27,7 +27,7 @@ typedef struct parsing {
     int n_rows, n_lists, n_places, n_options[MOST_HEADINGS + 1];
     struct argp_option option[MOST_HEADINGS + 1][MOST_ROWS + 1];
     struct argp argp[MOST_HEADINGS + 1];
-    struct argp_child child[MOST_HEADINGS + 1]; /* of place 0 */
+    struct argp_child child[MOST_HEADINGS + 1]; /* of index 0 */
     const char *command;                        /* "hga attend" */
 } parsing;
 
@@ -40,7 +40,7 @@ static void fail_if(int too_many)
 
 static int key_of(const parsing *p, int i) { return p->row[i].letter ? p->row[i].letter : KEY_ROW + i; }
 
-/* Notes one option among those of the command line, and as argp needs it under its heading. */
+/* Notes one option among those of the command line, and for argp under its heading. */
 static void lay_row(const option_row *row, void *input, parsing *p, int index)
 {
     int i = p->n_rows++;
@@ -79,7 +79,7 @@ static int read_positive(const char *what, const char *text, double *out)
     return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
 }
 
-/* Puts an option's value where its row says, once it is read and checked. */
+/* Puts an option's value into the member that its row names, once it is read and checked. */
 static int put_value(const char *what, const option_value *v, const char *text, char *input)
 {
     void *to = input + v->at;
@@ -95,7 +95,7 @@ static int put_value(const char *what, const option_value *v, const char *text, 
     }
 }
 
-/* The row of an option's key, -1 without. */
+/* The row of an option's key; -1: none. */
 static int find_row(const parsing *p, int key)
 {
     for (int i = 0; i < p->n_rows; i++)
@@ -136,7 +136,7 @@ static int check_lists(const parsing *p)
 
 /* ---- help ---- */
 
-/* What lists tell after the options. */
+/* What lists print after the options. */
 static char *tell_more(int key, const char *text, void *input)
 {
     const parsing *p = &laid_out; /* help has no input */
@@ -152,7 +152,7 @@ static char *tell_more(int key, const char *text, void *input)
     return NULL;
 }
 
-/* Hide the options for --help-all, and their other names; their number. */
+/* Hides the options for --help-all, and their other names; returns how many options. */
 static int hide_more(parsing *p)
 {
     int n = 0, hides = 0;
@@ -214,7 +214,7 @@ static const char *typed_at(char **argv)
     return optopt && optopt < KEY_ROW && !(is_letters && *last == optopt) && argv[optind] ? argv[optind] : read;
 }
 
-/* Say what getopt did not like: ':' a value is missing, '?' anything else. */
+/* Reports what getopt refused: ':' a value is missing, '?' anything else. */
 static int complain_about(const parsing *p, char **argv, int key)
 {
     const char *typed = argv[optind - 1], *meant[2];
@@ -234,7 +234,7 @@ static int complain_about(const parsing *p, char **argv, int key)
                     takes_parameters ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE" : "");
 }
 
-/* Options wherever they stand, then words, then each list's own check. */
+/* Reads options in any position, then words, then calls each list's own check. */
 static int parse(parsing *p, int argc, char **argv)
 {
     struct option names[MOST_ROWS + 1] = {{0}};

@@ -1,5 +1,5 @@
-/* arguments.h: command lines as rows: an option is a name, what it takes, where that goes, and a sentence. Errors are
-   one line; lists that several subcommands share are parts of theirs. */
+/* arguments.h: command lines as rows: an option is a name, its argument, the member it sets, and a sentence. Errors
+   are one line; lists that several subcommands share are parts of theirs. */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
@@ -86,12 +86,12 @@ struct option_list {
    with their defaults, --help-all, which is `hga help NAME --all`, prints all, and both end the process with 0. */
 int arguments_parse(const option_list *list, int argc, char **argv, void *input);
 
-/* The first option that was given of these names, which have blanks between them; NULL without one. */
+/* The first of these names, separated by blanks, whose option is present; NULL without one. */
 const char *arguments_present(const char *names);
-/* The name of an option that was given and is neither `name` nor in the list, NULL without one: for a list's check. */
+/* The name of an option that is present and is neither `name` nor in the list, NULL without one: for a list's check. */
 const char *arguments_present_besides(const char *name, const option_list *list);
 
-/* For a list whose command takes one word: *to becomes it, once. */
+/* For a list whose command takes one word: sets *to to it; refuses a second one. */
 int take_once(char *word, const char **to);
 
 /* A whole number in [lo, hi], or a finite number; `what` is the option's name in the complaint. */
@@ -102,17 +102,18 @@ int read_number(const char *what, const char *text, double *out);
 /* A number that float32 holds. */
 int read_float(const char *what, const char *text, double *out);
 
-/* The next of words with commas between them, cut where it is too long; the list goes on behind it. 0: none is left. */
+/* Copies the next of words separated by commas, cut where it is too long, and advances the list. 0: none is left. */
 int list_next(const char **list, char *word, size_t capacity);
 
-/* Whole numbers with commas between them, at most `room`. */
+/* Whole numbers separated by commas, at most `capacity`. */
 int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int capacity, int *n, hga_id *out);
 
-/* The same from `lo`, with or without "word:" before it (word NULL: without); another word is told what to be. */
+/* The same from `lo`, with or without "word:" before it (word NULL: without); the complaint about another word names
+   `word`. */
 int read_list_behind(const char *word, const char *what, const char *text, int64_t lo, int capacity, int *n,
                      hga_id *out);
 
-/* "a b c" has `text`: its index, or -1; or a complaint. */
+/* The index of `text` in "a b c", or -1; or a complaint. */
 int choice_of(const char *choices, const char *text);
 int read_choice(const char *what, const char *choices, const char *text, int *out);
 

@@ -7,7 +7,7 @@
 
 #include "terminal.h"
 
-/* one line, and nothing that a terminal obeys, whatever a file name holds */
+/* Prints one line, and nothing that a terminal obeys, whatever a file name holds. */
 static void print_line(const char *text)
 {
     fflush(stdout);
@@ -39,7 +39,7 @@ int complain(int status, const char *format, ...)
     return status;
 }
 
-/* where a library status leads; 0 stands for `blame` */
+/* The exit status of a library status; 0 means `blame`. */
 static int exit_status(hga_status st, int blame)
 {
     switch (st) {

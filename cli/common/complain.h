@@ -16,8 +16,8 @@ enum {
 /* Print "hga: ..." as one line on stderr and return `status`. */
 int complain(int status, const char *format, ...) HGA_PRINTF(2, 3);
 
-/* Complaints go to `room` from now on, the first one alone; NULL: they are printed, as at first. For processes that
-   share a command: one of them speaks. */
+/* From now on writes only the first complaint, to `buffer`; NULL: prints complaints, as at first. For processes that
+   share a command: one of them prints. */
 void complain_keep(char *buffer, size_t bytes);
 
 /* The same for a failure of the library, "hga: ABOUT: DETAIL". `blame` says whose fault a rejected value is: CLI_USAGE
@@ -27,8 +27,8 @@ int complain_of(hga_status st, int blame, const char *about);
 /* What a title calls a file: the path without its folders, or "standard input" for "-". */
 const char *file_name(const char *path);
 
-/* "; did you mean 'causal'?" for the known name that is fewest changes away, as long as these are few; else "". `hint`
-   has room for the text. In nearest.c. */
+/* "; did you mean 'causal'?" for the known name that is fewest changes away, as long as these are few; else "".
+   `hint` holds the text. In nearest.c. */
 const char *nearest_hint(const char *typed, const char *const *known, int n, char hint[static 96]);
 
 /* n zeroed elements of `size` bytes, 64-byte aligned, for free(); *out = NULL when n is 0. */

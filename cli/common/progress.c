@@ -1,4 +1,4 @@
-/* progress.c: how far we are. */
+/* progress.c: the progress bar. */
 #include "progress.h"
 
 #include <stdio.h>

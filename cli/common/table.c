@@ -24,7 +24,7 @@ void table_cell(const json_t *row, const column *c, char text[static CELL])
         snprintf(text, CELL, "-");
 }
 
-/* characters, not bytes: continuation bytes of UTF-8 take no room */
+/* characters, not bytes: continuation bytes of UTF-8 have no width */
 static int width_of(const char *text)
 {
     int width = 0;
@@ -42,7 +42,7 @@ static void print_cell(FILE *file, const char *text, int width, int left, int la
     fputs(last ? "\n" : "  ", file);
 }
 
-/* texts stand left, numbers right */
+/* texts are left aligned, numbers right */
 int table_stands_left(const json_t *rows, const column *c)
 {
     return json_is_string(json_object_get(json_array_get(rows, 0), c->key));

@@ -16,7 +16,7 @@ typedef struct column {
     double scale;
 } column;
 
-/* What a cell shows, and whether a column of these rows stands left, as texts do, or right. */
+/* What a cell shows, and whether a column of these rows is left aligned, as texts are. */
 enum { TABLE_CELL = 96 };
 void table_cell(const json_t *row, const column *c, char text[static TABLE_CELL]);
 int table_stands_left(const json_t *rows, const column *c);
@@ -24,22 +24,22 @@ int table_stands_left(const json_t *rows, const column *c);
 /* Columns end with a NULL key. A member that is null or missing shows as "-". */
 int table_print(FILE *file, const json_t *rows, const column *columns);
 
-/* Print a document on `file`, with "schema" first. Takes over the reference; NULL means that memory ran out. Who
-   keeps another file than standard output tells why it could not be written. */
+/* Prints a document on `file`, with "schema" first. Takes over the reference; NULL means that memory ran out. The
+   caller that opened a file other than standard output reports why it could not be written. */
 int json_print(FILE *file, json_t *document);
 
 /* A member of a row: "" without a text, 0 without a number. */
 const char *row_text(const json_t *row, const char *key);
 double row_number(const json_t *row, const char *key);
 int row_is(const json_t *row, const char *key);
-/* Of how many rows it is true. */
+/* The number of rows where it is true. */
 size_t rows_that_are(const json_t *rows, const char *key);
 /* Do two rows have the same in all members, whose names have blanks between them? */
 int rows_agree(const json_t *a, const json_t *b, const char *keys);
 /* Does no row before row `at` agree with it? */
 int row_is_first(const json_t *rows, size_t at, const char *keys);
 
-/* One more row, whose reference it takes over; NULL means that memory ran out. */
+/* Appends a row, whose reference it takes over; NULL means that memory ran out. */
 int row_append(json_t *rows, json_t *row);
 
 /* A real, or null where it is NaN or infinite. */

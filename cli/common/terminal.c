@@ -1,4 +1,4 @@
-/* terminal.c: what a terminal would obey is shown. */
+/* terminal.c: characters that a terminal would obey are made visible. */
 #include "terminal.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ size_t utf8_bytes(const char *text)
     return 0;
 }
 
-/* One character from *text, which moves on, as it may be printed; returns its bytes. */
+/* Copies one character of *text as it may be printed, and advances *text; returns its bytes. */
 static size_t next_shown(const char **text, char shown[static 8])
 {
     const unsigned char *c = (const unsigned char *)*text;
@@ -45,7 +45,7 @@ static size_t next_shown(const char **text, char shown[static 8])
     return n;
 }
 
-/* Writes text with what a terminal would obey made visible; `lines`: ends of lines stay. */
+/* Writes text with what a terminal would obey made visible; `lines`: newlines stay. */
 static void put(FILE *file, const char *text, int lines)
 {
     char shown[8];

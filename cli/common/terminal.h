@@ -10,7 +10,7 @@ size_t utf8_bytes(const char *text);
 /* Control characters, of C0, DEL and C1 alike, and bytes that are not UTF-8 are shown (\n, \x1b), so that no name
    moves the cursor or rings the bell. */
 void terminal_text(FILE *file, const char *text);
-/* The same into `shown`, cut at whole characters where there is no room. Returns `shown`. */
+/* The same into `shown`, cut at whole characters to its capacity. Returns `shown`. */
 const char *terminal_show(const char *text, char *shown, size_t capacity);
 
 /* Several lines: newlines stay. */

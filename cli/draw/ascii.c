@@ -12,7 +12,7 @@ enum { SIGNS = sizeof level_sign - 1 };
 typedef struct canvas {
     picture cells;
     hga_id signs;
-    double *pairs; /* [signs][cells], ways counted */
+    double *pairs; /* [signs][cells], pairs counted with multiplicity */
     int64_t total[SIGNS];
 } canvas;
 
@@ -29,7 +29,8 @@ static hga_status paint(const hga_patch *p, void *context)
     return HGA_OK;
 }
 
-/* The level with the most pairs of the cell; # when there are more ways than pairs. */
+/* The sign of the level with the most pairs of the cell; # when pairs, counted with multiplicity, exceed those of
+   the cell. */
 static char sign_of(const canvas *c, hga_id i, hga_id j)
 {
     const double *pairs = c->pairs + (int64_t)i * c->cells.columns + j;

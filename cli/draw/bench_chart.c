@@ -41,7 +41,7 @@ typedef struct series {
     const json_t *first[MOST_LINES], *last[MOST_LINES];
 } series;
 
-/* The series of a row, a new one at need; -1: there is no room for more. */
+/* The series of a row, added if it is new; -1: the capacity is full. */
 static int series_for(series *s, const json_t *row)
 {
     int i = 0;
@@ -135,7 +135,7 @@ static void draw_share(FILE *svg, const void *context)
     svg_lines(svg, peak, 2, &chart_frame_line);
 }
 
-/* Nothing where rows tell no share. */
+/* Draws nothing where rows have no share. */
 void bench_chart_share(FILE *file, const json_t *rows)
 {
     series s = {.n = 0};

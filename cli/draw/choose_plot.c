@@ -12,7 +12,7 @@
 enum { WIDTH = 560, HEIGHT = 420, LEFT = 80, TOP = 70, GAP = 100, FOOT = 60, ZERO_CAPACITY = 40 };
 static const double label_size = 11;
 
-/* ---- room for labels ---- */
+/* ---- free areas for labels ---- */
 
 enum { MAX_LABELS = 1024, LABEL_HEIGHT = 13 };
 
@@ -25,7 +25,7 @@ typedef struct area {
     int n_taken;
 } area;
 
-/* Pixels that a label of so many characters needs, roughly. */
+/* The width in pixels that a label needs, roughly. */
 static double width_of(const char *text, double size)
 {
     double width = 0;
@@ -48,13 +48,13 @@ static int fits(const area *r, const box *b)
     return 1;
 }
 
-/* Nothing is put over this box. */
+/* Reserves this box. */
 static void take_box(area *r, box b)
 {
     if (r->n_taken < MAX_LABELS) r->taken[r->n_taken++] = b;
 }
 
-/* Find room for a label of a point: right of it, left, over it, farther up and down; 0 when there is none. */
+/* Finds a free box for the label of a point: right of it, left, over it, farther up and down; 0 when there is none. */
 static int find_area(area *r, double x, double y, double width, box *out)
 {
     const double side[3] = {x + 9, x - 9 - width, x - width / 2};
@@ -87,7 +87,7 @@ typedef struct choose_plot {
 
 static double x_of(const panel *p, const plot_point *q) { return chart_x(&p->chart, q->cost[p->cost]); }
 
-/* an error of 0 has no logarithm: it lies below the axis */
+/* an error of 0 has no logarithm: its dot is below the axis */
 static double y_of(const panel *p, const plot_point *q)
 {
     return q->error > 0 ? chart_y(&p->chart, q->error) : p->chart.top + HEIGHT - ZERO_CAPACITY / 4.0;
@@ -99,7 +99,7 @@ static double radius(const panel *p, const plot_point *q) { return q->front[p->c
 
 static paint paint_of(const char *variant, double opacity) { return chart_paint(variant_colour(variant), opacity); }
 
-/* the front from cheap to dear, as stairs: what error is to be had for what cost */
+/* the front from cheap to dear, as stairs: the least error for each cost */
 static void draw_front(const panel *p, const plot_point *point, int n)
 {
     const look stairs = {.line = chart_ink(0.8), .width = 1, .dashed = 1};
@@ -115,7 +115,7 @@ static void draw_front(const panel *p, const plot_point *point, int n)
     }
 }
 
-/* A candidate's dot, darker and outlined on the front, with its numbers for the pointer. */
+/* A candidate's dot, darker and outlined on the front, with its numbers as a tooltip. */
 static void draw_point(const panel *p, const plot_point *q)
 {
     char tip[256];
@@ -137,7 +137,7 @@ static void take_plot(panel *p, const plot_point *q)
     if (drawn(q)) take_box(&p->area, (box){x_of(p, q) - r, y_of(p, q) - r, 2 * r, 2 * r});
 }
 
-/* The name of a candidate on the front, where there is room near its dot; else none. */
+/* The name of a candidate on the front, if there is a free area near its dot; else none. */
 static void draw_label(panel *p, const plot_point *q)
 {
     FILE *svg = p->chart.svg;
@@ -156,7 +156,7 @@ static void draw_label(panel *p, const plot_point *q)
     svg_text(svg, at, b.y + 11, (text_style){label_size, anchor, 0, paint_of(q->variant, 1)}, text);
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
 static int is_beaten(const plot_point *p, const plot_point *by, int cost)
 {

@@ -1,4 +1,4 @@
-/* drawing.c: which file gets which format. */
+/* drawing.c: the format of a file, by its suffix. */
 #include <string.h>
 
 #include "complain.h"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- shapes; lengths are pixels, y goes down ---- */
+/* ---- shapes; lengths are pixels, y points down ---- */
 
 /* The page and the ink change places in the dark; colours stay. */
 typedef enum paint_kind { PAINT_NONE, PAINT_COLOUR, PAINT_PAGE, PAINT_INK } paint_kind;
@@ -41,7 +41,7 @@ void svg_circle(FILE *svg, double x, double y, double radius, const look *l);
 void svg_lines(FILE *svg, const double (*at)[2], int n, const look *l);
 /* y is the baseline; upwards: x is. Any text: what needs it is escaped. */
 void svg_text(FILE *svg, double x, double y, text_style s, const char *text);
-/* Any number of rectangles of one look as one element: begun, each of them, ended. */
+/* Any number of rectangles of one look as one element: begin, each box, end. */
 void svg_begin_boxes(FILE *svg, const look *l);
 void svg_box(FILE *svg, double left, double top, double right, double bottom);
 void svg_end_boxes(FILE *svg);

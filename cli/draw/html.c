@@ -10,7 +10,7 @@
 
 /* ---- characters ---- */
 
-/* Hand over character after character: `escape` writes those it must, and says so. */
+/* Passes on character after character: `escape` writes those it must, and returns 1 for these. */
 static void put_characters(FILE *file, const char *text, int (*escape)(FILE *, unsigned char))
 {
     const unsigned char *c = (const unsigned char *)text;
@@ -95,7 +95,7 @@ static int is_wide(const column *columns)
     return n > MOST_OPEN_COLUMNS;
 }
 
-/* Not among what people look at first. */
+/* Not among the columns that a reader needs first. */
 static int is_folded(const column *c)
 {
     static const char *const first[] = {"variant", "parameters",    "tokens",        "edges", "seconds",

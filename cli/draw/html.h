@@ -25,8 +25,8 @@ json_series series_start(FILE *file);
 void series_add(json_series *s, int64_t value);
 void series_end(json_series *s);
 
-/* As table_print has it; rows that were disturbed are of a class. `links`: the first cell of row i leads to #vI. Else a
-   wide table shows the columns that people look at first, and the others are folded. */
+/* Like table_print; rows that were disturbed have a class of their own. `links`: the first cell of row i links to
+   #vI. Else a wide table shows the columns that a reader needs first, and the others are folded. */
 void html_table_put(FILE *file, const json_t *rows, const column *columns, int links);
 
 /* What `put` writes, as a text for free(). */

@@ -53,7 +53,7 @@ int line_chart_fit(line_chart *c)
 
 /* ---- lines ---- */
 
-/* One measurement: its dot, its quartiles as a bar, and a text for the pointer; hollow where it was disturbed. */
+/* One measurement: its dot, its quartiles as a bar, and a tooltip; hollow if it was disturbed. */
 static void draw_point(const chart *on, const line_chart *t, const chart_line *l, const line_point *p)
 {
     FILE *svg = on->svg;
@@ -71,7 +71,7 @@ static void draw_point(const chart *on, const line_chart *t, const chart_line *l
     svg_circle(svg, x, chart_y(on, p->ms), 3, &dot);
 }
 
-/* its milliseconds between two of its points, on the line */
+/* The line's milliseconds at x, between two of its points. */
 static double ms_at(const chart_line *l, double x)
 {
     const line_point *p = l->at;
@@ -112,7 +112,7 @@ static int by_end(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ascending places, moved down and then up until they are APART and none is beyond `end`. */
+/* Moves ascending positions down and then up until they are LABEL_GAP from each other and none is beyond `end`. */
 static void spread(double *y, int n, double end)
 {
     for (int i = 1; i < n; i++) y[i] = fmax(y[i], y[i - 1] + LABEL_GAP);

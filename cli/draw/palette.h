@@ -1,5 +1,5 @@
-/* palette.h: the colours of pictures. Lightness rises with the level, or the weight, and hue goes with it, so that they
-   can be told apart without seeing red or green, and in grey. */
+/* palette.h: the colours of pictures. Lightness rises with the level, or the weight, and hue changes with it, so
+   that they can be distinguished without seeing red or green, and in grey. */
 #ifndef CLI_PALETTE_H
 #define CLI_PALETTE_H
 

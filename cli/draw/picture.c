@@ -1,4 +1,4 @@
-/* picture.c: the pattern's rectangles, or exact sums over cells where tokens are more than a picture has room for. */
+/* picture.c: the pattern's rectangles, or exact sums over cells if there are more tokens than cells. */
 #include "picture.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ void picture_add_area(const picture *p, const picture_rect *r, double times, dou
     }
 }
 
-/* Adds up the shares of all rectangles that meet in a cell. */
+/* Adds up the shares of all rectangles that overlap a cell. */
 int picture_overlaps(const picture *p, unsigned char **mark)
 {
     double *area = NULL;
@@ -116,7 +116,7 @@ static int32_t *looks_of(const picture *p, const float *value, const hga_id *lev
     return look;
 }
 
-/* The widest run of equal cells from (r, c), and how far down it goes on; its cells are taken off. */
+/* Finds the widest run of equal cells from (r, c), and how many rows down it continues; clears its cells. */
 static void take_rect(const picture *p, int32_t *look, hga_id r, hga_id c, hga_id *height, hga_id *width)
 {
     int32_t same = look[(int64_t)r * p->columns + c];
@@ -202,7 +202,7 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* A union of rectangles: into the cells, or (`pairs`) only counted. */
+/* Adds a union of rectangles to the cells, or (`pairs`) only counts it. */
 static void add_whole(drawing *d, const picture_rect *whole, double *pairs)
 {
     if (whole->n_keys == 0) return;
@@ -212,7 +212,7 @@ static void add_whole(drawing *d, const picture_rect *whole, double *pairs)
         picture_add_area(d->out, whole, 1, d->covered);
 }
 
-/* Rows [query, end) have just the open rectangles: add their union. */
+/* Adds the union of the open rectangles, which are those of rows [query, end). */
 static void add_union(drawing *d, picture_rect *open, int64_t n, hga_id query, hga_id end, double *pairs)
 {
     qsort(open, (size_t)n, sizeof *open, by_key);
@@ -229,7 +229,7 @@ static void add_union(drawing *d, picture_rect *open, int64_t n, hga_id query, h
     add_whole(d, &whole, pairs);
 }
 
-/* The union of the picture's rectangles, which are by ascending query, of one level or (-1) of all. */
+/* Adds the union of the picture's rectangles, which are by ascending query, of one level or (-1) of all. */
 static int sweep(drawing *d, hga_id level, double *pairs)
 {
     const picture_rect *rects = d->out->rects;
@@ -255,7 +255,7 @@ static int sweep(drawing *d, hga_id level, double *pairs)
     return CLI_GOOD;
 }
 
-/* What is covered: the areas themselves while no pair is covered twice. */
+/* Adds what is covered: the areas themselves while no pair is covered twice. */
 static int add_covered(drawing *d)
 {
     int64_t cells = (int64_t)d->out->rows * d->out->columns;

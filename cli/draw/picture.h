@@ -51,8 +51,8 @@ typedef struct picture_tensors {
 int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows,
                     hga_id max_columns, progress *bar, picture *out);
 
-/* mark[rows * columns]: 1 for the cells of a pattern in which some pair is covered more than once: the shares of what
-   meets in them are more than the cell. */
+/* mark[rows * columns]: 1 for the cells of a pattern in which some pair is covered more than once: the shares of its
+   rectangles exceed the cell. */
 int picture_overlaps(const picture *p, unsigned char **mark);
 /* Levels up to the highest that covers something: what the colours are spread over. */
 hga_id picture_levels(const picture *p);
@@ -64,9 +64,9 @@ void picture_clear(picture *p);
 
 /* ---- for the makers ---- */
 
-/* What a graph's picture is before anything is drawn: its sizes. */
+/* A graph's picture before anything is drawn: its sizes. */
 picture picture_of(const hga_graph *g, hga_id max_rows, hga_id max_columns);
-/* Pairs of a cell; area[rows * columns] += so many times what a rectangle has of each cell. */
+/* Pairs of a cell; area[rows * columns] += `times` the pairs that a rectangle has in each cell. */
 double picture_cell_area(const picture *p, hga_id row, hga_id column);
 void picture_add_area(const picture *p, const picture_rect *r, double times, double *area);
 

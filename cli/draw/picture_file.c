@@ -52,7 +52,7 @@ static int names_of(const hga_graph *g, const char ***out)
     return status;
 }
 
-/* The axes have words only where there are few enough tokens for them. */
+/* The axes have words only if there are few enough tokens. */
 int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names,
                        picture_kind kind, const picture_options *o, const char *path)
 {

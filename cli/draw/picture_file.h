@@ -16,10 +16,10 @@ typedef struct picture_options {
 } picture_options;
 /* --width, --query, --key, --head: input is a picture_options. */
 extern const option_list picture_list;
-/* An option that was typed, NULL without; the width first. */
+/* An option that was typed; NULL: none; the width first. */
 const char *picture_requested(const picture_options *o);
 int picture_options_check(const picture_options *o);
-/* The tensors, the head and the layout as if they had not been typed. */
+/* Resets the tensors, the head and the layout as if they had not been typed. */
 void picture_forget_tensors(picture_options *o);
 
 /* names: of the tokens; NULL: the graph's. */

@@ -31,7 +31,7 @@ static int check_rows(const weighing *w, const tensor_file *t, hga_binding bindi
                            : complain(CLI_DATA, "%s: has %d rows, the graph needs %d", t->array.path, t->rows, rows);
 }
 
-/* Query and key must have the rows that the program reads, and the head that is asked for. */
+/* Query and key must have the rows that the program reads, and the requested head. */
 static int read_tensors(weighing *w, const picture_tensors *t)
 {
     int status = CLI_GOOD;
@@ -48,7 +48,7 @@ done:
     return status;
 }
 
-/* One of its heads, where it lies. */
+/* One of its heads, in place. */
 static hga_tensor head_of(const tensor_file *t, hga_id head)
 {
     return (hga_tensor){.data = t->array.real + (int64_t)head * t->columns,
@@ -58,8 +58,8 @@ static hga_tensor head_of(const tensor_file *t, hga_id head)
 
 /* ---- values ---- */
 
-/* For columns [first, first + n): each value row is the mean of its key tokens' indicators, so that what a node gets is
-   shared by its tokens alike. */
+/* For columns [first, first + n): each value row is the mean of its key tokens' indicators, so that a node's weight
+   is divided equally among its tokens. */
 static int fill_values(weighing *w, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &w->nodes;
@@ -97,7 +97,7 @@ static void add_rows(weighing *w, hga_id first, hga_id n)
     }
 }
 
-/* Attention to n columns of cells at once, whose indicators are the values. */
+/* Computes the attention to n columns of cells at once, whose indicators are the values. */
 static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *workspace, hga_id head, hga_id first)
 {
     hga_id left = w->picture->columns - first, n = left < CHUNK ? left : CHUNK;
@@ -156,7 +156,7 @@ static int finish_cells(weighing *w, hga_id heads)
     return status;
 }
 
-/* The memory for values, outputs and cells, and the column of each key. */
+/* Allocates values, outputs and cells, and finds the column of each key. */
 static int take_area(weighing *w)
 {
     const picture *p = w->picture;

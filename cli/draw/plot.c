@@ -14,7 +14,7 @@ enum { LEGEND = 190, LEFT = 68, WORDS = 112, TOP = 66, BOTTOM = 56, RIGHT = 24, 
 
 /* ---- layout ---- */
 
-/* A plot is as high as its tokens' shape asks, within limits; its left margin is wide where keys have words. */
+/* A plot's height follows the tokens' shape, within limits; its left margin is wide where keys have words. */
 layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const plot_words *words)
 {
     int named = words->key && WORD_CELL * n_keys <= width - WORDS - LEGEND - RIGHT;
@@ -28,7 +28,7 @@ layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const 
     return l;
 }
 
-/* Whole pixels while that wastes little room; below, edges go to the nearest pixel. */
+/* Whole pixels if that wastes little; below, edges are at the nearest pixel. */
 static double cell_size(double capacity, hga_id cells)
 {
     double size = capacity / cells;
@@ -48,7 +48,7 @@ void layout_finish(const picture *p, int n_kinds, layout *l)
 
 /* ---- axes ---- */
 
-/* The place of a token's first edge, in pixels. Tokens of one cell share its width evenly. */
+/* The position of a token's first edge, in pixels. Tokens of one cell divide its width evenly. */
 static double along(hga_id token, hga_id n, hga_id cells, double cell)
 {
     if (token >= n) return cells * cell;
@@ -62,7 +62,7 @@ static int shows_words(const picture *p, const layout *l, const plot_words *w)
            l->cell_width >= WORD_CELL && l->cell_height >= WORD_CELL;
 }
 
-/* The first characters at most, and ".." where that is not all; a character counts one however wide it is. */
+/* The first characters, and ".." if that is not all; a character counts one however wide it is. */
 static const char *shortened(const char *text, char buffer[static 80])
 {
     const char *c = text;
@@ -109,7 +109,7 @@ static chart_axis axis_of_tokens(const char *title, hga_id n, hga_id cells, doub
     return a;
 }
 
-/* The frame, with words of tokens on its axes where there is room for them, else with ticks. */
+/* The frame, with words of tokens on its axes if they fit, else with ticks. */
 static void draw_axes(FILE *svg, const layout *l, const picture *p, const plot_words *w)
 {
     chart frame = {
@@ -204,7 +204,7 @@ static void heading(legend *g, const char *text)
     g->y += 22;
 }
 
-/* Its sample a square, and what it stands for. */
+/* A legend entry: a square sample, and what it means. */
 static void entry(legend *g, look sample, const char *text)
 {
     svg_rect(g->svg, g->x, g->y, 16, 14, &sample);
@@ -214,7 +214,7 @@ static void entry(legend *g, look sample, const char *text)
 
 static double percent(double part, double all) { return all > 0 ? 100 * part / all : 0; }
 
-/* The colour and share of each level, and what pairs are covered more than once or not at all. */
+/* The colour and share of each level, and which pairs are covered more than once or not at all. */
 static void draw_levels(legend *g, const picture *p)
 {
     const look blank = {.fill = {PAINT_PAGE, 0, 1}, .line = chart_ink(0.55), .width = 1}, nothing = {0},
@@ -295,7 +295,7 @@ static void draw_legend(FILE *svg, const layout *l, const picture *p, const hga_
     list_kinds(&g, kinds);
 }
 
-/* ---- everything ---- */
+/* ---- all of it ---- */
 
 /* The title, and below it how many tokens there are and how many a cell has. */
 static void draw_title(FILE *svg, const layout *l, const picture *p, const char *title)

@@ -8,7 +8,8 @@
 #include "html.h"
 #include "outfile.h"
 
-/* The drawing's text. librsvg ends the process where memory runs out, so that what it takes is asked for before. */
+/* The drawing's text. librsvg ends the process if memory runs out, so what it needs is allocated here first, as a
+   test. */
 static int take_text(const drawing *d, char **text)
 {
     enum { BYTES_PER_LETTER = 4 };
@@ -50,12 +51,12 @@ int png_write(const drawing *d, const char *path)
     cairo_surface_t *image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, d->width, d->height);
     outfile out = {0};
     int status = CLI_GOOD;
-    cairo_status_t st = cairo_surface_status(image); /* librsvg would say it in its own words, too */
+    cairo_status_t st = cairo_surface_status(image); /* librsvg would report it in its own words, too */
     if (st) TRY(complain(CLI_OUTSIDE, "%s: cairo: %s", path, cairo_status_to_string(st)));
     TRY(paint_image(d, path, image));
     TRY(outfile_open(path, &out));
     st = cairo_surface_write_to_png_stream(image, put_bytes, out.file);
-    TRY(outfile_flush(&out)); /* which says why */
+    TRY(outfile_flush(&out)); /* which reports why */
     if (st) TRY(complain(CLI_OUTSIDE, "%s: cairo: %s", path, cairo_status_to_string(st)));
     TRY(outfile_keep(&out));
 done:

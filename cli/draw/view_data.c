@@ -1,4 +1,4 @@
-/* view_data.c: what the page of hga view is given: the structure as it is stored, blocks as blocks and families as
+/* view_data.c: the data of the page of hga view: the structure as it is stored, blocks as blocks and families as
    runs. The page (view/) does the arithmetic itself, so that it stays small whatever the number of edges. Only
    explicit edges and irregular blocks cost bytes each; beyond a limit they are left out, and the page says so. */
 #include "view_data.h"
@@ -15,7 +15,7 @@ enum { MOST_BLOCKS = 500000, MOST_NAMES = 200000, PAGE_SCHEMA = 1 };
 
 /* ---- numbers ---- */
 
-/* Ids, `stride` bytes from one to the next, behind their name; null where there are none. */
+/* Ids, `stride` bytes from one to the next, after their name; null where there are none. */
 static void put_ids(FILE *file, const char *name, const hga_id *id, size_t stride, int64_t n)
 {
     fputs(name, file);
@@ -29,7 +29,7 @@ static void put_ids(FILE *file, const char *name, const hga_id *id, size_t strid
     series_end(&s);
 }
 
-/* Floats with as many digits as they need to be told apart. */
+/* Floats with as many digits as distinguish them. */
 static void put_reals(FILE *file, const float *x, size_t stride, int64_t n)
 {
     fputc('[', file);
@@ -79,7 +79,7 @@ static void put_blocks(FILE *file, const hga_relation *r)
 
 /* ---- explicit edges, row after row ---- */
 
-/* Edges one by one: how many each node has, their sources, and types and weights where there are any. */
+/* Edges one by one: how many each node has, their sources, and types and weights if there are any. */
 static void put_explicit(FILE *file, const hga_relation *r, hga_id n)
 {
     fputs(", \"explicit\": {\"degree\": ", file);
@@ -117,7 +117,7 @@ static void put_levels(FILE *file, const hga_nodes *n)
     for (hga_id l = 0; l < n->n_levels; l++) fprintf(file, l ? ", %d" : "%d", n->level_ptr[l + 1] - n->level_ptr[l]);
 }
 
-/* Who is whose child, and which tokens each node above them stands for. */
+/* Each node's parent, and the tokens that each node above them stands for. */
 static void put_tree(FILE *file, const hga_nodes *n)
 {
     hga_id first = n->level_ptr[1], above = n->n - first;
@@ -128,7 +128,7 @@ static void put_tree(FILE *file, const hga_nodes *n)
     put_ids(file, ", \"child_list\": ", n->child_list, sizeof(hga_id), n->child_ptr[above]);
 }
 
-/* The nodes that are called something, and what; of more than MOST_NAMES the first ones. */
+/* The nodes that have names, and these; of more than MOST_NAMES the first ones. */
 static void put_names(FILE *file, const hga_graph *g)
 {
     const hga_id n = hga_graph_nodes(g).n;
@@ -150,7 +150,7 @@ static void put_names(FILE *file, const hga_graph *g)
     fputs("]}", file);
 }
 
-/* What kinds nodes are of, and their colours. */
+/* The kinds of nodes, and their colours. */
 static void put_kinds(FILE *file, const hga_graph *g)
 {
     const hga_kinds kinds = hga_graph_kinds(g);
@@ -218,7 +218,7 @@ static void put_program(FILE *file, const view_source *v)
 
 /* ---- attention weights ---- */
 
-/* The edges of every query token in turn, and what each head gives them, to four digits. */
+/* The edges of every query token in order, and their weight in each head, to four digits. */
 static void put_weights(FILE *file, const view_source *v)
 {
     static const hga_seen none;
@@ -243,7 +243,7 @@ static void put_title(FILE *file, const void *context)
     html_text(file, strcmp(v->title, "-") == 0 ? "graph" : v->title);
 }
 
-/* All that the page is given, as one JSON object. */
+/* All data of the page, as one JSON object. */
 void view_data_put(FILE *file, const void *context)
 {
     const view_source *v = context;

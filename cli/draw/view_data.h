@@ -1,4 +1,4 @@
-/* view_data.h: the page of a graph, as hga view writes it and as hga run carries it along. */
+/* view_data.h: the page of a graph, as hga view writes it and as hga run includes it. */
 #ifndef CLI_VIEW_DATA_H
 #define CLI_VIEW_DATA_H
 
@@ -28,10 +28,10 @@ typedef struct view_source {
     const view_weights *weights; /* NULL without */
 } view_source;
 
-/* Of a view_source the page; its data alone, a JSON object that may stand inside <script>. */
+/* The page of a view_source; its data alone, a JSON object that may stand inside <script>. */
 void view_page_put(FILE *file, const void *source);
 void view_data_put(FILE *file, const void *source);
-/* The page with {{title}} and {{graph}} where they go. */
+/* The page with {{title}} and {{graph}} as placeholders. */
 const char *view_template(void);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct reading {
     content wish;
 } reading;
 
-/* Real elements [first, first + n), which are finite or, where that is wished, -inf; of Fortran's order all. */
+/* Reads real elements [first, first + n), which are finite or, where that is allowed, -inf; in Fortran's order all. */
 static int read_run(const reading *r, int64_t first, int64_t n, float *to)
 {
     char text[HGA_NPY_SHAPE_BYTES];
@@ -35,11 +35,11 @@ static int read_run(const reading *r, int64_t first, int64_t n, float *to)
     return CLI_GOOD;
 }
 
-/* ---- parts ---- */
+/* ---- ranges of rows ---- */
 
-/* Runs of elements that lie one behind the other: of each index of the axes before the part's, an interval of it. */
+/* Contiguous runs of elements: an interval of the range's axis, for each index of the axes before it. */
 typedef struct runs {
-    int64_t outer, inner, along; /* the product of the axes before; behind; and the axis itself */
+    int64_t outer, inner, along; /* the product of the axes before; of those after; and the axis itself */
 } runs;
 
 static runs runs_of(int n_dims, const int64_t *dim, const npy_part *part)
@@ -57,7 +57,7 @@ static int64_t length_of(const npy_part *part)
     return n;
 }
 
-/* Run number i of the part: its first element in the array, and how many there are. */
+/* Run i of the range: its first element in the array, and how many there are. */
 static int64_t run_at(const runs *r, const npy_part *part, int64_t i, int64_t *n)
 {
     const hga_interval *interval = &part->interval[i % part->n_intervals];
@@ -75,7 +75,7 @@ static int check_part(const reading *r, const npy_part *part)
                     hga_npy_shape(h->n_dims, h->dim, text), last ? (long long)(last->first + last->n - 1) : 0);
 }
 
-/* Some of an array's rows; of one in the order of Fortran all is read, for its rows are scattered. */
+/* Reads some of an array's rows; in Fortran's order reads all, for its rows are scattered. */
 static int read_part(const reading *r, const npy_part *part, npy *out)
 {
     const hga_npy *h = &r->is.has;
@@ -101,9 +101,9 @@ done:
     return status;
 }
 
-/* ---- what is asked for ---- */
+/* ---- reading ---- */
 
-/* All of an array, a part, or its sizes alone; whether its elements are there is known before any is read. */
+/* Reads all of an array, a range, or its sizes alone; checks that its elements are there before any is read. */
 static int read_array(const reading *r, const npy_part *part, int sizes, npy *out)
 {
     const hga_npy *h = &r->is.has;
@@ -126,7 +126,8 @@ static int read_array(const reading *r, const npy_part *part, int sizes, npy *ou
 
 static const char *called(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* NAME of FILE:NAME, `path` then FILE alone; NULL where a file has the whole name, or FILE is not there. */
+/* Splits FILE:NAME: returns NAME, and cuts `path` to FILE; NULL if a file has the whole name, or FILE does not
+   exist. */
 static const char *split_name(char *path)
 {
     char *colon = strrchr(path, ':');
@@ -137,7 +138,7 @@ static const char *split_name(char *path)
     return NULL;
 }
 
-/* What a file's arrays are called. */
+/* The names of a file's arrays. */
 static const char *what_it_has(const reading *r)
 {
     hga_array first = {0};
@@ -145,7 +146,7 @@ static const char *what_it_has(const reading *r)
                                                                                                     : "array";
 }
 
-/* Which of the arrays has the name; without one the only one. */
+/* Finds the array of this name; without a name the only one. */
 static int find_array(const char *path, const char *name, reading *r)
 {
     const int64_t n = hga_arrays_count(r->file);
@@ -236,7 +237,7 @@ int npy_write_as(outfile *out, element type, const float *data, int n_dims, cons
     return put_elements(out, type, data, count);
 }
 
-/* Seeks to each run of the part's elements, which lie where the whole array has them. */
+/* Seeks to each run of the range's elements, at its offset in the whole array. */
 int npy_write_part(outfile *out, element type, const float *data, int n_dims, const int64_t *dim, const npy_part *part,
                    int first)
 {

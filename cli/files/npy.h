@@ -54,8 +54,8 @@ void npy_clear(npy *a);
 int npy_write_whole(outfile *out, const int32_t *data, int n_dims, const int64_t *dim);
 int npy_write_as(outfile *out, element type, const float *data, int n_dims, const int64_t *dim);
 
-/* A part of an array of sizes `dim` in its place, `data` holding it alone; the header too, where `first` says that this
-   part is the first to be written. The stream is one that can go anywhere. */
+/* Writes a range of an array of sizes `dim` at its offset, `data` holding it alone; the header too, if `first` says
+   that this range is the first to be written. The stream must be seekable. */
 int npy_write_part(outfile *out, element type, const float *data, int n_dims, const int64_t *dim, const npy_part *part,
                    int first);
 

@@ -1,4 +1,4 @@
-/* outfile.c: the library's files, complained about, and what is tidied up when a signal ends the tool. */
+/* outfile.c: the library's files, with complaints, and cleaning up when a signal ends the tool. */
 #include "outfile.h"
 
 #include <errno.h>
@@ -97,7 +97,8 @@ static int find(const char *path, struct stat *s)
     return (strcmp(path, "-") == 0 ? fstat(STDOUT_FILENO, s) : stat(path, s)) == 0;
 }
 
-/* The name that a file in an existing folder would get, behind all links; realpath tells it of files to come, too. */
+/* The path with all links resolved that a file in an existing folder would get; realpath knows it of files that do
+   not exist yet, too. */
 static int goes_to(const char *path, char buffer[static PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -105,7 +106,7 @@ static int goes_to(const char *path, char buffer[static PATH_MAX])
     return access(buffer, F_OK) == 0 && (realpath(path, buffer) || errno == ENOENT);
 }
 
-/* Files that exist are compared by device and inode, others by their folder and name behind all links. */
+/* Files that exist are compared by device and inode, others by their folder and name with all links resolved. */
 int outfile_same(const char *a, const char *b)
 {
     struct stat x, y;

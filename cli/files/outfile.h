@@ -16,14 +16,15 @@ void outfile_watch_signals(void);
 void outfile_reserve_standard_streams(void);
 
 int outfile_open(const char *path, outfile *out);
-/* Can it be opened? Nobody should wait for a minute to hear that what is written last has no place. */
+/* Can it be opened? Found out before a long run, not when the output is written at its end. */
 int outfile_check(const char *path);
-/* Everything to the disk; outfile_keep then gives the name. Two steps, so that several files appear together. */
+/* Flushes everything to the disk; outfile_keep then gives the name. Two steps, so that several files appear
+   together. */
 int outfile_flush(outfile *out);
 int outfile_keep(outfile *out);
-/* All of it: what `put` writes of the context, with its own complaint where that fails. */
+/* Writes all of it: what `put` writes of the context, with its own complaint where that fails. */
 int outfile_write(const char *path, int (*put)(FILE *file, const void *context), const void *context);
-/* Close and remove what was not kept; harmless on a zeroed or kept output. */
+/* Closes and removes an output that was not kept; harmless on a zeroed or kept output. */
 void outfile_drop(outfile *out);
 
 /* Would the two paths be one file, pipe or standard stream? Names of files that do not exist yet are one when they lead
@@ -34,7 +35,7 @@ int outfile_same(const char *a, const char *b);
 typedef struct outfile_wish {
     const char *option, *path; /* path NULL: it was not */
 } outfile_wish;
-/* No two of them are one file, or the later one is complained about. */
+/* Complains about the later of two that are one file. */
 int outfiles_distinct(const outfile_wish *all, int n);
 
 #endif

@@ -148,7 +148,8 @@ static int axes_like(const tensor_file *q, hga_id rows, int64_t columns, int64_t
     return n;
 }
 
-/* [samples][rows][heads][columns], or some of the rows as a part of a file that others write, in the file's order. */
+/* Writes [samples][rows][heads][columns], or some of the rows as a range of a file that others write, in the file's
+   order. */
 static int write_in_order(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type,
                           const npy_part *part, int64_t here, int header, const float *data)
 {

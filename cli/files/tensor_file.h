@@ -33,9 +33,9 @@ tensor_reader tensor_file_read_sizes;
 int tensor_file_check_pair(const tensor_file *query, const tensor_file *key);
 /* One sample of each that fits the other. */
 int tensor_file_read_pair(const char *query, const char *key, tensor_layout layout, tensor_file *q, tensor_file *k);
-/* The elements of some of the rows of a tensor whose sizes are known; t->rows is then as many as these. */
+/* Reads the elements of some of the rows of a tensor whose sizes are known; t->rows is then their number. */
 int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t);
-/* One line on stderr: what the query was understood to be. */
+/* Prints one line on stderr: what the query was understood to be. */
 void tensor_file_say(const tensor_file *query);
 /* [rows][kv heads][columns] -> [rows][heads][columns], each head its group's, in memory for free(). */
 int tensor_file_widen(const tensor_file *t, hga_id heads, float **out);
@@ -43,8 +43,8 @@ int tensor_file_widen(const tensor_file *t, hga_id heads, float **out);
 /* Write [samples][rows][heads][columns] in the axes and layout of the tensor `like`; columns 0: without that axis. */
 int tensor_file_write(outfile *out, const tensor_file *like, hga_id rows, int64_t columns, element type,
                       const float *data);
-/* The same of some of its `rows` rows, [samples][these rows][heads][columns] in `data`, into a file that others write
-   the other rows of; the header, too, where `header` says so. */
+/* Writes some of its `rows` rows, [samples][these rows][heads][columns] in `data`, into a file whose other rows
+   others write; the header, too, if `header` says so. */
 int tensor_file_write_rows(outfile *out, const tensor_file *like, hga_id rows, int64_t columns, element type,
                            const hga_interval *these, int64_t n, int header, const float *data);
 

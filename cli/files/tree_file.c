@@ -1,4 +1,4 @@
-/* tree_file.c: which reader a tree's file gets. */
+/* tree_file.c: which reader reads a tree's file. */
 #include "tree_file.h"
 
 #include <stdio.h>
@@ -13,9 +13,9 @@
 
 typedef enum kind { NO_TREE, HTML, MARKDOWN, PARENTS, LINKAGE } kind;
 
-/* ---- what it is ---- */
+/* ---- kinds of files ---- */
 
-/* By the header of a .npy; what is wrong with it is the reader's to say. */
+/* The kind by the header of a .npy; the reader complains about what is wrong with it. */
 static kind kind_of_array(const char *path)
 {
     hga_npy h = {0};
@@ -102,7 +102,7 @@ int tree_file_read(const char *path, hga_tree *out)
     }
 }
 
-/* ---- what the graph says of it ---- */
+/* ---- names and rows of the graph ---- */
 
 int tree_file_name(const hga_tree *tree, const hga_id *node_of, hga_graph **graph)
 {
@@ -120,7 +120,7 @@ done:
     return status;
 }
 
-/* Leaves that stand where one would look for them need no line. */
+/* Prints nothing of leaves that are in the expected order. */
 void tree_file_tell(const char *path, const hga_id *node_of, hga_id n, hga_id n_leaves, int by_id)
 {
     enum { SHOWN = 4 };

@@ -9,12 +9,12 @@ int tree_file_is(const char *path);
 /* Parents and, but for arrays, names and leaves; hga_tree_clear. */
 int tree_file_read(const char *path, hga_tree *out);
 
-/* Give the nodes of a graph that was made of a tree the tree's names; node_of[v] is the graph's id of node v. The graph
-   becomes another one where there are names. */
+/* Gives the nodes of a graph that was made of a tree the tree's names; node_of[v] is the graph's id of node v.
+   Replaces the graph if there are names. */
 int tree_file_name(const hga_tree *tree, const hga_id *node_of, hga_graph **graph);
 
-/* One line on stderr on the order of rows: by_id or by the tree, the first few leaves, and what would change it.
-   Nothing where row i is leaf i both ways. `node_of` is [n], leaves of the graph are its first n_leaves ids. */
+/* Prints one line on stderr on the order of rows: by_id or by the tree, the first few leaves, and how to change it.
+   Nothing if row i is leaf i both ways. `node_of` is [n], leaves of the graph are its first n_leaves ids. */
 void tree_file_tell(const char *path, const hga_id *node_of, hga_id n, hga_id n_leaves, int by_id);
 
 #endif

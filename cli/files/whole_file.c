@@ -14,7 +14,7 @@ int whole_file_read(const char *path, char **text, size_t *bytes)
 
 /* ---- JSON ---- */
 
-/* jansson does not always say that memory was what it lacked, but malloc tells by errno. */
+/* jansson does not always report that it lacked memory, but malloc sets errno. */
 static int json_parse(const char *path, const char *text, size_t n, json_t **out)
 {
     json_error_t error;

@@ -1,6 +1,7 @@
-/* batch.c: gradients of many executions. What each is given is looked at before anything is written. Then as many as
-   threads go to threads whole, which never wait for each other, and all threads go together through what is left. Who
-   computes what is no part of the bits. On ranks samples go one after the other. */
+/* batch.c: gradients of many executions. Every sample's arguments are checked before anything is written. Then as
+   many samples as there are threads, or a multiple, run on one thread each and never wait for each other; all
+   threads together compute the remaining samples. Which thread computes a sample does not change the bits. On ranks
+   samples run one after the other. */
 #include "plan.h"
 #include "sample_queue.h"
 #include "thread_binding.h"
@@ -16,12 +17,12 @@ typedef struct batch {
     hga_workspace *const *workspaces;
     gradient_call *call; /* [n] */
     hga_id n;
-    hga_id failed; /* the first that did, and why; n: none */
+    hga_id failed; /* the first sample that failed, and why; n: none */
     hga_status status;
     char what[400];
 } batch;
 
-/* The error of one sample, which is what the caller looks for. */
+/* Records the error of the first sample that failed. */
 static void note_failure(batch *b, hga_id sample, hga_status st)
 {
     if (sample >= b->failed) return;
@@ -34,7 +35,7 @@ static hga_status blame(const batch *b)
     return b->failed < b->n ? hga_fail(b->status, "sample %d: %s", b->failed, b->what) : HGA_OK;
 }
 
-/* ---- what samples are given ---- */
+/* ---- checks of all samples ---- */
 
 static hga_status begin_sample(const batch *b, hga_id i, const hga_io *io, const hga_grad_io *grad)
 {
@@ -44,7 +45,7 @@ static hga_status begin_sample(const batch *b, hga_id i, const hga_io *io, const
     return gradient_begin(b->plan, workspace, io, grad, &b->call[i]);
 }
 
-/* Checks what every sample is given, and that no sample writes what another reads or writes. */
+/* Checks every sample's arguments, and that no sample writes what another reads or writes. */
 static hga_status begin_all(batch *b, const hga_io *ios, const hga_grad_io *grads)
 {
     for (hga_id i = 0; i < b->n && b->failed == b->n; i++) {
@@ -63,7 +64,7 @@ static void let_workspaces_go(const batch *b)
         if (b->workspaces[i]) workspace_enlist(b->workspaces[i], 0);
 }
 
-/* ---- who computes ---- */
+/* ---- threads ---- */
 
 static void go_sample(batch *b, hga_id i, hga_id threads)
 {
@@ -74,7 +75,7 @@ static void go_sample(batch *b, hga_id i, hga_id threads)
     note_failure(b, i, st);
 }
 
-/* So many samples go to threads whole. */
+/* Returns how many samples run on one thread each. */
 static hga_id find_whole(batch *b, hga_id threads)
 {
     const hga_plan *plan;
@@ -85,7 +86,7 @@ static hga_id find_whole(batch *b, hga_id threads)
     return threads == 1 ? 0 : alone ? b->n : b->n / threads * threads;
 }
 
-/* The first samples are computed side by side, a thread each; the rest one after the other, each by all threads. */
+/* Computes the first samples in parallel, one thread each, then the rest one after the other with all threads. */
 static hga_status run_batch(batch *b)
 {
     hga_id threads = threads_allowed(b->plan->team.n), whole = find_whole(b, threads);
@@ -107,7 +108,8 @@ static hga_status run_batch(batch *b)
     return blame(b);
 }
 
-/* Where one fails all ranks are told, and none goes on. One may have no samples where others have some. */
+/* Runs samples in order up to the first that fails; a failure reaches all ranks. A rank may have no samples where
+   others have some. */
 static hga_status run_on_ranks(batch *b)
 {
     if (b->n == 0) return b->plan->share.wing->gradient->none(b->plan);

@@ -1,5 +1,5 @@
-/* cached_panels.c: what a workspace keeps of a gradient for the next one of the same plan: the lanes' panels, with what
-   they found out about the graph, and the memory of their lists. */
+/* cached_panels.c: what a workspace caches between gradients of the same plan: the threads' panels, with what they
+   found out about the graph, and the memory of their lists. */
 #include "fast_attend.h"
 #include "panel.h"
 #include "plan.h"
@@ -20,7 +20,7 @@ static void drop_cached(void *what)
     hga_delete(&a, x, 1, sizeof *x);
 }
 
-/* Panels for all threads that the plan may have, none of them made. */
+/* Allocates pointers to a panel for each thread that the plan may have, all NULL. */
 static hga_status begin_keeping(const hga_plan *plan, workspace_cache *cache)
 {
     hga_status st = HGA_OK;
@@ -34,7 +34,7 @@ done:
     return st;
 }
 
-/* Makes the panels that are not there yet; a workspace that served another plan forgets that one's first. */
+/* Creates the panels that do not exist yet. A workspace that served another plan drops that plan's cache first. */
 hga_status keep_panels(const hga_plan *plan, hga_workspace *workspace, hga_id n)
 {
     hga_status st = HGA_OK;

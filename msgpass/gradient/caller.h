@@ -1,4 +1,4 @@
-/* caller.h: one head's rows in the caller's tensors, which lie far apart. */
+/* caller.h: one head's rows in the caller's tensors, a large stride from each other. */
 #ifndef HGA_GRADIENT_CALLER_H
 #define HGA_GRADIENT_CALLER_H
 
@@ -33,13 +33,13 @@ static inline caller_rows rows_at(const fast_pass *p, hga_id f, const hga_tensor
                          columns};
 }
 
-/* Row i. */
 static inline char *row_numbered(const caller_rows *r, hga_id i)
 {
     return r->first + i * r->stride + (r->fold ? i / r->fold * r->step : 0);
 }
 
-/* Does the field's gradient go on top of what the caller's rows hold: as he wants it, or as other heads are there? */
+/* Does the field's gradient add to what the caller's rows hold: because the call accumulates, or because earlier
+   heads of the group wrote there? */
 static inline int adds_to_rows(const fast_pass *p, hga_id f)
 {
     int others =
@@ -47,15 +47,15 @@ static inline int adds_to_rows(const fast_pass *p, hga_id f)
     return p->call->grad->accumulate || others;
 }
 
-/* Node v's row; NULL: there is none. */
+/* Node v's row; NULL: it has none. */
 static inline char *row_of(const caller_rows *r, hga_id v)
 {
     return v < r->node || v >= r->node + r->n ? NULL : row_numbered(r, v - r->node);
 }
 
-/* No machine foresees such rows: one that is needed soon is asked for. As far as the second cache: one head's rows
-   share few sets of the first, where they would push each other out, and lines on their way there are a dozen at most.
-   (gcc 12 takes a function that does nothing else for one that does nothing, unless it must be inlined.) */
+/* Prefetches a row that the hardware prefetcher does not foresee. Only into the second cache: one head's rows share
+   few sets of the first, where they would evict each other, and lines on their way there are a dozen at most. (gcc
+   12 takes a function that does nothing else for one that does nothing, unless it must be inlined.) */
 static inline __attribute__((always_inline)) void fetch_row(const caller_rows *r, hga_id v)
 {
     enum { LINE_BYTES = 64, SECOND_CACHE = 2 };
@@ -64,8 +64,8 @@ static inline __attribute__((always_inline)) void fetch_row(const caller_rows *r
         __builtin_prefetch(row + c, 0, SECOND_CACHE);
 }
 
-/* Are the rows many enough to push each other out of the caches before anybody looks at them, and as a stream of whole
-   lines wants them? */
+/* Are the rows many enough to evict each other from the caches before they are read, and aligned whole lines, as
+   streaming stores require? */
 static inline int is_stream(const hga_plan *plan, const caller_rows *r)
 {
     enum { LINE = 64 };
@@ -74,7 +74,7 @@ static inline int is_stream(const hga_plan *plan, const caller_rows *r)
            r->stride % LINE == 0 && r->step % LINE == 0 && stride * r->n >= plan->machine.tuning.is.stream_gradients;
 }
 
-/* A row's numbers, padded with zeros; a row that is not there is zeros. */
+/* Reads a row's numbers, padded with zeros; a missing row is zeros. */
 static inline void read_padded(const caller_rows *r, const char *row, hga_id padded, float *to)
 {
     if (row) numbers_read(r->type, row, r->columns, to);
@@ -82,7 +82,7 @@ static inline void read_padded(const caller_rows *r, const char *row, hga_id pad
     if (from < padded) memset(to + from, 0, (size_t)(padded - from) * sizeof *to);
 }
 
-/* Or where they are, at `wide` where they are not floats. */
+/* Returns the row itself if it is of floats, else a copy of floats in `wide`. */
 static inline const float *look_at_row(const caller_rows *r, const char *row, float *wide)
 {
     if (r->type == HGA_F32) return (const float *)(const void *)row;

@@ -1,10 +1,10 @@
-/* check.c: what a call is given, before anything is written. */
+/* check.c: checks a call's arguments before anything is written. */
 #include "call_check.h"
 #include "call_lists.h"
 #include "gradient.h"
 #include "tape.h"
 
-/* Numbers are where numbers of that size may be. */
+/* The dtype is known and the data is aligned to it. */
 static hga_status check_numbers(const hga_tensor *t, const char *what, const char *name)
 {
     if ((unsigned)t->dtype > HGA_BF16)
@@ -30,7 +30,8 @@ static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_
     return HGA_OK;
 }
 
-/* What features of edges came to, and what is given of it. */
+/* edge_out is of float32, not folded and as long as the output; it is present where edge_value is, and where its
+   gradient is. */
 static hga_status check_edge_out(const gradient_call *c)
 {
     const hga_tensor *both[] = {&c->io->edge_out, &c->grad->d_edge_out};
@@ -47,7 +48,7 @@ static hga_status check_edge_out(const gradient_call *c)
     return st;
 }
 
-/* Tensors of the forward pass, of the output's gradient, and those that are wanted. */
+/* Tensors of the forward pass, the output's gradient, and the required gradients. */
 static hga_status check_tensors(const gradient_call *c)
 {
     const hga_program *p = &c->plan->program;
@@ -73,8 +74,8 @@ static hga_status check_tensors(const gradient_call *c)
                         "the gradient of the log-sum-exp of field");
 }
 
-/* A tensor that the program has no field for has rows like any other of its kind. Of the user's tensors that are not in
-   the program nobody knows how long a row is. */
+/* A tensor that the program has no field for has rows like any other of its kind. Refuses gradients of user tensors
+   that are not in the program: the length of their rows is unknown. */
 static hga_status check_unbound(const gradient_call *c)
 {
     const hga_program *p = &c->plan->program;
@@ -97,13 +98,13 @@ static hga_status check_unbound(const gradient_call *c)
     return st;
 }
 
-/* Is there something to take a gradient of? Numbers have their defaults, and the graph has its masses. */
+/* Does the table exist? Numbers have their defaults, and the graph has its masses. */
 static int is_there(const gradient_call *c, hga_call_table t)
 {
     return call_row(t)->is & HGA_CALL_OF_GRAPH || call_row(t)->rows == HGA_EXTENT_ONE || c->io->table[t].data;
 }
 
-/* Refuses gradients of tables that have none, that the call does not bring, or that the library does not know. */
+/* Refuses gradients of tables that have none, that the call does not have, or that the library does not know. */
 hga_status call_check_outputs(const gradient_call *c)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
@@ -119,7 +120,7 @@ hga_status call_check_outputs(const gradient_call *c)
     return HGA_OK;
 }
 
-/* The tape is of an execution of the same rows of the output as this call's. */
+/* The tape is of an execution of the same rows of the output as this call. */
 static hga_status check_rows_of_tape(const gradient_call *c, const tape_header *header)
 {
     requested_rows requested;
@@ -136,7 +137,7 @@ static hga_status check_rows_of_tape(const gradient_call *c, const tape_header *
     return HGA_OK;
 }
 
-/* The tape is this plan's: what it holds begins behind its header. */
+/* The tape is of this plan, of its graph as it is now and of the same rows. Sets the call's log-sum-exps. */
 static hga_status check_tape(gradient_call *c)
 {
     if (!c->plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
@@ -150,7 +151,7 @@ static hga_status check_tape(gradient_call *c)
     return check_rows_of_tape(c, header);
 }
 
-/* A user's stage brings both adjoints, and no two heads write the same row. */
+/* A user's stage has both adjoints, and no two heads write the same row. */
 static hga_status check_user_stage(const hga_plan *plan, const hga_stage *s)
 {
     if (!s->udf.finish_adjoint || !s->udf.edge_adjoint)
@@ -181,7 +182,8 @@ static hga_status check_reserved(const gradient_call *c)
     return st ? st : plan_make_call_lists(c->plan, c->io);
 }
 
-/* Tensors are known to fit before it is asked which gradients are wanted, and whether what is written lies apart. */
+/* Checks in this order: tensors fit before required gradients are checked, and before written memory is compared
+   with memory that is read. */
 hga_status call_check(gradient_call *c)
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* disjoint.c: gradients are written where nothing is read that they come from, nor another written. */
+/* disjoint.c: gradients are disjoint from each other and from everything that the call reads. */
 #include "gradient.h"
 #include "overlap.h"
 
@@ -10,7 +10,7 @@ typedef struct gradient_arrays {
     int n_read, n_outputs;
 } gradient_arrays;
 
-/* A field's tensor is read, and so is the gradient that the caller gives of the output; other gradients are written. */
+/* Adds a field's tensor, which is read, and its gradient: read for the output, written for all others. */
 static hga_status add_tensor(const gradient_call *c, hga_id f, gradient_arrays *all)
 {
     const hga_program *p = &c->plan->program;
@@ -28,7 +28,7 @@ static hga_status add_tensor(const gradient_call *c, hga_id f, gradient_arrays *
                            &all->outputs[all->n_outputs++]);
 }
 
-/* Of what the program has no field for there are zeros. */
+/* Adds the gradients of tensors that the program has no field for: they are zeroed. */
 static hga_status add_unbound(const gradient_call *c, gradient_arrays *all)
 {
     const hga_shape *s = &c->plan->shape;
@@ -48,7 +48,7 @@ done:
     return st;
 }
 
-/* Tables, and the log-sum-exp's gradient and the tape. */
+/* Adds tables, edge_out, the tape and the log-sum-exp's gradient. */
 static hga_status add_others(const gradient_call *c, gradient_arrays *all)
 {
     const hga_io *io = c->io;
@@ -84,7 +84,7 @@ static hga_status compare(const gradient_arrays *all)
     return st;
 }
 
-/* Every array that a call reads or writes. */
+/* Lists every array that a call reads or writes. */
 static hga_status find_arrays(const gradient_call *c, gradient_arrays *all)
 {
     hga_status st = HGA_OK;
@@ -104,9 +104,9 @@ hga_status check_disjoint(const gradient_call *c)
     return st ? st : compare(&all);
 }
 
-/* ---- of many calls at once ---- */
+/* ---- many calls at once ---- */
 
-/* Those of one sample, in front of those of others. */
+/* Prepends one sample's arrays to the list. */
 static call_array *list_arrays(const io_array *a, int n, int written, hga_id sample, call_array **buffer,
                                call_array *list)
 {
@@ -118,7 +118,7 @@ static call_array *list_arrays(const io_array *a, int n, int written, hga_id sam
     return list;
 }
 
-/* The arrays of all n calls are compared with each other; on failure *sample is the call at fault. */
+/* Compares the arrays of all n calls with each other; on failure *sample is the call at fault. */
 hga_status calls_disjoint(const gradient_call *call, hga_id n, hga_id *sample)
 {
     hga_status st = HGA_OK;

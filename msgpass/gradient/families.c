@@ -1,4 +1,4 @@
-/* families.c: the call that goes by families: who does, memory, threads. */
+/* families.c: the call of the families solver: which plans it takes, memory, threads. */
 #include "families.h"
 #include "carve.h"
 #include "plan.h"
@@ -8,7 +8,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* ---- who goes this way ---- */
+/* ---- which plans ---- */
 
 static int is_coarsened(const hga_plan *plan, hga_id stage, hga_binding input)
 {
@@ -43,7 +43,7 @@ static const char *find_coarsened(const hga_plan *plan, family_stages *at, reaso
     return NULL;
 }
 
-/* Are the coarse fields attended to, and the states' energies and what is left of them handed down? */
+/* Are the coarse fields attended to, and the states and their energies handed down to the output? Returns why not. */
 static const char *look_at_states(const hga_plan *plan, const family_stages *at, reason *buffer)
 {
     const hga_program *p = &plan->program;
@@ -65,7 +65,8 @@ static const char *look_at_states(const hga_plan *plan, const family_stages *at,
     return NULL;
 }
 
-/* The six stages: three means up the tree, attention among siblings, energies, descent; or why they are others. */
+/* Finds the six stages: three means up the tree, attention among siblings, energies, descent; or returns why they
+   are others. */
 static const char *find_six_stages(const hga_plan *plan, family_stages *at, reason *buffer)
 {
     static const stage_kind kinds[] = {KIND_ATTEND, KIND_ENERGY, KIND_DESCEND};
@@ -82,7 +83,7 @@ static const char *find_six_stages(const hga_plan *plan, family_stages *at, reas
     return look_at_states(plan, at, buffer);
 }
 
-/* Nothing but positions is known of any pair; draws of dropout look at an edge's type. */
+/* The only terms of pairs that it supports are products of positions; dropout draws by an edge's type. */
 static const char *families_refuse(const hga_plan *plan, unsigned features, reason *buffer)
 {
     family_stages at;
@@ -111,7 +112,7 @@ static void drop_families(const hga_plan *plan, void *what)
     hga_delete(&plan->memory.allocator, made, 1, sizeof *made);
 }
 
-/* Once for a plan: its stages, and its families in the order in which a call takes them. */
+/* Makes once for a plan: its stages, and its families in the order in which a call takes them. */
 static hga_status make_families(const hga_plan *plan, void **out, const char **why, reason *buffer)
 {
     hga_status st = HGA_OK;
@@ -127,14 +128,14 @@ done:
 
 /* ---- memory ---- */
 
-/* Are two products an edge and head few enough to be kept until the way down? */
+/* Are two products per edge and head few enough to be kept until the way down? */
 static int keeps_products(const families *f)
 {
     int64_t products = 2 * (int64_t)f->order.edge_ptr[f->order.n_above] * f->plan->shape.n_heads;
     return products * (int64_t)sizeof(float) <= most_list_bytes(f->plan);
 }
 
-/* Every array; bytes in all. */
+/* Carves every array; returns the bytes in all. */
 static int64_t lay_out_families(families *f, family_thread **out, const call_needs *needs, void *memory)
 {
     const family_order *o = &f->order;
@@ -176,7 +177,7 @@ static family_rows family_rows_of(const hga_plan *plan, const call_needs *needs,
         .heads = heads, .columns = columns, .head = padded(columns), .row = (ptrdiff_t)heads * padded(columns)};
 }
 
-/* The pass without a call's tensors: its heads, and the rows of every coarsened field and of its gradient. */
+/* The call without its tensors: its heads, and the rows of every coarsened field and of its gradient. */
 static families families_of(const hga_plan *plan, const made_families *made, const call_needs *needs)
 {
     families f = {.plan = plan,
@@ -200,7 +201,7 @@ static int64_t families_bytes(const hga_plan *plan, const void *made, const call
     return lay_out_families(&f, NULL, needs, NULL);
 }
 
-/* Where the caller's rows are. */
+/* Points rows to the caller's tensor, at the first head of this call. */
 static void bind_rows(const families *f, hga_id field, family_rows *x, const hga_tensor *t)
 {
     hga_id all = field_heads(f->plan, field), first = first_here(f->plan, &f->call->needs, all);
@@ -229,7 +230,7 @@ static void fill_biases(families *f, int by_mass)
         f->bias[i] = by_mass ? (float)(log((double)o->nodes.mass[member_at(o, i)]) / log(2)) : 0;
 }
 
-/* Nothing passes by a root, and nothing is asked of its energy; a lone token has no gradient. */
+/* At roots keep is 1 and the energy's gradient is zero. Tokens without a parent have a gradient of zero. */
 static void start_at_roots(families *f)
 {
     const family_order *o = &f->order;
@@ -258,7 +259,7 @@ static void go_down(families *f, hga_id share, const family_thread *l)
     for (hga_id i = s->first; i < s->end; i++) family_down(f, f->order.down[i], &one);
 }
 
-/* Shares' sums in their order, for each key/value head apart. */
+/* Adds the shares' sums in their order, for each key/value head separately. */
 static void store_scale(const families *f)
 {
     hga_id group = f->heads / (f->call->needs.kv_end - f->call->needs.kv_first);
@@ -266,7 +267,8 @@ static void store_scale(const families *f)
         *f->sums[i % f->heads / group].of[HGA_TABLE_SCALE] += f->d_scale[i];
 }
 
-/* Shares side by side up to the families above them all, those, and shares side by side on the way down. */
+/* Shares run in parallel on the way up; then one thread takes the families above all shares, up and down; then
+   shares run in parallel on the way down. */
 static void run_families(families *f, const family_thread *thread, hga_id threads)
 {
     hga_id last = f->order.n_shares - 1;
@@ -286,7 +288,7 @@ static void run_families(families *f, const family_thread *thread, hga_id thread
     store_scale(f);
 }
 
-/* A call: its rows are bound, then families are taken from the tokens up to the roots and down again. */
+/* A call: binds its rows, then takes families from the tokens up to the roots and down again. */
 static hga_status go_families(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_families *made = what;

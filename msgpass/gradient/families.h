@@ -1,8 +1,8 @@
-/* families.h: the backward pass of programs that coarsen queries, keys and values up the tree, attend among siblings,
-   and hand down what energies leave (energy, descend): all heads at once, a family at a time, from the caller's own
-   rows.
+/* families.h: the backward pass of programs that coarsen queries, keys and values up the tree, attend among
+   siblings, and hand down what energies leave (energy, descend): all heads at once, a family at a time, from the
+   caller's own rows.
 
-   families.c        the call: who goes this way, memory, threads
+   families.c        the call: which plans, memory, threads
    family_order.c    which edges families have, and in which order families are taken
    family_steps.c    what is computed of a family on the way up and on the way down */
 #ifndef HGA_GRADIENT_FAMILIES_H
@@ -92,13 +92,13 @@ static inline hga_id member_at(const family_order *o, hga_id index)
     return o->nodes.child_list ? o->nodes.child_list[index] : index;
 }
 
-/* family_order.c: the order of the families whose edges are the relation's; or *why it has others, or families with too
-   many members. Cleared by order_clear, whatever the outcome. */
+/* family_order.c: the order of the families whose edges are the relation's; or *why it has other edges, or families
+   with too many members. order_clear frees it, whatever the outcome. */
 hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, const char **why);
 void order_clear(family_order *o);
 
-/* family_steps.c: of node v's children: coarse rows, energies, and what is asked of what passes inside; then the
-   gradients. */
+/* family_steps.c: of node v's children: coarse rows, energies and what the loss loses by what passes inside (up);
+   then their gradients (down). */
 void family_up(families *f, hga_id v, const family_thread *l);
 void family_down(families *f, hga_id v, const family_thread *l);
 

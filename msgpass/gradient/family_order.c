@@ -1,5 +1,5 @@
-/* family_order.c: a tree whose nodes have edges to their siblings alone, as families: one after the other so that a
-   family's coarse rows are used while they are near, and in shares that threads may take side by side. */
+/* family_order.c: a tree whose nodes have edges to their siblings alone, as families: in an order that uses a
+   family's coarse rows while they are in cache, and in shares that threads may take in parallel. */
 #include "families.h"
 #include "plan.h"
 
@@ -9,10 +9,10 @@ typedef struct edge_reader {
     family_order *o;
     hga_relation r;
     const hga_id *index; /* [n]: positions of nodes; NULL: the node's id */
-    const char *why;     /* NULL: all are known so far */
+    const char *why;     /* NULL: no other edge so far */
 } edge_reader;
 
-/* Siblings, once, with the weight one. */
+/* Sets an edge's bit. Refuses edges that are not between siblings, have a weight other than 1, or come twice. */
 static void read_edge(edge_reader *x, hga_id v, hga_id u, float weight)
 {
     const family_order *o = x->o;
@@ -45,7 +45,7 @@ static void read_segments(const hga_segments *s, void *context)
     }
 }
 
-/* Which siblings each member of a family has an edge to, as bits; *why: an edge is not of that kind. */
+/* Sets which siblings each member of a family has an edge to, as bits; or *why the edges do not fit. */
 static hga_status read_edges(family_order *o, hga_id relation, const char **why)
 {
     hga_status st = HGA_OK;
@@ -66,7 +66,7 @@ done:
     return st;
 }
 
-/* Where families' edges would lie one family behind the other, in the order of the nodes above them. */
+/* edge_ptr: the prefix sum of families' edges, in the order of the nodes above them. */
 static hga_status count_edges(family_order *o)
 {
     hga_status st = HGA_OK;
@@ -83,7 +83,7 @@ done:
 
 /* ---- the order ---- */
 
-/* Every node above the tokens behind its parent, children from left to right, or from right to left. */
+/* Lists every node above the tokens after its parent, children from left to right, or from right to left. */
 static void walk_down(const family_order *o, int leftwards, hga_id *stack, hga_id *out)
 {
     hga_id n = 0, depth = 0;
@@ -110,7 +110,7 @@ static void reverse(hga_id n, hga_id *x)
 
 /* ---- shares ---- */
 
-/* Members of families at and below each node. */
+/* Counts the members of families at and below each node. */
 static void count_below(const family_order *o, int64_t *below)
 {
     for (hga_id i = 0; i < o->n_above; i++) {
@@ -123,7 +123,8 @@ static void count_below(const family_order *o, int64_t *below)
     }
 }
 
-/* A new share of node v's families, or the last one, when it has room and the families of siblings of v. */
+/* Starts a new share with node v's families, or adds them to the last share, if that has capacity and its families
+   are of siblings of v. */
 static hga_status join_share(family_order *o, hga_id v, int64_t members, int64_t most, int64_t *in_last, hga_id *last)
 {
     hga_id above = o->nodes.parent[v];
@@ -140,7 +141,7 @@ static hga_status join_share(family_order *o, hga_id v, int64_t members, int64_t
     return HGA_OK;
 }
 
-/* Which share each node is of, -1 for those above all, in `of`; and how many each has. */
+/* Sets each node's share in `of`, -1 for nodes above all shares; and the range of each share. */
 static hga_status cut_shares(family_order *o, const int64_t *below, hga_id *of)
 {
     hga_status st = HGA_OK;
@@ -169,7 +170,7 @@ done:
     return st;
 }
 
-/* Shares side by side, those above all behind them. */
+/* Sorts nodes of shares first, those above all shares last; stable. */
 static void part(const family_order *o, const hga_id *of, hga_id *order, hga_id *scratch)
 {
     hga_id n = 0, above = 0;
@@ -181,8 +182,8 @@ static void part(const family_order *o, const hga_id *of, hga_id *order, hga_id 
     for (hga_id i = 0; i < above; i++) order[n + i] = scratch[i];
 }
 
-/* A family's members take rows, and the node above them gives its own back, unless that is another share's. Rows from
-   `from` on; returns how many are needed. */
+/* Assigns slots to a family's members and frees the slot of the node above them, unless that belongs to another
+   share. Slots start at `from`; returns how many are needed. */
 static hga_id assign_slots(family_order *o, const family_share *s, hga_id from, hga_id *free_slots)
 {
     hga_id n_free = 0, n = 0;
@@ -208,7 +209,7 @@ static void find_slots(family_order *o, hga_id *free_slots)
     o->n_top_slots = assign_slots(o, &o->share[last], o->n_slots, free_slots);
 }
 
-/* The orders of families up and down the tree, in shares for threads, and the slots of their gradients. */
+/* Finds the orders of families up and down the tree, in shares for threads, and the slots of their gradients. */
 static hga_status find_order(family_order *o)
 {
     hga_status st = HGA_OK;
@@ -235,7 +236,7 @@ done:
     return st;
 }
 
-/* Finds families' edges and an order to go in, or says in *why what does not fit. */
+/* Finds the families' edges and an order to take them in, or says in *why what does not fit. */
 hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, const char **why)
 {
     hga_status st = HGA_OK;

@@ -1,5 +1,5 @@
-/* family_steps.c: one family on the way up, where its members' softmaxes tell what the loss loses by them, and on the
-   way down, where all gradients come together: those of energies from above, those of scores and values from the
+/* family_steps.c: one family on the way up, where its members' softmaxes yield what the loss loses by them, and on
+   the way down, where all gradients come together: those of energies from above, those of scores and values from the
    siblings, and those of what was coarsened from the parent. The formulas are those of all_stage_semantics.c. */
 #include "families.h"
 
@@ -23,7 +23,8 @@ static void find_members(const families *f, const family_rows *x, hga_id v, rows
     }
 }
 
-/* Families of tokens mostly lie one behind the other. */
+/* Members' rows for the kernels. Families of tokens mostly are contiguous: then rows of the next family are
+   prefetched. */
 static kernel_rows read_only(const families *f, int which, hga_id v, const rows_at *x)
 {
     const family_order *o = &f->order;
@@ -32,7 +33,7 @@ static kernel_rows read_only(const families *f, int which, hga_id v, const rows_
     return (kernel_rows){(const float *const *)x->at, x->head, of_tokens ? n * f->x[which].io_row : 0};
 }
 
-/* What a mean or sum over members multiplies each with. */
+/* Weights of the members in a mean or sum. */
 static void find_weights(const families *f, const family_rows *x, hga_id v, float *weight)
 {
     const family_order *o = &f->order;
@@ -45,7 +46,7 @@ static void find_weights(const families *f, const family_rows *x, hga_id v, floa
     for (hga_id i = 0; i < n && x->mean; i++) weight[i] = total > 0 ? (float)((double)weight[i] / total) : 0;
 }
 
-/* A member's own scalars where it is above the tokens, else one number for all heads. */
+/* Copies a member's own scalars if it is above the tokens, else sets one number for all heads. */
 static void read_scalars(const families *f, const float *x, hga_id u, float else_all, float *to)
 {
     hga_id above = u - f->order.base;
@@ -62,7 +63,7 @@ static const float *member_position(const families *f, hga_id v, hga_id member)
     return f->node_pos + (ptrdiff_t)member_at(&f->order, index_of(&f->order, v) + member) * f->plan->shape.pos_dim;
 }
 
-/* Products of the members' positions, pair by pair, in base 2; NULL without. */
+/* Products of the members' positions, for each pair, in base 2; NULL without positions. */
 static const float *find_pairs(const families *f, hga_id v, const family_thread *l)
 {
     hga_id n = members_of(&f->order, v), dim = f->plan->shape.pos_dim;
@@ -75,7 +76,7 @@ static const float *find_pairs(const families *f, hga_id v, const family_thread 
     return l->pair;
 }
 
-/* Members r and e, with an edge, have so much asked of their score: so their positions have of each other's. */
+/* Adds an edge's score gradient, times each member's position, to the other's position gradient. */
 static void add_positions(const families *f, hga_id v, hga_id r, hga_id e, double slope, double *sums)
 {
     const float *own = member_position(f, v, r), *other = member_position(f, v, e);
@@ -84,7 +85,7 @@ static void add_positions(const families *f, hga_id v, hga_id r, hga_id e, doubl
         to[c] += slope * (double)other[c], from[c] += slope * (double)own[c];
 }
 
-/* What scores of `group` heads ask of tables that all heads share. */
+/* Adds score gradients of `group` heads to the tables that all heads share. */
 static void add_to_tables(const families *f, hga_id v, const float *d_score, hga_id group, const table_sums *sums)
 {
     const family_order *o = &f->order;
@@ -102,7 +103,7 @@ static void add_to_tables(const families *f, hga_id v, const float *d_score, hga
 
 /* ---- up ---- */
 
-/* Do all heads of all rows lie side by side? */
+/* Are all heads of all rows contiguous? */
 static int is_packed(const family_rows *x, const rows_at *rows, hga_id n)
 {
     int packed = x->head == x->columns;
@@ -110,7 +111,8 @@ static int is_packed(const family_rows *x, const rows_at *rows, hga_id n)
     return packed;
 }
 
-/* Node v's row of a field: the weighted sum of its members', of all heads at once where they lie side by side. */
+/* Computes node v's row of a field: the weighted sum of its members' rows, of all heads at once if they are
+   contiguous. */
 static void coarsen(const families *f, const family_rows *x, hga_id v, const rows_at *rows)
 {
     const kernel_table *kernels = f->plan->machine.kernels;
@@ -129,8 +131,8 @@ static void coarsen(const families *f, const family_rows *x, hga_id v, const row
     }
 }
 
-/* The parent's energy, and what the loss loses by what passes inside: by the members' own states, and by what they
-   pass on. */
+/* Computes the parent's energy, and what the loss loses by what passes inside: by the members' own states, and by
+   what they pass on. */
 static void rise(families *f, hga_id v, const float *lse, const float *mean, const family_thread *l)
 {
     const family_order *o = &f->order;
@@ -155,7 +157,7 @@ static void rise(families *f, hga_id v, const float *lse, const float *mean, con
     for (hga_id h = 0; h < heads; h++) to[h] = mass > 0 ? (float)(sum[h] / mass) : -INFINITY, in[h] = (float)inside[h];
 }
 
-/* Whose dropped weights are drawn; nobody is listed where none is dropped. */
+/* Lists the members' nodes, which dropout draws by; nothing without dropout. */
 static const hga_id *list_members(const families *f, hga_id v, hga_id *node)
 {
     const family_order *o = &f->order;
@@ -163,7 +165,7 @@ static const hga_id *list_members(const families *f, hga_id v, hga_id *node)
     return node;
 }
 
-/* What kernels of siblings are given of node v's family, but for its positions and the nodes that dropout draws for. */
+/* The arguments of the kernels of siblings for node v's family, but for positions and the nodes of dropout. */
 static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at rows[N_COARSE])
 {
     const family_order *o = &f->order;
@@ -190,7 +192,7 @@ static kernel_siblings siblings_of(const families *f, hga_id v, const rows_at ro
                              .drop.draw = f->draw.dropout > 0 ? &f->draw : NULL};
 }
 
-/* Of v's members: means of their scores, what rises to v, and their coarse rows for the level above. */
+/* Computes of v's members: means of their scores, v's energy, and v's coarse rows. */
 void family_up(families *f, hga_id v, const family_thread *l)
 {
     rows_at rows[N_COARSE];
@@ -205,8 +207,8 @@ void family_up(families *f, hga_id v, const family_thread *l)
 
 /* ---- down ---- */
 
-/* What scalars ask of each member: of its state (given, delta), and, of those above the tokens, of their energies; and
-   how much passes inside them. */
+/* Computes each member's gradients of scalars: of its state (upstream, delta); and, if it is above the tokens, of
+   its energy, and how much passes inside it. */
 static void sink(families *f, hga_id v, const float *lse, const float *mean, const family_thread *l)
 {
     const family_order *o = &f->order;
@@ -237,7 +239,7 @@ static void sink(families *f, hga_id v, const float *lse, const float *mean, con
     }
 }
 
-/* Where node v's own gradient of a field is. */
+/* Node v's own gradient of a field. */
 static float *slot_of(const families *f, const family_thread *l, int which, hga_id v)
 {
     hga_id slot = f->order.slot[v - f->order.base], own = f->order.n_slots;
@@ -245,13 +247,13 @@ static float *slot_of(const families *f, const family_thread *l, int which, hga_
     return slot < own ? l->slots[which] + slot * d->row : d->above + (slot - own) * d->row;
 }
 
-/* Where the members' gradients of a field go, and what their parent's gives them. */
+/* Members' gradients of a field, and the weights with which their parent's gradient is added. */
 typedef struct member_gradients {
     rows_at rows;
     float down[KERNEL_SIBLINGS];
 } member_gradients;
 
-/* Do tokens' gradients go past the caches: many, each written once, whole lines? */
+/* Are tokens' gradients stored past the caches: are they many, each written once, in whole lines? */
 static int is_stream_of(const families *f, const family_rows *d)
 {
     enum { LINE = 64 };
@@ -260,7 +262,7 @@ static int is_stream_of(const families *f, const family_rows *d)
            (int64_t)f->order.base * d->io_row * 4 >= f->plan->machine.tuning.is.stream_gradients;
 }
 
-/* Where the members' gradients of a field are written or added, and what share each has of the parent's. */
+/* Finds where the members' gradients of a field are written or added, and each member's weight of the parent's. */
 static kernel_members find_adjoints(const families *f, const family_thread *l, int which, hga_id v,
                                     member_gradients *to)
 {
@@ -283,7 +285,7 @@ static kernel_members find_adjoints(const families *f, const family_thread *l, i
     return grads;
 }
 
-/* What v was given passes on to its members, which then get their gradients; tables are added up by the way. */
+/* Passes v's gradients on to its members and computes theirs; accumulates tables' gradients. */
 void family_down(families *f, hga_id v, const family_thread *l)
 {
     rows_at rows[N_COARSE];

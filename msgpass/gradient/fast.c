@@ -1,6 +1,6 @@
 /* fast.c: gradients a head at a time, in float. The means and sums of the forward pass are computed again, the
-   output's log-sum-exps come from the tape, and then the stages are walked backwards. Softmax states are carried as
-   sums of numerators and denominators, so that merging them is adding and its adjoint a copy: no state of the forward
+   output's log-sum-exps come from the tape, and then the stages are run backward. Softmax states are carried as sums
+   of numerators and denominators, so that merging them is adding and its adjoint a copy: no state of the forward
    pass but the output's is needed. */
 #include "carve.h"
 #include "fast_columns.h"
@@ -24,8 +24,8 @@ static int is_made(const hga_program *p, hga_id f)
     return made;
 }
 
-/* Is a gradient wanted of the field, or of what it is made of? Fields of the program's own may be asked for always, and
-   so may the caller's own tensors where a stage writes them. */
+/* Is a gradient required of the field, or of what it is made of? Fields of the program's own always have one, and so
+   do the caller's own tensors where a stage writes them. */
 static int needs_grad(const fast_pass *p, hga_id f)
 {
     if (!program_is_input(p->program->field[f].binding)) return 1;
@@ -42,7 +42,7 @@ static int is_scaled(const hga_program *p, hga_id f)
     return scaled >> f & 1u;
 }
 
-/* Fields whose values no adjoint needs: what the program gives and its states. */
+/* Does an adjoint need the field's values? Not those of outputs and states, unless energies or scales read them. */
 static int has_values(const fast_pass *p, hga_id f)
 {
     hga_width w = p->program->field[f].width;
@@ -57,7 +57,7 @@ static int attends_by_mass(const hga_program *p)
     return by_mass;
 }
 
-/* Memory of a field: values that an adjoint needs, adjoints that are wanted, and a state's own numbers. */
+/* Carves a field's memory: values that an adjoint needs, required adjoints, and a state's own numbers. */
 static void lay_out_field(fast_pass *p, hga_id f, carver *arena)
 {
     fast_field *x = &p->field[f];
@@ -82,7 +82,7 @@ static fast_pass empty_pass(const hga_plan *plan, const call_needs *needs)
                        .field_dim = padded(plan->shape.dim)};
 }
 
-/* Measures a pass's memory, or hands it out where the carver has some. */
+/* Measures a pass's memory, or carves it where the carver has memory. */
 void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *arena)
 {
     *p = empty_pass(plan, needs);
@@ -105,7 +105,7 @@ static void pad_rel_key(fast_pass *p)
         memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key.data + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
 }
 
-/* Are rows padded at all? Their padding must be zero; what else is read was written before. */
+/* Are any rows padded? Padding must be zero; everything else that is read was written before. */
 int fast_has_padding(const fast_pass *p)
 {
     int padded = 0;
@@ -133,8 +133,8 @@ void fast_begin(const gradient_call *c, fast_thread *first, hga_id n_threads, fa
 
 /* ---- a head ---- */
 
-/* Operands of a bfloat16 plan are rounded before the first flat stage that reads them; what is written to them later
-   is not. */
+/* Rounds operands of a bfloat16 plan before the first flat stage that reads them; later writes to them are not
+   rounded. */
 static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, uint32_t *rounded)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
@@ -146,7 +146,7 @@ static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, u
     }
 }
 
-/* Inputs and what is made of them, of the fields that are of key/value heads, or of those that are not. */
+/* Loads inputs and runs the stages that adjoints need, of the fields of key/value heads or of all others. */
 static hga_status forward(fast_pass *p, int kv)
 {
     hga_status st = HGA_OK;
@@ -167,7 +167,7 @@ done:
     return st;
 }
 
-/* Stages from last to first, those of key/value heads' fields or the others. */
+/* Runs the stages backward, those of key/value heads' fields or all others. */
 static hga_status backward(fast_pass *p, int kv)
 {
     hga_status st = HGA_OK;
@@ -175,7 +175,8 @@ static hga_status backward(fast_pass *p, int kv)
         hga_id out = p->program->stage[s].out;
         if (is_kv(p, out) != kv) continue;
         HGA_TRY(stage_back(p, s));
-        if (p->plan->stage[s].kind == KIND_ATTEND) clear_field(p, out); /* what was there before is lost */
+        if (p->plan->stage[s].kind == KIND_ATTEND)
+            clear_field(p, out); /* the field's value before this stage is overwritten */
     }
 done:
     return st;
@@ -196,7 +197,7 @@ int runs_by_panels(const hga_plan *plan)
     return by_row;
 }
 
-/* The heads of a turn, and the sums of tables that it adds to. */
+/* Sets the heads of a head group, and the sums of tables that it adds to. */
 static void take_head_group(fast_pass *p, hga_id head_group)
 {
     const hga_shape *s = &p->plan->shape;
@@ -209,7 +210,7 @@ static void take_head_group(fast_pass *p, hga_id head_group)
         p->scores.needs_tables |= i != HGA_TABLE_SCALE && i != HGA_TABLE_TYPE_SCALE && p->sums.of[i];
 }
 
-/* A turn: its heads one after the other, each computed forward once more and then backward; or subtree by subtree. */
+/* Computes a head group: its heads in order, each forward again and then backward; or subtree by subtree. */
 hga_status fast_gradient(fast_pass *p, hga_id head_group)
 {
     hga_status st = HGA_OK;
@@ -231,8 +232,8 @@ done:
     return st;
 }
 
-/* The stages of key/value heads' fields, once all heads that share them have given; then the caller's gradients of
-   these. */
+/* Runs the stages of key/value heads' fields backward once all heads that share them are done, then stores the
+   caller's gradients of these. */
 hga_status fast_end(fast_pass *p)
 {
     clear_rest(p);

@@ -6,20 +6,20 @@
 #include "fast_pass.h"
 #include "fast_threads.h"
 
-/* A pass' memory, measured or handed out. */
+/* A pass's memory, measured or carved. */
 void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *arena);
 int fast_has_padding(const fast_pass *p);
-/* Clear part `part` of `parts` of its memory, which is padded. */
+/* Clear part `part` of `parts` of the pass's memory, padding included. */
 void fast_clear(const fast_pass *p, hga_id part, hga_id parts);
 void fast_begin(const gradient_call *c, fast_thread *first, hga_id n_threads, fast_pass *p);
-/* The gradients of one turn, without those of keys and values. */
+/* The gradients of one head group, without those of keys and values. */
 hga_status fast_gradient(fast_pass *p, hga_id head_group);
-/* The gradients of keys and values, behind the turns before it where several give to the same. */
+/* The gradients of keys and values, added to those of earlier head groups where several write the same rows. */
 hga_status fast_end(fast_pass *p);
-/* Does attention alone look at all fields? Then no head leaves anything behind but sums. */
+/* Does attention alone read and write all fields? Then a head passes nothing but sums on to the next. */
 int runs_by_panels(const hga_plan *plan);
 
-/* fast_stages.c: the adjoint of a stage, of the rows that are at hand. */
+/* fast_stages.c: the adjoint of a stage, of the current rows. */
 hga_status stage_back(fast_pass *p, hga_id s);
 /* fast_stages.c: a stage of sums, forward or backward. */
 hga_status walk_sum(fast_pass *p, hga_id s, int backwards);

@@ -1,4 +1,4 @@
-/* fast_again.c: attention forward again, row by row, for programs that go on with its states. */
+/* fast_again.c: attention forward again, row by row, for programs that read its states. */
 #include "carve.h"
 #include "exponents.h"
 #include "fast_edges.h"
@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The row's edges [at, at + n) into its state, a sum of weights e^(score - greatest) and of their values; the first
-   overwrite what is there. */
+/* Adds the row's edges [at, at + n) to its state, a sum of weights e^(score - greatest) and of their values; the
+   first edges overwrite what was there. */
 static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64_t at, hga_id n, float *greatest,
                          double *sum)
 {
@@ -39,7 +39,7 @@ static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64
     kernels->sum(n, value, 0, score, columns, o);
 }
 
-/* A row's state, what it has had so far included; weights that are dropped do not count in its log-sum-exp. */
+/* Computes a row's state, starting from the state it has; the log-sum-exp is that without dropout. */
 static hga_status attend_row(fast_pass *p, hga_id s, hga_id v, float *q)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -61,7 +61,7 @@ static hga_status attend_row(fast_pass *p, hga_id s, hga_id v, float *q)
     return HGA_OK;
 }
 
-/* A stage that attends, computed again row by row; one that merges adds to the state that is there. */
+/* Runs an attending stage forward again, row by row; one that merges adds to the state that is there. */
 hga_status fast_attend_forward(fast_pass *p, hga_id s)
 {
     hga_status st = HGA_OK;

@@ -1,6 +1,6 @@
-/* fast_attend.c: the adjoint of attention, one head, a panel of rows at a time. What enough of sixteen rows have an
-   edge to is computed in tiles; what is left goes row by row. Which is which depends on the graph and on what the call
-   brings, never on threads. */
+/* fast_attend.c: the adjoint of attention, one head, a panel of rows at a time. Columns that enough of sixteen rows
+   have an edge to are computed in tiles, all other edges row by row. Which are in tiles depends on the graph and on
+   the call's tables, never on threads. */
 #include "fast_attend.h"
 #include "carve.h"
 #include "fast_by_columns.h"
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a group: turned and as rows, both operands, and the gradient. */
+/* Of a group: both operands, transposed and as rows, and the gradient. */
 static int64_t group_floats(hga_id dim, hga_id dim_v) { return (3 * (int64_t)dim + 2 * (int64_t)dim_v) * KERNEL_TILE; }
 
 enum { PAIRS = WINDOW * KERNEL_TILE };
@@ -51,10 +51,9 @@ static int64_t most_types(const hga_plan *plan)
     return most;
 }
 
-/* Groups of all rows, an even number. */
 static int64_t groups_of(const hga_plan *plan) { return (plan->nodes.n + 2 * KERNEL_TILE - 1) / (2 * KERNEL_TILE) * 2; }
 
-/* What heads may leave each other: for all threads an eighth of the tensors and their gradients. */
+/* Bytes that heads may cache for each other: for all threads an eighth of the tensors and their gradients. */
 static int64_t bytes_left(const hga_plan *plan)
 {
     const hga_shape *s = &plan->shape;
@@ -141,15 +140,15 @@ void panel_open(const gradient_call *c, panel *x)
     x->memo.remembered = (lengths){0}, x->memo.capacity = bytes_left(c->plan), *known = parts;
 }
 
-/* Where edges count in order, can those of blocks and explicit ones be told apart from it? */
+/* Where edges count in canonical order, do blocks and explicit edges keep it without reading whole rows? */
 static int counts_alone(const fast_pass *p)
 {
     const hga_relation *r = &p->rows.r;
     return !p->panel->parts.ranks || !r->n_blocks || (!r->ptr && !r->src_order);
 }
 
-/* The panel that was found is remembered while there is room; else it is the last that is not known. Rows that two
-   ranges share are found anew for one of them, and nothing of that stays. */
+/* Caches the panel that was found while there is capacity; the first that does not fit is the last that is tried.
+   Rows that two ranges share are found again for one of them, and not cached. */
 static void remember_panel(panel *x, found *groups, hga_id n)
 {
     int64_t bytes = x->lists.n.tiles * (int64_t)sizeof *x->lists.tile +
@@ -164,7 +163,7 @@ static void remember_panel(panel *x, found *groups, hga_id n)
     if (bytes > x->memo.capacity) x->memo.capacity = 0;
 }
 
-/* Two groups as they were found, if both are known and have the same rows. */
+/* Restores two cached groups, if both are known and have the same rows. */
 static int recall(const found *f, group *pair)
 {
     for (int i = 0; i < 2; i++)
@@ -176,7 +175,7 @@ static int recall(const found *f, group *pair)
     return 1;
 }
 
-/* Keeps what was found of two groups of rows for the next heads, while there is room. */
+/* Caches what was found of two groups of rows for the next heads, while there is capacity. */
 static void note_found(panel *x, const group *pair, found *f)
 {
     if (!f || f->known || !x->memo.capacity) return;
@@ -191,8 +190,8 @@ static void note_found(panel *x, const group *pair, found *f)
     }
 }
 
-/* What the lists need besides what is remembered: as much as the longest panel so far. So a later call, which begins
-   with all that is remembered, finds room. */
+/* Records the list lengths that the longest panel needs beyond what is cached. A later call, which starts with all
+   that is cached, then has capacity. */
 static void measure_panel(panel *x)
 {
     lengths *most = &x->memo.most;
@@ -204,7 +203,7 @@ static void measure_panel(panel *x)
     if (to->edges - from->edges > most->edges) most->edges = to->edges - from->edges;
 }
 
-/* Lists have room for what is remembered and for the longest panel besides: later calls allocate nothing. */
+/* Grows lists to what is cached and the longest panel besides, so that later calls allocate nothing. */
 static hga_status reserve_lists(const fast_pass *p)
 {
     hga_status st = HGA_OK;
@@ -221,7 +220,7 @@ done:
     return st;
 }
 
-/* The edges of a group into windows or left; when some turn out not to count in order, all are left. */
+/* Sorts the edges of a group into windows and left edges; if some turn out not to count in order, all are left. */
 static hga_status sort_edges(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
 {
     panel *x = p->panel;
@@ -242,7 +241,7 @@ done:
     return st;
 }
 
-/* What two neighbouring groups have in tiles, and the edges of theirs that are in none. */
+/* Finds the tiles of two neighbouring groups, and their edges that are in no tile. */
 static hga_status sort_pair(fast_pass *p, hga_id s, group *pair, hga_id first)
 {
     hga_status st = HGA_OK;
@@ -254,7 +253,7 @@ done:
     return st;
 }
 
-/* Two groups' rows, their tiles, and the edges of them that are no tile's. */
+/* Loads two groups' rows, finds their tiles and computes their edges that are in no tile. */
 static hga_status run_pair(fast_pass *p, hga_id s, group *pair, hga_id first, found *f)
 {
     hga_status st = HGA_OK;
@@ -272,7 +271,7 @@ done:
     return st;
 }
 
-/* Sums of relative keys' gradients are poured into doubles, the fewer the more often. */
+/* Sums of relative keys' gradients are added into doubles, less often the more types there are. */
 enum { POUR_TYPES = 128 };
 
 static void pour_rel_key(fast_pass *p)
@@ -285,7 +284,7 @@ static void pour_rel_key(fast_pass *p)
     }
 }
 
-/* A panel of groups at positions from `first` on, a multiple of two groups, with what rows there are up to `end`. */
+/* Computes a panel of groups at positions from `first` on, a multiple of two groups, up to `end`. */
 static hga_status attend_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -307,7 +306,7 @@ done:
     return st;
 }
 
-/* The panel for every head that goes now. */
+/* Computes the panel for every head of this pass. */
 static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -320,7 +319,7 @@ static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
     return st;
 }
 
-/* The stage's rows from `begin` to `end`, panel by panel, or by columns where the stage goes by these. */
+/* Computes the stage's rows from `begin` to `end`, panel by panel, or by columns if the stage runs so. */
 hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
 {
     hga_status st = HGA_OK;

@@ -7,23 +7,24 @@
 
 hga_status panel_create(const hga_plan *plan, struct panel **out);
 void panel_destroy(const hga_allocator *a, struct panel *panel);
-/* Open the panel for a call: tiles that were found for other parts of scores are forgotten. */
+/* Opens the panel for a call: drops tiles that were found for other parts of scores. */
 void panel_open(const gradient_call *c, struct panel *panel);
 int64_t panel_bytes(const hga_plan *plan);
-/* The adjoint of an attending stage, for the head at hand. */
+/* The adjoint of an attending stage, for the current head. */
 hga_status fast_attend(fast_pass *p, hga_id s);
 /* The same of rows [begin, end). */
 hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end);
-/* Add up what is left, when all rows are done. */
+/* Adds sums that are left, when all rows are done. */
 void attend_ends(fast_pass *p);
 
-/* fast_whole.c: the same of a panel's rows at positions [first, end), which a threshold of all their scores weighs. */
+/* fast_whole.c: the adjoint of a panel's rows at positions [first, end) where a threshold of all of a row's scores
+   weighs it. */
 hga_status attend_whole(fast_pass *p, hga_id s, hga_id first, hga_id end);
-/* Its memory. */
+/* Carves its memory. */
 void whole_row_lay_out(int64_t edges, whole_row *x, carver *arena);
 
-/* cached_panels.c: a workspace keeps the panels of all threads that a plan may have: make those of the first n that are
-   not there. */
+/* cached_panels.c: a workspace caches the panels of all threads that a plan may have: makes those of the first n
+   that do not exist yet. */
 hga_status keep_panels(const hga_plan *plan, hga_workspace *workspace, hga_id n);
 struct panel **cached_panels_of(hga_workspace *workspace);
 

@@ -1,7 +1,8 @@
 /* fast_by_columns.c: the adjoint of attention where rows share columns with few of their neighbours and with many
-   others, as where each token chooses blocks for itself (plan/by_columns.c). In each window of columns, the rows that
-   have some of them are rows of tiles, two times sixteen at once, wherever they stand. A batch of rows lies beside its
-   gradients meanwhile; windows are taken in their order, so that each sum has one order, whoever computes it. */
+   other rows, as where each token chooses blocks for itself (plan/by_columns.c). In each window of columns, the rows
+   that have some of them form tiles, two groups of sixteen at once, from anywhere in a batch of rows. The batch's
+   rows and gradients stay in memory meanwhile; windows are taken in order, so that each sum has one order at any
+   thread count. */
 #include "fast_by_columns.h"
 #include "carve.h"
 #include "chosen_rows.h"
@@ -21,7 +22,7 @@ enum { BATCH_GROUPS = 128, BATCH_ROWS = BATCH_GROUPS * KERNEL_TILE };
 struct column_batch {
     window_visits visits;
     group group[BATCH_GROUPS];
-    tile tile, last; /* the one at hand, and the one before it, whose columns may be the same */
+    tile tile, last; /* the current one, and the one before it, whose columns may be the same */
     float *memory;   /* rows of the groups */
     int64_t floats;
 };
@@ -50,7 +51,7 @@ int64_t column_batch_bytes(const hga_plan *plan)
            words * (int64_t)(sizeof(uint64_t) + 128 * sizeof(hga_id));
 }
 
-/* Memory of a batch of rows and of their visits to windows; none where no stage goes by columns. */
+/* Allocates memory of a batch of rows and of their visits to windows; none where no stage runs by columns. */
 hga_status column_batch_create(const hga_plan *plan, column_batch **out)
 {
     hga_status st = HGA_OK;
@@ -85,15 +86,15 @@ void column_batch_destroy(const hga_allocator *a, column_batch *x)
     hga_delete(a, x, 1, sizeof *x);
 }
 
-/* ---- who has which columns ---- */
+/* ---- visits: which rows have which columns ---- */
 
-/* The last visit of each row of sixteen, and the window that it was to; -1: none yet. */
+/* The last visit of each row of sixteen, and its window; -1: none yet. */
 typedef struct last_visits {
     hga_id visit[KERNEL_TILE], window[KERNEL_TILE];
     hga_pos choice; /* of the relation, at which the last row was found */
 } last_visits;
 
-/* Columns [at, end) of row r of sixteen. Of a pair that has two edges each is a visit's. */
+/* Notes columns [at, end) of row r of sixteen. Each edge of a pair that has two is of a visit of its own. */
 static void meet_columns(window_visits *x, last_visits *known, hga_id first, hga_id r, int64_t at, int64_t end)
 {
     for (; at < end; at = (at / WINDOW + 1) * WINDOW) {
@@ -109,7 +110,7 @@ static void meet_columns(window_visits *x, last_visits *known, hga_id first, hga
     }
 }
 
-/* Notes the windows that a segment's rows visit; a hole in a row's columns makes two runs of them. */
+/* Notes the windows that a segment's rows visit; a hole in a row's columns makes two runs of columns. */
 static hga_status meet_segment(const fast_pass *p, const hga_segment *s, last_visits *known, hga_id position,
                                hga_id index)
 {
@@ -127,7 +128,7 @@ static hga_status meet_segment(const fast_pass *p, const hga_segment *s, last_vi
     return st;
 }
 
-/* Row r of sixteen, which chooses. */
+/* Notes the windows of row r of sixteen, which chooses its columns. */
 static hga_status meet_chosen(const fast_pass *p, last_visits *known, hga_id position, hga_id r, hga_id index)
 {
     window_visits *v = &p->panel->columns->visits;
@@ -143,7 +144,7 @@ static hga_status meet_chosen(const fast_pass *p, last_visits *known, hga_id pos
     return st;
 }
 
-/* Sixteen rows from a position on, which have places from `place` on. */
+/* Notes the windows of sixteen rows from `position` on, which have indices from `index` on in the batch. */
 static hga_status meet_sixteen(fast_pass *p, hga_id s, hga_id position, hga_id index)
 {
     last_visits known = {0};
@@ -161,7 +162,7 @@ static hga_status meet_sixteen(fast_pass *p, hga_id s, hga_id position, hga_id i
 
 /* ---- tiles ---- */
 
-/* Row r of a tile is the batch's at that place. False where nothing is asked of it. */
+/* Copies a row of the batch to row r of a tile. False if its adjoint is zero. */
 static int take_visit(const fast_pass *p, const hga_stage *stage, hga_id index, group *to, hga_id r)
 {
     const group *from = &p->panel->columns->group[index / KERNEL_TILE];
@@ -192,7 +193,7 @@ typedef struct tile_rows {
     uint64_t columns[KERNEL_TILE];
 } tile_rows;
 
-/* Up to sixteen rows from visit i on; the visit that comes next. */
+/* Copies up to sixteen rows, from visit i on; returns the visit after them. */
 static hga_id take_visits(const fast_pass *p, const hga_stage *stage, hga_id i, group *to, tile_rows *rows)
 {
     const hga_id dim = p->field[stage->query].padded;
@@ -209,7 +210,7 @@ static hga_id take_visits(const fast_pass *p, const hga_stage *stage, hga_id i, 
     return i;
 }
 
-/* What the tile's rows were given goes to the batch's. */
+/* Adds the query gradients of the tile's rows to the batch's. */
 static void give_rows(const fast_pass *p, const hga_stage *stage, const group *from, const tile_rows *rows)
 {
     const hga_id dim = p->field[stage->query].padded;
@@ -219,7 +220,7 @@ static void give_rows(const fast_pass *p, const hga_stage *stage, const group *f
     }
 }
 
-/* The window's columns that some row of the tile has; false where none has any. */
+/* Sets the window's columns that some row of the tile has; false if no row has any. */
 static int lay_window_columns(panel *x, hga_id here, const tile_rows *rows, tile *t)
 {
     uint64_t some[2] = {0};
@@ -243,7 +244,7 @@ static int lay_window_columns(panel *x, hga_id here, const tile_rows *rows, tile
     return 1;
 }
 
-/* One tile of up to two groups on window `here`, whose gradients return to the rows of the batch. */
+/* Runs one tile of up to two groups on window `here` and adds its gradients to the rows of the batch. */
 static hga_status run_window_tile(fast_pass *p, hga_id s, hga_id here, const tile_rows *rows, hga_id n_groups)
 {
     panel *x = p->panel;
@@ -257,7 +258,7 @@ static hga_status run_window_tile(fast_pass *p, hga_id s, hga_id here, const til
     return st;
 }
 
-/* All rows that visit window `here`, up to two groups of sixteen at a time. */
+/* Runs all rows that visit window `here`, up to two groups of sixteen at a time. */
 static hga_status run_window(fast_pass *p, hga_id s, hga_id here)
 {
     hga_status st = HGA_OK;
@@ -274,7 +275,7 @@ static hga_status run_window(fast_pass *p, hga_id s, hga_id here)
 
 /* ---- batches ---- */
 
-/* The groups from position `first` on of the head at hand, from end to end. */
+/* Runs the n groups from position `first` on for the current head: loads, all windows in order, stores. */
 static hga_status run_head(fast_pass *p, hga_id s, hga_id first, hga_id n)
 {
     hga_status st = HGA_OK;
@@ -293,7 +294,7 @@ done:
     return st;
 }
 
-/* A batch of groups for every head that goes now. */
+/* Runs a batch of groups for every head of this pass. */
 static hga_status run_batch(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -317,7 +318,7 @@ int runs_by_columns(const fast_pass *p, hga_id s)
     return p->plan->stage[s].by_columns && p->panel->columns && !has_parts(p->panel);
 }
 
-/* Batch after batch; columns that no later row has edges to leave behind each. */
+/* Runs batch after batch; after each, columns that no later row has edges to are written and leave memory. */
 hga_status attend_by_columns(fast_pass *p, hga_id s)
 {
     hga_status st = HGA_OK;

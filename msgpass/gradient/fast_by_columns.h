@@ -1,18 +1,18 @@
-/* fast_by_columns.h: stages whose rows share columns with few of their neighbours go window by window
+/* fast_by_columns.h: stages whose rows share columns with few of their neighbours run window by window
    (fast_by_columns.c). */
 #ifndef HGA_GRADIENT_FAST_BY_COLUMNS_H
 #define HGA_GRADIENT_FAST_BY_COLUMNS_H
 
 #include "panel.h"
 
-/* A panel's memory for them; NULL: no stage goes so. */
+/* A panel's memory for them; NULL: no stage runs by columns. */
 typedef struct column_batch column_batch;
 int64_t column_batch_bytes(const hga_plan *plan);
 hga_status column_batch_create(const hga_plan *plan, column_batch **out);
 void column_batch_destroy(const hga_allocator *a, column_batch *x);
-/* May the call's stage go so? */
+/* Does the stage run by columns in this call? */
 int runs_by_columns(const fast_pass *p, hga_id s);
-/* The rows between the panel's begin and end. */
+/* Computes the rows between the panel's begin and end. */
 hga_status attend_by_columns(fast_pass *p, hga_id s);
 
 #endif

@@ -1,13 +1,13 @@
-/* fast_clear.c: what is asked of nodes begins at nothing. Memory is cleared when the first comes who adds to it, and
-   not at all where the first writes. */
+/* fast_clear.c: gradients start at zero. The first thread that adds to them clears them; where the first one writes,
+   they are not cleared. */
 #include "carve.h"
 #include "fast_pass.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Do lanes share out the field's rows in another order than they lie in? Then two may be the first to come to a chunk
-   of rows at once. */
+/* Do threads divide the field's rows in another order than they have in memory? Then two threads may reach the same
+   chunk of rows first. */
 static int threads_meet(const fast_pass *p, hga_id f)
 {
     int meet = 0;
@@ -21,7 +21,7 @@ static int threads_meet(const fast_pass *p, hga_id f)
 void clear_field(fast_pass *p, hga_id f)
 {
     fast_field *x = &p->field[f];
-    int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
+    int by_merging = x->lse && !x->own_lse; /* merging into an empty state reads lse first */
     int now = x->fresh ? threads_meet(p, f) : x->adjoint && !by_merging && x->writer < 0;
     if (x->fresh) memset(x->fresh, !now, (size_t)count_chunks(p->plan));
     if (now) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof *x->adjoint);
@@ -51,7 +51,7 @@ void clear_rest(fast_pass *p)
     }
 }
 
-/* The stage that attends with the field's rows as queries, and is the last one to read them. */
+/* Finds the stage that attends with the field's rows as queries, and is the last one to read them; -1: none. */
 static hga_id writer_of(const fast_pass *p, hga_id f)
 {
     for (hga_id s = p->program->n_stages; s-- > 0;) {
@@ -63,7 +63,7 @@ static hga_id writer_of(const fast_pass *p, hga_id f)
     return -1;
 }
 
-/* Do none but attention and stages of key/value heads add to the field's adjoint? */
+/* Do only attention and stages of key/value heads add to the field's adjoint? */
 static int has_adjoint_of_attention(const fast_pass *p, hga_id f)
 {
     int others = 0;

@@ -1,12 +1,12 @@
-/* fast_column_runs.c: which columns a group of rows has edges to, window by window as they lie, and what its pairs have
-   of their own. */
+/* fast_column_runs.c: which columns a group of rows has edges to, window by window in order, and the types and
+   positions of its pairs. */
 #include "fast_edges.h"
 #include "fast_tiles.h"
 #include "panel.h"
 
 #include <string.h>
 
-/* The columns [*begin, *end) of the window that the segment's row has; columns count from the window's first. */
+/* Finds the columns [*begin, *end) of the window that the segment's row has; columns count from the window's first. */
 static void window_columns(const window *w, const hga_segment *s, hga_id position, hga_id *begin, hga_id *end,
                            hga_id *hole)
 {
@@ -18,13 +18,13 @@ static void window_columns(const window *w, const hga_segment *s, hga_id positio
     *hole = *hole < 0 ? -1 : (hga_id)(*hole + shift);
 }
 
-/* Bit of row, on from column `begin` and off at `end`. */
+/* Sets the row's bit from column `begin` on and clears it from `end` on, once prefix XORs are taken. */
 static void flip(lane_mask *on, hga_id row, hga_id begin, hga_id end)
 {
     on[begin] ^= (lane_mask)(1u << row), on[end] ^= (lane_mask)(1u << row);
 }
 
-/* The rows that the segment has at each column of the window. */
+/* Finds the rows that the segment has at each column of the window, as lane masks. */
 static void segment_rows(const group *g, const window *w, const hga_segment *s, hga_id first, lane_mask *rows)
 {
     lane_mask on[WINDOW + 1] = {0}, now = 0;
@@ -51,7 +51,7 @@ static row_edge edge_of(const fast_pass *p, const window *w, const hga_segment *
     return (row_edge){order ? order[at] : at, type_of(s, position, at - s->src), s->weight, s->pos_of, s->src_pos_of};
 }
 
-/* All pairs of `rows` to the rows. */
+/* Leaves all pairs of `rows` to the row-by-row kernels. */
 static hga_status leave_pairs(fast_pass *p, const window *w, const hga_segment *s, hga_id first, const lane_mask *rows)
 {
     hga_status st = HGA_OK;
@@ -62,7 +62,7 @@ static hga_status leave_pairs(fast_pass *p, const window *w, const hga_segment *
     return st;
 }
 
-/* Rows that the window has already, but with another node's position than the segment says. */
+/* Rows that the window already has, but with another node's position than the segment's. */
 static lane_mask other_owners(window *w, const hga_segment *s, lane_mask seen, const lane_mask *rows)
 {
     lane_mask any = 0, other = 0;
@@ -76,7 +76,7 @@ static lane_mask other_owners(window *w, const hga_segment *s, lane_mask seen, c
     return other;
 }
 
-/* The type of each column, while it has one. */
+/* Sets the type of each column; `mixed` if a column has several. */
 static void see_types(pair_types *t, const window *w, const hga_segment *s, hga_id first, const lane_mask *rows)
 {
     for (hga_id c = 0; c < w->n; c++) {
@@ -89,7 +89,7 @@ static void see_types(pair_types *t, const window *w, const hga_segment *s, hga_
     }
 }
 
-/* Put the segment's pairs into the window; those that are there already, or with another position of the row, are
+/* Adds the segment's pairs to the window; pairs that are there already, or have another position of the row, are
    left. */
 static hga_status add_segment(fast_pass *p, const group *g, window *w, const hga_segment *s, hga_id first)
 {
@@ -107,7 +107,7 @@ static hga_status add_segment(fast_pass *p, const group *g, window *w, const hga
     return st;
 }
 
-/* The types of all pairs, segment by segment as they were put in. */
+/* Sets the types of all pairs, segment by segment in the order they were added. */
 static void see_pairs(fast_pass *p, const group *g, const window *w, hga_id first, int64_t begin, int64_t end)
 {
     panel *x = p->panel;
@@ -126,7 +126,7 @@ static void see_pairs(fast_pass *p, const group *g, const window *w, hga_id firs
     }
 }
 
-/* All pairs of the window to the rows. */
+/* Leaves all pairs of the window to the row-by-row kernels. */
 static hga_status leave_window(fast_pass *p, const window *w)
 {
     hga_status st = HGA_OK;
@@ -157,7 +157,7 @@ static hga_status keep_columns(fast_pass *p, const window *w, tile *t)
     return HGA_OK;
 }
 
-/* Places for the types of the pairs, in the order they come; more than KERNEL_INDICES are not `kept`. */
+/* Numbers the types of the pairs in the order they come; if there are more than KERNEL_INDICES, *kept is 0. */
 static hga_status keep_indices(fast_pass *p, const window *w, tile *t, int *kept)
 {
     panel *x = p->panel;
@@ -188,7 +188,7 @@ full:
     return HGA_OK;
 }
 
-/* What the window's pairs have of their own makes it a tile by itself. */
+/* Makes a window whose pairs have types or positions a tile of its own. */
 static hga_status keep_alone(fast_pass *p, group *g, const window *w)
 {
     tile t = {.types = -1, .n_indices = -1};
@@ -201,7 +201,7 @@ static hga_status keep_alone(fast_pass *p, group *g, const window *w)
     return st ? st : lay_window(p, g, w, &t);
 }
 
-/* A window joins the list, or has too few pairs for it. */
+/* Adds a window to the list, or leaves its pairs if they are too few. */
 static hga_status keep_or_leave(fast_pass *p, group *g, window *w)
 {
     hga_id pairs = 0;
@@ -219,14 +219,14 @@ static hga_status keep_or_leave(fast_pass *p, group *g, window *w)
     return st;
 }
 
-/* Edges of the group's rows so far, this window's counted. */
+/* Counts the edges of the group's rows so far, this window included. */
 static void rank_edges(panel *x, const window *w)
 {
     for (hga_id c = 0; c < w->n; c++)
         for (hga_id row = 0; row < KERNEL_TILE; row++) x->finding.rank[row] += (w->rows[c] & 1u << row) != 0;
 }
 
-/* The part of a run of overlapping segments [begin, end) that ends before `stop`, window by window. */
+/* Runs the columns before `stop` of overlapping segments [begin, end), window by window. */
 static hga_status run_segments(fast_pass *p, group *g, hga_id first, int64_t begin, int64_t end, hga_id stop)
 {
     hga_status st = HGA_OK;
@@ -245,13 +245,13 @@ static hga_status run_segments(fast_pass *p, group *g, hga_id first, int64_t beg
     return st;
 }
 
-/* Weights of edges, and columns with the position of another node, do not. */
+/* Segments of weighted edges, and columns with the position of another node, do not run in tiles. */
 static int runs_in_tiles(const panel *x, const hga_segment *s)
 {
     return s->weight == 1 && (!x->parts.positions || s->src_pos_of == HGA_POS_OWN);
 }
 
-/* Every pair of such a segment goes to the rows. */
+/* Leaves every pair of such a segment to the row-by-row kernels. */
 static hga_status leave_segment(fast_pass *p, const group *g, const hga_segment *s, hga_id first)
 {
     hga_status st = HGA_OK;
@@ -284,14 +284,14 @@ hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n)
     return st;
 }
 
-/* Has the segment a row that anything is asked of? The columns of others are perhaps nodes without rows. */
+/* Has the segment a row whose adjoint is not zero? The columns of other rows are perhaps nodes without rows. */
 static int has_adjoint_row(const group *g, const hga_segment *s, hga_id first)
 {
     uint32_t rows = ((UINT32_C(1) << s->n_rows) - 1) << (s->row - first);
     return (g->there & rows) != 0;
 }
 
-/* Runs of segments that overlap or touch, by source. */
+/* Finds windows in runs of segments that overlap or touch, by source. */
 hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
 {
     panel *x = p->panel;

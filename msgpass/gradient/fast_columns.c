@@ -1,6 +1,6 @@
-/* fast_columns.c: keys and values of the one stage that looks at them, and what they are given: a chunk of them comes
-   from the caller's tensors when the first of its columns is needed, into the memory that was used last, and goes when
-   no row has an edge to it any more. So most of what tiles work on is in the caches. */
+/* fast_columns.c: keys and values of the one stage that reads them, and their gradients: a chunk is copied from the
+   caller's tensors when the first of its columns is needed, into the memory that was used last, and is written back
+   when no later row has an edge to it. So most of what tiles work on is in the caches. */
 #include "fast_columns.h"
 #include "caller.h"
 #include "carve.h"
@@ -21,7 +21,7 @@ hga_id only_stage(const hga_plan *plan, hga_id f)
     return n == 1 ? only : -1;
 }
 
-/* Keys and values must be the caller's tensors, which this stage alone reads. */
+/* The first attending stage whose keys and values are tensors of the caller that it alone reads; -1: none. */
 hga_id columns_stage(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;
@@ -35,9 +35,9 @@ hga_id columns_stage(const hga_plan *plan)
     return -1;
 }
 
-/* ---- when they go ---- */
+/* ---- when chunks leave ---- */
 
-/* The panel at hand is the last so far that has edges to the chunks that it touches. */
+/* Marks the current panel as the last so far that has edges to the chunks it touches. */
 typedef struct last_visit {
     hga_id panel, *last;
 } last_visit;
@@ -83,7 +83,7 @@ void last_uses_clear(const hga_plan *plan, last_uses *x)
 
 /* ---- memory ---- */
 
-/* A chunk's keys, values and their gradients lie one behind the other. */
+/* A chunk's keys, values and their gradients are contiguous. */
 column_chunks *columns_lay_out(const fast_pass *p, carver *arena)
 {
     hga_id stage = columns_stage(p->plan), chunks = count_chunks(p->plan);
@@ -102,7 +102,7 @@ column_chunks *columns_lay_out(const fast_pass *p, carver *arena)
     return out;
 }
 
-/* ---- coming ---- */
+/* ---- loading ---- */
 
 enum { AHEAD = 12 };
 
@@ -113,14 +113,14 @@ static hga_id column_at(const fast_pass *p, hga_id at)
     return at >= p->nodes.n ? -1 : order ? order[at] : at;
 }
 
-/* How many columns a chunk has: the last one may have few, and nobody looks at the rest of its memory. */
+/* How many columns a chunk has: the last one may have few, and the rest of its memory is not read. */
 static hga_id count_in_chunk(const fast_pass *p, hga_id chunk)
 {
     hga_id left = p->nodes.n - chunk * CHUNK;
     return left < CHUNK ? left : CHUNK;
 }
 
-/* The caller's rows of a chunk, rounded where the stage reads them rounded. */
+/* Copies the caller's rows of a chunk, rounded where the stage reads them rounded. */
 static void read_chunk(const fast_pass *p, hga_id f, hga_id chunk, float *to)
 {
     hga_id padded = p->field[f].padded, first = chunk * CHUNK, n = count_in_chunk(p, chunk);
@@ -133,7 +133,7 @@ static void read_chunk(const fast_pass *p, hga_id f, hga_id chunk, float *to)
         p->plan->machine.kernels->round_bf16(n * padded, to, to);
 }
 
-/* The chunk's rows of a field's gradient, which the pass may keep or not (-1), begin at nothing. */
+/* Zeros the chunk's rows of a field's gradient; at = -1: the pass has none. */
 static void clear_gradient(const fast_pass *p, hga_id f, hga_id chunk, float *memory, int64_t at)
 {
     if (at >= 0) memset(memory + at, 0, (size_t)(count_in_chunk(p, chunk) * p->field[f].padded) * sizeof *memory);
@@ -159,9 +159,9 @@ void columns_begin(const fast_pass *p)
     for (hga_id c = 0; x->stay && c < chunks; c++) fetch_chunk(p, c);
 }
 
-/* ---- going ---- */
+/* ---- storing ---- */
 
-/* What the chunk's rows of a field are given; `from` NULL: nothing. */
+/* Writes a chunk's gradients of a field to the caller's tensor; `from` NULL: zeros. */
 static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float *from)
 {
     static const float none[CHUNK];
@@ -202,7 +202,7 @@ static void give_chunk(const fast_pass *p, hga_id chunk)
     x->at[chunk] = NULL, x->gone[chunk] = 1;
 }
 
-/* Other query heads may still read the chunks: they leave with the last of the key/value head. */
+/* Other query heads may still read the chunks: they leave with the last query head of the key/value head. */
 void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end)
 {
     const column_chunks *x = p->chunks;

@@ -1,30 +1,30 @@
-/* fast_columns.h: keys and values of attention, which come and go chunk by chunk (fast_columns.c). */
+/* fast_columns.h: keys and values of attention, which are loaded and stored chunk by chunk (fast_columns.c). */
 #ifndef HGA_GRADIENT_FAST_COLUMNS_H
 #define HGA_GRADIENT_FAST_COLUMNS_H
 
 #include "fast_pass.h"
 
-/* The only stage that reads or writes the field, -1. */
+/* The only stage that reads or writes the field; -1: none or several. */
 hga_id only_stage(const hga_plan *plan, hga_id f);
-/* Does attention take the field's rows from the caller's tensors and put them there? */
+/* Does attention read the field's rows from the caller's tensors and write their gradients there? */
 int is_by_row(const hga_plan *plan, hga_id f);
-/* The stage whose keys and values come chunk by chunk, -1. */
+/* The stage whose keys and values are loaded chunk by chunk, -1. */
 hga_id columns_stage(const hga_plan *plan);
-/* Find when chunks may go. */
+/* Finds after which panel each chunk may leave. */
 hga_status last_uses_create(const hga_plan *plan, const row_ranges *cut, last_uses *out);
 void last_uses_clear(const hga_plan *plan, last_uses *x);
-/* Their memory; NULL: no stage has chunks. */
+/* Carves their memory; NULL: no stage has chunks. */
 column_chunks *columns_lay_out(const fast_pass *p, carver *arena);
-/* Begin without any chunk. */
+/* Starts with no chunk loaded; with several threads, loads all. */
 void columns_begin(const fast_pass *p);
-/* Copy a chunk's rows; returns where. */
+/* Copies a chunk's rows; returns where. */
 float *fetch_chunk(const fast_pass *p, hga_id chunk);
-/* Let those chunks go that panels [first, end) of the stage were the last to need. */
+/* Stores the chunks that panels [first, end) of the stage were the last to need. */
 void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end);
-/* Let all go. */
+/* Stores all chunks that are left. */
 void columns_end(const fast_pass *p);
 
-/* Rows of the column at a position: key and value, and what is added to; without meaning where nothing is asked. */
+/* Key and value of the column at a position, and their gradients; those two are undefined where none is required. */
 static inline void near_column(const fast_pass *p, hga_id at, const float **k, const float **v, float **dk, float **dv)
 {
     const column_chunks *x = p->chunks;

@@ -1,11 +1,13 @@
-/* fast_draws.c: what dropout draws in the backward pass. Eight heads share a draw, but a head is a pass of its own: the
-   first that comes to a tile, or to edges that are in none, draws for all, and leaves the others bits. */
+/* fast_draws.c: what dropout draws in the backward pass. Eight heads share a draw, but each head is a pass of its
+   own: the first head that reaches a tile, or edges that are in none, draws for all and caches the bits for the
+   others. */
 #include "fast_draws.h"
 #include "fast_edges.h"
 #include "panel.h"
 #include "plan.h"
 
-/* For all threads a quarter of the tensors and their gradients, besides what heads leave each other of the graph. */
+/* Draws that may be cached: for all threads a quarter of the tensors and their gradients, besides what heads cache
+   of the graph. */
 int64_t most_draws(const hga_plan *plan)
 {
     const hga_shape *s = &plan->shape;
@@ -13,7 +15,7 @@ int64_t most_draws(const hga_plan *plan)
     return plan->options.dropout > 0 ? tensors / 4 / plan->team.n / (int64_t)sizeof(uint16_t) : 0;
 }
 
-/* The heads of the eight of the head at hand that go with this pass's panels. */
+/* The heads of the current head's eight that run with this pass's panels. */
 static unsigned heads_of_eight(const fast_pass *p)
 {
     const head_group_walk *w = &p->heads.groups;
@@ -27,7 +29,7 @@ static unsigned heads_of_eight(const fast_pass *p)
     return all;
 }
 
-/* A new drawing begins unless seed, layer and the heads that share draws are those of the last one. */
+/* Starts a new drawing unless seed, layer and the heads that share draws are those of the last one. */
 void draws_open(const fast_pass *p)
 {
     const hga_io *io = p->call->io;
@@ -40,7 +42,7 @@ void draws_open(const fast_pass *p)
     *at = now;
 }
 
-/* Numbers for bits of this drawing, where several heads look at them and there is room. */
+/* Assigns slots to n draws of this drawing, if several heads read them and there is capacity. */
 static hga_status index_draws(const fast_pass *p, int64_t n, draws *d)
 {
     panel *x = p->panel;
@@ -52,7 +54,7 @@ static hga_status index_draws(const fast_pass *p, int64_t n, draws *d)
     return st;
 }
 
-/* Room for the bits of all remembered tiles and edges, where several heads share a draw. */
+/* Allocates the bits of all cached tiles and edges, where several heads share a draw. */
 hga_status reserve_draws(fast_pass *p)
 {
     panel *x = p->panel;
@@ -71,7 +73,7 @@ hga_status reserve_draws(fast_pass *p)
 
 /* ---- tiles ---- */
 
-/* The types of a tile's pairs: NULL, of its columns, or where they vary in one of all pairs. */
+/* The types of a tile's pairs: NULL, one for each column, or, where they vary in a column, one for each pair. */
 static const int32_t *list_types(panel *x, const tile *t)
 {
     if (t->n_indices < 0) return t->types < 0 ? NULL : x->lists.number + t->types;
@@ -81,7 +83,7 @@ static const int32_t *list_types(panel *x, const tile *t)
     return x->operands.pair_type;
 }
 
-/* The bits of a tile's weights that dropout keeps, in each of `heads`, group by group. */
+/* Draws the dropout mask of a tile's weights, in each of `heads`, group by group. */
 static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint16_t *drop_mask, ptrdiff_t a_group)
 {
     panel *x = p->panel;
@@ -98,7 +100,8 @@ static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint1
                                             p->heads.head / 8, drop_mask + i * a_group);
 }
 
-/* The head's bits of a tile: known ones, or drawn now for all heads where they can be kept, else for this one alone. */
+/* The head's dropout mask of a tile: cached, or drawn now for all heads if it can be cached, else for this head
+   alone. */
 hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *drop_mask[2])
 {
     panel *x = p->panel;
@@ -121,7 +124,7 @@ hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *drop_mask[2])
 
 /* ---- edges that are in no tile ---- */
 
-/* For each edge of the group that is in no tile a byte: which of eight heads keep its weight. */
+/* Draws a byte for each edge of the group that is in no tile: which of eight heads keep its weight. */
 static void draw_left(const fast_pass *p, const group *g, uint8_t *bits)
 {
     const left_edge *edge = p->panel->lists.edge + g->edges;
@@ -138,7 +141,7 @@ static void draw_left(const fast_pass *p, const group *g, uint8_t *bits)
         }
 }
 
-/* *bits stays NULL where nothing can be kept for other heads; then each head draws by itself. */
+/* *bits stays NULL where bits cannot be cached for other heads; then each head draws for itself. */
 hga_status left_draws(const fast_pass *p, const group *g, found *f, const uint8_t **bits)
 {
     panel *x = p->panel;

@@ -5,11 +5,11 @@
 
 #include "panel.h"
 
-/* How many draws may be cached. */
+/* How many draws may be cached, in numbers of 16 bits. */
 int64_t most_draws(const hga_plan *plan);
-/* A head comes. */
+/* Starts a head. */
 void draws_open(const fast_pass *p);
-/* Memory for all that a call will draw into tiles and lists that are found. */
+/* Allocates memory for all draws of a call for its cached tiles and lists. */
 hga_status reserve_draws(fast_pass *p);
 /* The bits of a tile's groups. */
 hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *drop_mask[2]);

@@ -1,5 +1,5 @@
-/* fast_edges.c: edges that are in no tile, row by row: explicit ones, twins, those with weights of their own, and
-   windows that hold too few. */
+/* fast_edges.c: edges that are in no tile, row by row: explicit ones, twins, weighted ones, and those of windows
+   that hold too few. */
 #include "fast_edges.h"
 #include "carve.h"
 #include "fast_columns.h"
@@ -21,14 +21,14 @@ hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position)
     return st;
 }
 
-/* |x_q - x_k|, of which slopes take so much. */
+/* |x_q - x_k|, which slopes multiply. */
 static double distance(const fast_pass *p, hga_id v, hga_id u)
 {
     const double *at = p->plan->cache->lists.position;
     return fabs(at[v] - at[u]);
 }
 
-/* What the score of an edge has besides the product with the key. */
+/* The terms of an edge's score besides the product with the key. */
 float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
 {
     const hga_io *io = p->call->io;
@@ -54,7 +54,7 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
     return (float)sum;
 }
 
-/* Have scores of the stage anything besides products? */
+/* Do scores of the stage have terms besides products? */
 static int adds_to_products(const fast_pass *p, hga_id s)
 {
     const hga_io *io = p->call->io;
@@ -83,7 +83,7 @@ void score_edges(const fast_pass *p, hga_id s, hga_id v, const float *q, const r
                                           score);
 }
 
-/* The gradients of what the scores of n edges of a row have besides the product, and of relative keys. */
+/* Adds the gradients of n edges of a row to the tables of their scores, and of relative keys. */
 static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
                        const float *ds, const float *dc, const float *counts)
 {
@@ -117,7 +117,7 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
     }
 }
 
-/* What dropout leaves of n edges of row v, which lie `stride` bytes apart, in some heads; 0: dropped. */
+/* The dropout mask of n edges of row v, `stride` bytes apart, in some heads; 0: dropped. */
 void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, hga_id first_head, hga_id heads,
               float *drop_mask)
 {
@@ -136,7 +136,7 @@ void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hg
                                          drop_mask);
 }
 
-/* The same of a row's left edges in the head at hand, from `bits` where they are drawn. */
+/* The same of a row's left edges in the current head, from `bits` where they are drawn. */
 static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n, const uint8_t *bits, float *drop_mask)
 {
     float keep = 1 / (1 - p->plan->options.dropout);
@@ -144,7 +144,7 @@ static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n
     for (hga_id i = 0; bits && i < n; i++) drop_mask[i] = (float)(bits[i] >> p->heads.head % 8 & 1) * keep;
 }
 
-/* A row's edges that are in no tile: what they add to the gradients of its query, of keys and values, and of tables. */
+/* Adds n edges of a row that are in no tile to the gradients of its query, of keys and values, and of tables. */
 void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n, known_edges known)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -192,7 +192,7 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
     if (p->scores.needs_tables) sum_tables(p, s, g, row, x, n, ds, dc, strided ? count : ds);
 }
 
-/* The edges that are left, row after row, each in the order they were left in, to the panel's list. */
+/* Appends the left edges to the panel's list, sorted by row, each row's in the order they were left in. */
 hga_status sort_left(fast_pass *p, group *g)
 {
     panel *x = p->panel;
@@ -223,7 +223,7 @@ void run_left(fast_pass *p, hga_id s, const group *g, const uint8_t *bits)
         }
 }
 
-/* Explicit edges of the group's rows; where there are no others their order is canonical. */
+/* Leaves explicit edges of the group's rows; where there are no other edges their order is canonical. */
 hga_status leave_explicit(fast_pass *p, const group *g)
 {
     const hga_relation *r = &p->rows.r;
@@ -237,7 +237,6 @@ hga_status leave_explicit(fast_pass *p, const group *g)
     return st;
 }
 
-/* All edges of the group's rows. */
 hga_status leave_rows(fast_pass *p, const group *g)
 {
     hga_status st = HGA_OK;

@@ -1,6 +1,6 @@
-/* fast_energies.c: states that a program goes on with. Such a state is no sum any more: what its energy and its
-   share of what is left ask of it needs its value, so attention goes forward again, row by row, and the tape need
-   not keep it. The formulas are those of all_stage_semantics.c. */
+/* fast_energies.c: states that a program reads again. Such a state is no sum any more: the adjoints of its energy
+   and of its share of what is left need its value, so attention runs forward again, row by row, and the tape need
+   not hold it. The formulas are those of all_stage_semantics.c. */
 #include "carve.h"
 #include "exponents.h"
 #include "fast_states.h"
@@ -30,7 +30,7 @@ static int is_of_one_stage(const hga_plan *plan, hga_id field, stage_kind kind)
     return writers == 1 && (p->field[field].binding == HGA_INTERNAL || kind == KIND_DESCEND);
 }
 
-/* Is the field internal, and a state that attending stages alone write, before anybody else looks at it? */
+/* Is the field internal, and a state that only attending stages write, before any other stage reads it? */
 static int is_attended(const hga_plan *plan, hga_id field)
 {
     const hga_program *p = &plan->program;
@@ -51,7 +51,7 @@ static int is_read_by_none(const hga_program *p, hga_id field, hga_id but)
     return 1;
 }
 
-/* Is each state that the program goes on with made by attention alone, and each energy and share by one stage? */
+/* Is each state that the program reads again made by attention alone, and each energy and share by one stage? */
 int energies_are_simple(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;
@@ -71,7 +71,8 @@ int energies_are_simple(const hga_plan *plan)
 
 /* ---- the stages, a row at a time ---- */
 
-/* The mean by mass of the sources' log-sum-exps, each of the source's own energy and its state's. */
+/* Computes node v's energy: the mean by mass, over its sources, of the log-sum-exp of the source's energy and its
+   state. */
 static void energy_row(fast_pass *p, const hga_stage *s, hga_id v)
 {
     float *psi = p->field[s->out].value;
@@ -86,7 +87,7 @@ static void energy_row(fast_pass *p, const hga_stage *s, hga_id v)
     psi[v] = mass > 0 ? (float)(sum / mass) : -INFINITY;
 }
 
-/* The gradient of node v's energy goes to its sources' energies and to their states' log-sum-exps. */
+/* Adds the gradient of node v's energy to its sources' energies and to their states' log-sum-exps. */
 static void energy_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
 {
     const float *psi = p->field[s->out].value, *lse = p->field[s->value].own_lse;
@@ -110,7 +111,7 @@ static void descend_row(fast_pass *p, const hga_stage *s, hga_id v)
     keep[v] = (float)(left * (lse == -INFINITY ? 1 : share(psi, lse)));
 }
 
-/* Node v's gradients go to its state and its energy, and to what its parent hands down. */
+/* Adds node v's gradients to its state and its energy, and to what its parent hands down. */
 static void descend_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
 {
     const fast_field *state = &p->field[s->value];
@@ -130,7 +131,7 @@ static void descend_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
     }
 }
 
-/* Rows in the order of the stage, or backwards. */
+/* Calls `row` for the stage's rows with their edges, in the order of the stage or in reverse. */
 static hga_status walk_energies(fast_pass *p, hga_id s, int backwards,
                                 void (*row)(fast_pass *, const hga_stage *, hga_id))
 {

@@ -1,11 +1,11 @@
-/* fast_find.c: what columns rows see, found before any call, so that the first one allocates nothing either: the
-   walk of attention without its numbers. */
+/* fast_find.c: finds what columns rows have edges to before any call, so that the first call allocates nothing
+   either: the walk of attention without its numbers. */
 #include "fast_attend.h"
 #include "fast_draws.h"
 #include "fast_threads.h"
 #include "panel.h"
 
-/* The rows that go with part i of the trees, in all stages that attend. */
+/* Finds the rows of part i of the trees, in all stages that attend. */
 static hga_status find_of_trees(fast_pass *p, hga_id i)
 {
     const subtrees *t = p->call->subtrees;
@@ -27,7 +27,8 @@ done:
     return st;
 }
 
-/* Strips of each stage that attends, or of the subtrees' last one; the first lane looks at part 0 of the trees, too. */
+/* Finds the row ranges of each stage that attends, or of the subtrees' last one; the first thread finds part 0 of
+   the trees, too. */
 hga_status fast_find(fast_pass *p, fast_thread *l, hga_id first, hga_id n_threads)
 {
     hga_status st = HGA_OK;

@@ -1,8 +1,8 @@
-/* fast_orders.c: where a relation has orders of its own, rows of what its stage reads lie in them, not as nodes do:
-   what sixteen rows share lies together then. */
+/* fast_orders.c: where a relation has orders of its own, rows of the fields that its stage reads are stored in them,
+   not in the order of nodes: then columns that sixteen rows share are contiguous. */
 #include "fast_pass.h"
 
-/* The order in which an attended stage takes the field, as places of nodes; NULL: as they are. */
+/* The order in which an attending stage takes the field, as indices of nodes; NULL: the order of nodes. */
 static const hga_id *order_of(const fast_pass *p, hga_id s, hga_id f)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -11,7 +11,8 @@ static const hga_id *order_of(const fast_pass *p, hga_id s, hga_id f)
     return by_row ? p->plan->stage[s].relation.dst_rank : p->call->row_ranges[s].rank;
 }
 
-/* Stages that read or write the field all take it in one order, or it lies as nodes do. */
+/* The order in which all stages that read or write the field take it; NULL: there is none, it is stored in the order
+   of nodes. */
 static const hga_id *common_order(const fast_pass *p, hga_id f)
 {
     const hga_id *order = NULL;

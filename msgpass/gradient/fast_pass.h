@@ -1,5 +1,5 @@
-/* fast_pass.h: one pass of the fast solver: a key/value head and, one after the other, the query heads that read it,
-   with rows of that head alone side by side. */
+/* fast_pass.h: one pass of the fast solver: a key/value head and, in order, the query heads that read it, with rows
+   of that head alone contiguous. */
 #ifndef HGA_GRADIENT_FAST_PASS_H
 #define HGA_GRADIENT_FAST_PASS_H
 
@@ -154,16 +154,16 @@ static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
     return p->field[f].adjoint + (ptrdiff_t)row_number(p, f, v) * p->field[f].padded;
 }
 
-/* fast_clear.c: nothing is asked of any node yet, of fields of key/value heads or of others; of a chunk of rows; and of
-   what nobody came to ask. */
+/* fast_clear.c: clear the adjoints of a field; of all fields of key/value heads or of all others; of a chunk of
+   rows; of chunks that no thread has added to. */
 void clear_field(fast_pass *p, hga_id f);
 void clear_all(fast_pass *p, int kv);
 void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk);
 void clear_rest(fast_pass *p);
-/* Of each field: who writes it before others add to it, and whether its chunks are cleared when they are needed. */
+/* Finds for each field which stage writes it before others add to it, and whether its chunks are cleared on demand. */
 void plan_clearing(fast_pass *p);
 
-/* The row of node u's gradient, cleared when the first comes to add to it. */
+/* The row of node u's gradient, cleared by the first thread that adds to it. */
 static inline float *cleared_row(const fast_pass *p, hga_id f, hga_id u)
 {
     hga_id chunk = row_number(p, f, u) / CHUNK;
@@ -171,7 +171,7 @@ static inline float *cleared_row(const fast_pass *p, hga_id f, hga_id u)
     return adjoint_row(p, f, u);
 }
 
-/* The one that a lane adds to: it, or the lane's in its place. */
+/* The row that a thread adds node u's gradient to: the field's, or the thread's own. */
 static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id u)
 {
     hga_id at = p->rank ? p->rank[u] : u;
@@ -180,7 +180,7 @@ static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id
     return cleared_row(p, f, u);
 }
 
-/* All nodes from a zeroed struct on, in their order or from the last one back. */
+/* Walks all nodes, from a zeroed struct on, in order or in reverse. */
 typedef struct node_walk {
     hga_id i, v;
 } node_walk;
@@ -198,7 +198,7 @@ static inline int is_kv(const fast_pass *p, hga_id f)
     return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
 }
 
-/* ---- fast_clear.c: adjoints begin at nothing ---- */
+/* ---- fast_clear.c: adjoints start at zero ---- */
 
 /* Clear the adjoints of a field. */
 void clear_field(fast_pass *p, hga_id f);
@@ -206,12 +206,11 @@ void clear_field(fast_pass *p, hga_id f);
 void clear_all(fast_pass *p, int kv);
 /* Clear a chunk of rows of a field. */
 void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk);
-/* Clear the chunks to which nobody has added. */
+/* Clear the chunks that no thread has added to. */
 void clear_rest(fast_pass *p);
-/* Find, of each field, who writes it before others add to it, and whether its chunks are cleared when they are
-   needed. */
+/* Finds for each field which stage writes it before others add to it, and whether its chunks are cleared on demand. */
 void plan_clearing(fast_pass *p);
-/* fast_orders.c: put rows of fields in the order in which attention takes them. */
+/* fast_orders.c: stores rows of fields in the order in which attention takes them. */
 void plan_orders(fast_pass *p);
 
 #endif

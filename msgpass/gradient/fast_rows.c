@@ -1,6 +1,6 @@
-/* fast_rows.c: the rows of a panel. Queries, and what is asked of the output, become sixteen rows side by side and the
-   same turned; queries' gradients go back. Where attention is the only one to look at a field, its rows come from the
-   caller's tensors and go there, and no head of it is kept. */
+/* fast_rows.c: the rows of a panel. Queries and the output's gradients become sixteen contiguous rows and their
+   transpose; queries' gradients are written back. Where attention is the only stage that reads a field, its rows are
+   read from and written to the caller's tensors, and the pass stores no head of it. */
 #include "fast_rows.h"
 #include "caller.h"
 #include "carve.h"
@@ -34,7 +34,7 @@ int is_passed_over(const fast_pass *p, hga_id first, hga_id end)
     return !p->finds && p->call->requested.n && !p->rows.r.dst_order && !range_has(p->call, first, end);
 }
 
-/* The node at a position; -1: none, or none of those that are attended now. */
+/* The node at a position; -1: none, or not in the rows that are attended now. */
 static hga_id position_node(const fast_pass *p, hga_id position)
 {
     const hga_id *order = p->rows.r.dst_order;
@@ -49,13 +49,13 @@ int has_adjoint(const fast_pass *p, hga_id f)
 
 /* ---- queries ---- */
 
-/* Are the caller's queries rounded before they are looked at? */
+/* Are the caller's queries rounded before they are read? */
 static int rounds_queries(const fast_pass *p, hga_id s)
 {
     return storage_is_rounded(p->plan, p->program->stage[s].query) && p->program->stage[s].order == HGA_FLAT;
 }
 
-/* A query of the caller's. */
+/* Reads a query of the caller's. */
 static void read_query(const fast_pass *p, hga_id s, const caller_rows *input, hga_id v, float *to)
 {
     hga_id padded = p->field[p->program->stage[s].query].padded;
@@ -63,7 +63,7 @@ static void read_query(const fast_pass *p, hga_id s, const caller_rows *input, h
     if (rounds_queries(p, s)) p->plan->machine.kernels->round_bf16(padded, to, to);
 }
 
-/* The group's queries, times the scale; of the rows after them the caller's are asked for. */
+/* Loads the group's queries, times the scale; prefetches the caller's rows of the next group. */
 static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
 {
     hga_id f = p->program->stage[s].query;
@@ -84,9 +84,9 @@ static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
     }
 }
 
-/* ---- what is asked of the output ---- */
+/* ---- the output's gradients ---- */
 
-/* From the caller's rows: a row without edges asks for nothing. */
+/* Loads them from the caller's rows. A row without edges has an adjoint of zero. */
 static void load_adjoints(const fast_pass *p, hga_id f, group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];
@@ -108,7 +108,7 @@ static void load_adjoints(const fast_pass *p, hga_id f, group *g, hga_id first)
     }
 }
 
-/* From the stage's adjoint. */
+/* Loads them from the stage's adjoint. */
 static void load_adjoint(const fast_pass *p, hga_id f, group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];
@@ -125,7 +125,7 @@ static void load_adjoint(const fast_pass *p, hga_id f, group *g, hga_id first)
     }
 }
 
-/* Will anything be asked of the row? Of tokens that have no edges in any stage nothing is. */
+/* Can the row's adjoint be nonzero? That of tokens that have no edges in any stage is zero. */
 static int is_expected(const fast_pass *p, hga_id f, hga_id v)
 {
     if (v < 0 || !program_row(&p->nodes, p->program->field[f].rows, v)) return 0;
@@ -146,7 +146,7 @@ void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
     }
 }
 
-/* Sixteen rows turned. */
+/* Transposes sixteen rows. */
 static void head_group(const fast_pass *p, const float *rows, hga_id columns, float *out)
 {
     const float *row[KERNEL_TILE];
@@ -160,7 +160,7 @@ void transpose_group(const fast_pass *p, const hga_stage *stage, group *g)
     head_group(p, g->g_rows, p->field[stage->out].padded, g->g);
 }
 
-/* Sixteen rows of queries, of the output's gradient and of log-sum-exps, both as rows and turned. */
+/* Loads sixteen rows of queries, of the output's gradient and of log-sum-exps, both as rows and transposed. */
 void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -180,7 +180,7 @@ void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
 
 /* ---- queries' gradients ---- */
 
-/* What the scale is given by row i. */
+/* Adds row i to the gradient of the scale. */
 static void add_scale(fast_pass *p, hga_id s, const group *g, hga_id i)
 {
     hga_id f = p->program->stage[s].query;
@@ -196,7 +196,7 @@ static void add_scale(fast_pass *p, hga_id s, const group *g, hga_id i)
     for (hga_id c = 0; c < x->columns; c++) *p->sums.of[HGA_TABLE_SCALE] += (double)dq[c] * (double)q[c];
 }
 
-/* The group's gradients as the caller gets them: zeros where nothing is asked. */
+/* Scales the group's gradients as the caller gets them; rows without an adjoint are zeroed. */
 static void finish_queries(const fast_pass *p, const fast_field *x, const group *g)
 {
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
@@ -208,7 +208,7 @@ static void finish_queries(const fast_pass *p, const fast_field *x, const group 
     }
 }
 
-/* Into the caller's rows. */
+/* Writes the group's gradients to the caller's rows. */
 static void give_to_caller(fast_pass *p, hga_id f, const group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];
@@ -233,7 +233,8 @@ static void give_to_caller(fast_pass *p, hga_id f, const group *g, hga_id first)
     if (streams) p->plan->machine.kernels->stream(KERNEL_TILE, x->columns, g->dq, x->padded, whole);
 }
 
-/* To the field's adjoint. Who asks nothing of any is the writer of zeros where there are none yet. */
+/* Adds the group's gradients to the field's adjoint. The stage that writes the field first writes zeros for rows
+   without an adjoint. */
 static void add_queries(fast_pass *p, hga_id s, hga_id f, const group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];

@@ -1,5 +1,5 @@
-/* fast_run_tiles.c: the tiles of a panel, by column: what the kernel of a tile is given, and where what it gives back
-   goes. */
+/* fast_run_tiles.c: runs the tiles of a panel, by column: gathers the kernel's arguments and adds its results to
+   gradients. */
 #include "carve.h"
 #include "fast_columns.h"
 #include "fast_draws.h"
@@ -24,7 +24,7 @@ static int same_columns(const tile *a, const tile *b)
     return a && a->columns < 0 && b->columns < 0 && a->first == b->first && a->n == b->n;
 }
 
-/* Where they are when they come chunk by chunk. */
+/* Finds the columns in chunks. */
 static void find_near(const fast_pass *p, const tile *t)
 {
     tile_columns *x = &p->panel->near;
@@ -35,7 +35,7 @@ static void find_near(const fast_pass *p, const tile *t)
     }
 }
 
-/* Where all of a stage are that lie as fields do. */
+/* Finds the columns in rows of the fields. */
 static void find_near_rows(const fast_pass *p, const hga_stage *stage, const tile *t)
 {
     tile_columns *x = &p->panel->near;
@@ -48,7 +48,7 @@ static void find_near_rows(const fast_pass *p, const hga_stage *stage, const til
     }
 }
 
-/* Where the tile's columns are, unless it has those of the one before. */
+/* Finds the tile's columns, unless they are those of the tile before. */
 static void find_near_columns(fast_pass *p, hga_id s, const tile *t)
 {
     tile_columns *x = &p->panel->near;
@@ -69,7 +69,7 @@ static const float *key_of_type(const fast_pass *p, const tile *t, hga_id i)
     return p->scores.rel_key + (ptrdiff_t)p->panel->lists.number[t->types + i] * p->field_dim;
 }
 
-/* Biases of columns of one type each. */
+/* Adds the biases of columns that have one type each. */
 static void add_type_biases(const fast_pass *p, const tile *t, float *bias)
 {
     hga_id heads = p->plan->shape.n_heads;
@@ -78,7 +78,7 @@ static void add_type_biases(const fast_pass *p, const tile *t, float *bias)
         bias[c] += rel_bias[(ptrdiff_t)p->panel->lists.number[t->types + c] * heads + p->heads.head];
 }
 
-/* Keys of such columns, with their types' added, and what they are given, in the panel's own rows. */
+/* Gathers keys of such columns, with their types' added, and their gradients, in the panel's own rows. */
 static void gather_typed_keys(fast_pass *p, const tile *t, const float **k, float **dk)
 {
     panel *x = p->panel;
@@ -91,7 +91,7 @@ static void gather_typed_keys(fast_pass *p, const tile *t, const float **k, floa
     if (p->own.d_rel_key) memset(x->operands.d_typed, 0, (size_t)(t->n * dim) * sizeof *x->operands.d_typed);
 }
 
-/* What keys and types are given alike, and what the columns' slopes are to biases. */
+/* Adds the gradients of typed keys to keys and to types, and sums of columns' score gradients to biases. */
 static void take_types(fast_pass *p, const tile *t, int with_keys, const float *column_sum)
 {
     panel *x = p->panel;
@@ -108,8 +108,7 @@ static void take_types(fast_pass *p, const tile *t, int with_keys, const float *
     }
 }
 
-/* What pairs of one column with several types have by their places: rows of the tables, where these lie, biases, and
-   the biases' gradients. */
+/* What pairs of a column with several types read by index: rows of the tables, biases, and the gradients of both. */
 typedef struct typed_indices {
     const float *r[KERNEL_INDICES];
     float *dr[KERNEL_INDICES], bias[KERNEL_INDICES], d_bias[KERNEL_INDICES];
@@ -134,7 +133,7 @@ static kernel_grad_indices gather_indices(const fast_pass *p, const tile *t, typ
                                  .d_bias = p->sums.of[HGA_TABLE_REL_BIAS] ? y->d_bias : NULL};
 }
 
-/* The gradients of a tile's types are added to those of relative biases. */
+/* Adds the tile's gradients of types to those of relative biases. */
 static void take_indices(fast_pass *p, const tile *t, const float *d_bias)
 {
     double *sum = p->sums.of[HGA_TABLE_REL_BIAS];
@@ -145,7 +144,7 @@ static void take_indices(fast_pass *p, const tile *t, const float *d_bias)
 
 /* ---- dropout ---- */
 
-/* Which pairs the tile's weights are kept of. */
+/* Sets the dropout mask of the tile's weights. */
 static hga_status drop_weights(fast_pass *p, tile *t, kernel_grad_tile *out)
 {
     const uint16_t *drop_mask[2];
@@ -165,7 +164,7 @@ static hga_id own_node(const panel *x, const tile *t, const group *g, hga_id row
     return g->node[row] < 0 ? -1 : named ? named - 1 : g->node[row];
 }
 
-/* The positions of a tile's columns and rows, and zeros for their gradients where these are wanted. */
+/* Gathers the positions of a tile's columns and rows, and zeros their gradients where these are required. */
 static kernel_grad_positions gather_positions(fast_pass *p, const tile *t, const group *g)
 {
     panel *x = p->panel;
@@ -193,7 +192,7 @@ static kernel_grad_positions gather_positions(fast_pass *p, const tile *t, const
                                    .d_column = needs_grad ? x->operands.d_position : NULL};
 }
 
-/* The tile's gradients of positions are added to those of its nodes. */
+/* Adds the tile's gradients of positions to those of its nodes. */
 static void take_positions(fast_pass *p, const tile *t, const group *g)
 {
     panel *x = p->panel;
@@ -209,13 +208,14 @@ static void take_positions(fast_pass *p, const tile *t, const group *g)
 
 /* ---- biases of edges ---- */
 
-/* Bits of the group's rows that have an edge to column c. */
+/* Lane mask of the group's rows that have an edge to column c. */
 static uint32_t rows_with(const panel *x, const tile *t, const group *g, hga_id c)
 {
     return t->rows[0] < 0 ? g->there : x->lists.bits[t->rows[0] + c];
 }
 
-/* Where the bias of each pair is in its table, pair by pair: to[pair] <- bias, or, back, the table's sums += slope. */
+/* Gathers the bias of each pair from the edges' table: pair_bias[pair] = bias; or, back, adds each pair's slope to
+   the table's sums. */
 static void gather_biases(fast_pass *p, const tile *t, const group *g, int back)
 {
     panel *x = p->panel;
@@ -236,7 +236,7 @@ static void gather_biases(fast_pass *p, const tile *t, const group *g, int back)
 
 /* ---- a tile ---- */
 
-/* What the kernel of a tile is given of its group i. */
+/* The kernel's arguments of group i of a tile. */
 static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, const tile *t, hga_id i)
 {
     const panel *x = p->panel;
@@ -252,7 +252,7 @@ static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, co
                                .dq = has_adjoint(p, stage->query) || p->sums.of[HGA_TABLE_SCALE] ? g->dq : NULL};
 }
 
-/* What the kernel is given of any tile: its groups, columns and their gradients, the cap, the head's slope. */
+/* The kernel's arguments of any tile: its groups, columns and their gradients, the cap, the head's slope. */
 static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile *t)
 {
     panel *x = p->panel;
@@ -272,7 +272,7 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
     return out;
 }
 
-/* Masses of columns, and the sums of their slopes. */
+/* Logarithms of the columns' masses, and the sums of their gradients. */
 static void add_masses(const fast_pass *p, const tile *t, float *bias)
 {
     for (hga_id c = 0; c < t->n; c++) bias[c] = p->scores.log_mass[p->panel->near.node[c]];
@@ -283,13 +283,13 @@ static void take_masses(fast_pass *p, const tile *t, const float *column_sum)
         p->sums.of[HGA_TABLE_LOG_MASS][p->panel->near.node[c]] += (double)column_sum[c];
 }
 
-/* Where the gradients of counts' logarithms go, which those of scores are but for sigmoids. */
+/* Sets where the gradients of counts' logarithms are summed: those of scores, except for sigmoids. */
 static void sum_counts(kernel_grad_tile *t, float *column_sum, float *count)
 {
     *(t->sigmoid ? &t->column_count : &t->column_sum) = t->sigmoid ? count : column_sum;
 }
 
-/* A tile whose pairs have nothing of their own. */
+/* Runs a tile whose pairs have no terms of their own. */
 static hga_status run_alike(fast_pass *p, const hga_stage *stage, tile *t)
 {
     float bias[WINDOW], column_sum[WINDOW] = {0}, count[WINDOW] = {0};
@@ -309,7 +309,7 @@ hga_status run_plain_tile(fast_pass *p, hga_id s, tile *t)
     return run_alike(p, &p->program->stage[s], t);
 }
 
-/* A tile of one group whose pairs may. */
+/* Runs a tile of one group whose pairs may have types, positions or biases of their own. */
 static hga_status run_alone(fast_pass *p, hga_id s, tile *t)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -346,7 +346,7 @@ static hga_status run_alone(fast_pass *p, hga_id s, tile *t)
     return HGA_OK;
 }
 
-/* The next tile of all groups, by column and then by group; NULL: no more. */
+/* The next tile of all groups, by column and then by group; NULL: none left. */
 static tile *next_tile(panel *x, int64_t *at)
 {
     tile *best = NULL;
@@ -361,7 +361,8 @@ static tile *next_tile(panel *x, int64_t *at)
     return best;
 }
 
-/* Where scores have more than products each group has tiles of its own; else two groups share theirs. */
+/* Runs the panel's tiles. Where scores have more than products each group has tiles of its own; else two groups
+   share theirs. */
 hga_status run_panel_tiles(fast_pass *p, hga_id s)
 {
     hga_status st = HGA_OK;

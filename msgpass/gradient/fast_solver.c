@@ -1,5 +1,5 @@
-/* fast_solver.c: a head at a time, as two ways: subtree by subtree, or stage by stage. What is made once, threads,
-   memory; then every turn is a pass. */
+/* fast_solver.c: a head at a time, as two solvers: subtree by subtree, or stage by stage. What is made once,
+   threads, memory; then each head group is a pass. */
 #include "carve.h"
 #include "fast_attend.h"
 #include "fast_columns.h"
@@ -13,7 +13,7 @@
 
 /* ---- what is made once ---- */
 
-/* Does a row of the stage ever have its edges read: all but sums of children, and what is attended to in tiles. */
+/* Does a row of the stage ever have its edges read? All do but sums of children, and attention in tiles. */
 static int reads_rows(const hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
@@ -30,7 +30,7 @@ static hga_status list_stage(const hga_plan *plan, hga_id stage, int64_t bytes, 
     return st;
 }
 
-/* Rows of stages that go row by row, while a sixteenth of the tensors' bytes is enough for each. */
+/* Lists the rows of stages that run row by row, if a sixteenth of the tensors' bytes is enough for each list. */
 static hga_status list_stages(const hga_plan *plan, made_fast *made)
 {
     hga_status st = HGA_OK;
@@ -43,7 +43,7 @@ done:
     return st;
 }
 
-/* Where rows are cut, when so many heads go back one by one: subtrees, or the rows of each stage that attends. */
+/* Divides rows into ranges for so many head groups: subtrees, or the rows of each stage that attends. */
 static hga_status cut_stages(const hga_plan *plan, const subtrees *trees, hga_id head_groups, row_ranges **out)
 {
     hga_status st = HGA_OK;
@@ -64,7 +64,7 @@ static void find_widest(const hga_plan *plan, made_fast *made)
     }
 }
 
-/* Gives back what the fast way keeps in a plan. */
+/* Frees what the solver made for a plan. */
 static void drop_fast(const hga_plan *plan, void *what)
 {
     made_fast *x = what;
@@ -81,7 +81,8 @@ static void drop_fast(const hga_plan *plan, void *what)
     hga_delete(a, x, 1, sizeof *x);
 }
 
-/* The subtrees, or *why there are none, and where rows are cut in turns of key/value heads and of query heads. */
+/* Makes the subtrees, or sets *why there are none; and row ranges for head groups of key/value heads and of query
+   heads. */
 static hga_status make_trees(const hga_plan *plan, void **out, const char **why, reason *buffer)
 {
     hga_status st = HGA_OK;
@@ -100,7 +101,7 @@ done:
     return st;
 }
 
-/* Where the rows of stages are cut, when columns leave, and the lists of rows that are read edge by edge. */
+/* Makes the row ranges of stages, after which panel columns leave, and the lists of rows that are read edge by edge. */
 static hga_status make_stages(const hga_plan *plan, void **out, const char **why, reason *buffer)
 {
     hga_status st = HGA_OK;
@@ -119,7 +120,7 @@ done:
 
 /* ---- threads ---- */
 
-/* Of the turns of all heads those that go here. */
+/* The head groups of this call. */
 static hga_id first_head_group(const hga_plan *plan, const call_needs *needs)
 {
     return first_here(plan, needs, needs->head_groups);
@@ -129,8 +130,8 @@ static hga_id count_head_groups(const hga_plan *plan, const call_needs *needs)
     return heads_here(plan, needs, needs->head_groups);
 }
 
-/* How many of them go side by side, each one thread's from beginning to end; on the rest all threads go together, strip
-   by strip, where there are strips. */
+/* How many head groups run in parallel, one thread each from beginning to end; all threads share each remaining head
+   group by row ranges, if there are several ranges. */
 static hga_id head_groups_alone(const hga_plan *plan, const made_fast *made, const call_needs *needs)
 {
     const row_ranges *x = row_ranges_for(made, plan, needs);
@@ -140,16 +141,16 @@ static hga_id head_groups_alone(const hga_plan *plan, const made_fast *made, con
     return cut ? head_groups / needs->threads * needs->threads : head_groups;
 }
 
-/* The threads of a call: what each has for itself, and passes, one for each turn that goes side by side, of turns
-   [first, apart); [apart, end) follow. */
+/* The threads of a call: each one's memory, and passes, one for each head group of [first, team_stride) that runs in
+   parallel; [team_stride, end) follow. */
 typedef struct gradient_team {
     hga_id threads, passes, first, team_stride, end;
     fast_thread *thread;
     fast_pass *pass;
 } gradient_team;
 
-/* Turns side by side take about twice the memory of the tensors and their gradients at most: where several query heads
-   read one key/value head there is less of these. */
+/* Head groups in parallel take about twice the memory of the tensors and their gradients at most: where several
+   query heads read one key/value head the tensors are smaller. */
 static gradient_team team_of(const hga_plan *plan, const made_fast *made, const call_needs *needs)
 {
     hga_id threads = needs->threads, team_stride = head_groups_alone(plan, made, needs),
@@ -195,7 +196,7 @@ static int64_t cached_bytes(const hga_plan *plan, const void *made, const call_n
     return team_of(plan, made, needs).threads * panel_bytes(plan);
 }
 
-/* Whoever has the rows of a pass clears them: its thread, or all of them where they go through it together. */
+/* The threads that use the rows of a pass clear them: its own thread, or all of them if they share the pass. */
 static void clear_padding(const gradient_team *all)
 {
     if (!fast_has_padding(all->pass)) return;
@@ -224,9 +225,9 @@ static void team_begin(const gradient_call *c, hga_workspace *workspace, gradien
     }
 }
 
-/* ---- turns ---- */
+/* ---- head groups ---- */
 
-/* A key/value head is one turn: turns share nothing but tables. */
+/* Runs head groups in parallel. Each is a key/value head, and they share nothing but tables. */
 static void run_teams(const gradient_team *all)
 {
 #pragma omp parallel num_threads(all->passes) if (all->passes > 1)
@@ -244,7 +245,7 @@ static void run_teams(const gradient_team *all)
     }
 }
 
-/* It is several: what they give it is added in their order. */
+/* Runs head groups in parallel where a key/value head has several: their gradients of it are added in order. */
 static void go_in_order(const gradient_team *all)
 {
 #pragma omp parallel num_threads(all->passes) if (all->passes > 1)
@@ -266,16 +267,17 @@ static hga_status run_head_group(fast_pass *p, hga_id head_group)
 {
     hga_status st = fast_gradient(p, head_group);
     if (!st) st = fast_end(p);
-    return st == HGA_ENOMEM ? hga_fail(st, "the gradient's rows found no memory") : st; /* said by another thread */
+    return st == HGA_ENOMEM ? hga_fail(st, "the gradient's rows found no memory")
+                            : st; /* another thread set the message */
 }
 
-/* Which thread takes which turn or strip changes nothing: sums of tables are kept apart and added in the order of the
-   turns, and strips are added in their own. */
+/* Runs all head groups. Bits do not depend on which thread runs which head group or row range: sums of tables are
+   separate and added in the order of the head groups, and row ranges are added in their own. */
 static hga_status run_head_groups(const gradient_call *c, gradient_team *all)
 {
     hga_status st = HGA_OK;
     (c->needs.head_groups == c->plan->shape.n_kv_heads ? run_teams : go_in_order)(all);
-    for (hga_id t = 0; t < all->passes; t++) /* said by another thread */
+    for (hga_id t = 0; t < all->passes; t++) /* another thread set the message */
         if (all->pass[t].status) HGA_TRY(hga_fail(all->pass[t].status, "the gradient's rows found no memory"));
     all->pass[0].team.n = all->threads, all->pass[0].heads.groups = (head_group_walk){all->team_stride, 1, all->end};
     for (hga_id head_group = all->team_stride; head_group < all->end; head_group++)
@@ -290,7 +292,7 @@ static void bind_made(gradient_call *c, const made_fast *made)
     c->last_uses = &made->last_uses, c->subtrees = &made->trees;
 }
 
-/* A call: memory is laid out, passes and lanes begin, and all turns run. */
+/* A call: carves memory, starts passes and threads, and runs all head groups. */
 static hga_status go_fast(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_fast *made = what;
@@ -302,11 +304,11 @@ static hga_status go_fast(gradient_call *c, const void *what, hga_workspace *wor
         if (program_is_input(c->plan->program.field[f].binding)) range_clear(c, f);
     team_begin(c, workspace, &all);
     hga_status st = run_head_groups(c, &all);
-    if (st) workspace_forget(workspace); /* what was being found is not whole */
+    if (st) workspace_forget(workspace); /* the cache may be incomplete */
     return st;
 }
 
-/* Lanes that take whole turns see every strip, the others their share. */
+/* Threads that run whole head groups find every row range, the others their own. */
 static hga_status find(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_fast *made = what;
@@ -330,10 +332,10 @@ done:
     return st;
 }
 
-/* ---- the two ways ---- */
+/* ---- the two solvers ---- */
 
-/* A row's log-sum-exp has its sink in it, and scores and merged states alike take part by that: a sink is one part more
-   of the denominator. */
+/* Sinks need no case of their own: a row's log-sum-exp includes its sink, one more term of the denominator, for
+   scores and merged states alike. */
 static const char *refuses_stages(const hga_plan *plan, unsigned features, reason *buffer)
 {
     const char *why = edge_features_named(features);

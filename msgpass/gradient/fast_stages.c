@@ -1,4 +1,4 @@
-/* fast_stages.c: a stage at a time: sums forward and back, and what every kind of stage gives back. */
+/* fast_stages.c: a stage at a time: sums forward and backward, and the adjoint of every kind of stage. */
 #include "call.h"
 #include "carve.h"
 #include "fast.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* What the source of an edge is multiplied with. */
+/* The factor of an edge's source. */
 static double factor(const fast_pass *p, const hga_stage *stage, const row_edge *e)
 {
     float weight = e->weight;
@@ -19,7 +19,7 @@ static double factor(const fast_pass *p, const hga_stage *stage, const row_edge 
     return (double)weight;
 }
 
-/* The edges of a row, and what the sum over them is divided by. */
+/* Reads the edges of a row, and sets the divisor of the sum over them. */
 static hga_status read_sum(fast_pass *p, const hga_stage *stage, hga_id v, double *total)
 {
     hga_status st = edges_read(&p->rows, v);
@@ -29,7 +29,7 @@ static hga_status read_sum(fast_pass *p, const hga_stage *stage, hga_id v, doubl
     return st;
 }
 
-/* Row v of a sum or a mean over its edges, KERNEL_CHUNK of them at a time. */
+/* Computes row v of a sum or a mean over its edges, KERNEL_CHUNK of them at a time. */
 static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total)
 {
     float *y = value_row(p, stage->out, v), weight[KERNEL_CHUNK];
@@ -50,7 +50,7 @@ static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total
     }
 }
 
-/* Row v's gradient goes to its sources, and to the scales of types that they are multiplied with. */
+/* Scatters row v's gradient to its sources, and adds it to the scales of their types. */
 static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double total)
 {
     hga_id columns = p->field[stage->out].padded;
@@ -77,7 +77,7 @@ static int writes_row(const fast_pass *p, const hga_stage *stage, hga_id v)
     return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_copied;
 }
 
-/* A sum forwards or backwards, rows in the order of the stage or the other way. */
+/* Runs a stage of sums forward or backward, rows in the order of the stage or in reverse. */
 hga_status walk_sum(fast_pass *p, hga_id s, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -107,7 +107,8 @@ static int is_written_later(const hga_program *p, hga_id field, hga_id s)
     return later;
 }
 
-/* Stages that attend into one state ask the same of their edges, once its value was asked. */
+/* Runs an attending stage backward. All stages that attend into one state use the same adjoint; the last of them
+   converts it. */
 static hga_status attend_back(fast_pass *p, hga_id s)
 {
     hga_id out = p->program->stage[s].out;

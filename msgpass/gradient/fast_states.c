@@ -1,6 +1,6 @@
-/* fast_states.c: the adjoint of merging states. In linear form a merge is a sum, and its adjoint a copy to every part:
-   so a row's adjoint (G, delta, lse) is added to its sources', which is the merge of states again, with -lse in the
-   log-sum-exp's place. */
+/* fast_states.c: the adjoint of merging states. In linear form a merge is a sum, and its adjoint a copy to every
+   term: so a row's adjoint (G, delta, lse) is added to its sources', which is the merge of states again, with -lse
+   as the log-sum-exp. */
 #include "fast_states.h"
 #include "carve.h"
 
@@ -12,7 +12,7 @@ typedef struct adjoint_state {
     float delta, lse;
 } adjoint_state;
 
-/* The adjoint of a state, times w, is merged into node u's. */
+/* Merges the adjoint of a state, times w, into node u's. */
 static void merge_adjoint(const fast_pass *p, hga_id f, hga_id u, adjoint_state from, float w)
 {
     const fast_field *x = &p->field[f];
@@ -28,13 +28,13 @@ static void merge_adjoint(const fast_pass *p, hga_id f, hga_id u, adjoint_state 
     x->lse[u] = (float)-(hi + log(sum));
 }
 
-/* From row to sources, the lowest level first: merging is its own adjoint. */
+/* Merges each row's adjoint into its sources', the lowest level first: merging is its own adjoint. */
 hga_status fast_spread(fast_pass *p, hga_id s)
 {
     const hga_stage *stage = &p->program->stage[s];
     hga_status st = HGA_OK;
     rows_open(&p->rows, p->plan, s);
-    for (node_walk w = {0}; node_next(p, 0, &w);) { /* from the lowest level up */
+    for (node_walk w = {0}; node_next(p, 0, &w);) {
         hga_id v = w.v;
         const fast_field *x = &p->field[stage->out];
         if (!program_row(&p->nodes, p->program->field[stage->out].rows, v) || x->lse[v] == INFINITY) continue;
@@ -52,8 +52,8 @@ static float *adjoint_row_of(const fast_field *x, hga_id v)
     return x->adjoint + (ptrdiff_t)(x->index ? x->index[v] : v) * x->padded;
 }
 
-/* What has a say at node v: itself, if anything was asked of it, and its children from *at on, KERNEL_CHUNK at most:
-   their rows and deltas, and -lse. */
+/* Lists node v itself, if its adjoint is not zero, and its children from *at on, KERNEL_CHUNK at most: their rows,
+   deltas and -lse. */
 static hga_id find_askers(const fast_field *x, const brood *b, hga_id v, hga_id *at, const float **row, float *delta,
                           float *ask)
 {
@@ -65,7 +65,7 @@ static hga_id find_askers(const fast_field *x, const brood *b, hga_id v, hga_id 
     return n;
 }
 
-/* The merge of n states, each with weight e^ask, at node v. */
+/* Merges n states, each with weight e^ask, into node v's. */
 static void merge_states(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const float **row,
                          const float *delta, float *ask)
 {
@@ -76,7 +76,7 @@ static void merge_states(const fast_pass *p, const fast_field *x, hga_id v, hga_
     x->delta[v] = mean / sum, x->lse[v] = -(hi + logf(sum));
 }
 
-/* A family of more than KERNEL_CHUNK is merged part by part, what is there so far with each. */
+/* Merges a family; of more than KERNEL_CHUNK members chunk by chunk, each with the result so far. */
 static void merge_family(const fast_pass *p, const fast_field *x, hga_id v)
 {
     const float *row[KERNEL_CHUNK];
@@ -88,11 +88,11 @@ static void merge_family(const fast_pass *p, const fast_field *x, hga_id v)
     }
 }
 
-/* ---- families side by side ---- */
+/* ---- several families at once ---- */
 
 enum { MOST_MERGED = 128 };
 
-/* Weights of the members of n families, unless one of them asks for nothing or a parent was asked already. */
+/* Weighs the members of n families; 0 if a member's adjoint is zero or a parent already has one. */
 static int weigh_adjoint(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const hga_id *ptr, float *weight)
 {
     for (hga_id i = 0; i < n; i++) {
@@ -108,7 +108,7 @@ static int weigh_adjoint(const fast_pass *p, const fast_field *x, hga_id v, hga_
     return 1;
 }
 
-/* Node v's children, with weights that are made to add up to 1; hi is the greatest of what they ask. */
+/* Merges the deltas and log-sum-exps of node v's children into v's, and divides their weights by their sum. */
 static void merge_numbers(const fast_field *x, hga_id v, hga_id first, hga_id n, float *weight)
 {
     float sum = 0, mean = 0, hi = -INFINITY;

@@ -1,5 +1,5 @@
-/* fast_subtrees.c: the gradients of a head subtree by subtree: up the tree first, each subtree's rows loaded, coarsened
-   and asked while they are in cache, then down again from the top. */
+/* fast_subtrees.c: the gradients of a head subtree by subtree: up the tree first, each subtree's rows loaded,
+   coarsened and their adjoints merged while they are in cache, then down again from the top. */
 #include "fast_attend.h"
 #include "fast.h"
 #include "fast_states.h"
@@ -23,7 +23,7 @@ static row_range top_of(const fast_pass *p)
 
 /* ---- up ---- */
 
-/* The caller's rows, and what is asked of nodes by the output's gradient. */
+/* Loads the caller's rows, and the output's gradients. */
 static void load_nodes(fast_pass *p, int kv, row_range nodes)
 {
     const subtrees *t = trees_of(p);
@@ -33,7 +33,7 @@ static void load_nodes(fast_pass *p, int kv, row_range nodes)
     if (!kv && !p->field[t->out].by_row) seed_range(p, nodes);
 }
 
-/* Children's sums, and what they ask. */
+/* Sums up children, and merges their adjoints. */
 static void join_children(fast_pass *p, int kv, row_range nodes)
 {
     const subtrees *t = trees_of(p);
@@ -57,7 +57,7 @@ static void raise_top(fast_pass *p, int kv)
     join_children(p, kv, top_of(p));
 }
 
-/* Each subtree by itself, side by side where there are threads. */
+/* Calls `act` for each subtree, in parallel where there are threads. */
 static void each_subtree(fast_pass *p, void (*act)(fast_pass *p, int kv, hga_id i), int kv)
 {
     hga_id n = trees_of(p)->n, threads = p->team.n < n ? p->team.n : n;
@@ -75,8 +75,8 @@ static void each_subtree(fast_pass *p, void (*act)(fast_pass *p, int kv, hga_id 
     }
 }
 
-/* The subtrees before `end`, n + 1 being the top, are raised; those before *p->raised were. Keys and values are when
-   they are not still there from an earlier head. */
+/* Raises the subtrees from *p->raised to `end`; number n is the top. Keys and values are raised, too, unless they
+   are still there from an earlier head. */
 static void raise_until(fast_pass *p, hga_id end)
 {
     hga_id n = trees_of(p)->n;
@@ -98,7 +98,7 @@ static void raise_all(fast_pass *p)
 
 /* ---- down ---- */
 
-/* A level's nodes have all of their gradients: their children have theirs of it, and the caller his. */
+/* Distributes the gradients of a level's nodes, which are complete, to their children, and stores the caller's. */
 static void lower_nodes(fast_pass *p, hga_id f, row_range nodes)
 {
     int gives = trees_of(p)->sum[f] >= 0 && p->field[f].adjoint && nodes.first >= p->nodes.level_ptr[1];
@@ -111,8 +111,8 @@ static void lower_top(fast_pass *p, hga_id f)
     for (hga_id l = p->nodes.n_levels; l-- > trees_of(p)->n_levels;) lower_nodes(p, f, level_range(p, l));
 }
 
-/* The tokens of subtree i, if they are just the children of its level 1 and all of them the caller's, straight to his
-   rows. */
+/* Writes the gradients of subtree i's tokens straight to the caller's rows, if they are just the children of its
+   level 1 and all of them the caller's; else returns 0. */
 static int lower_tokens(const fast_pass *p, hga_id f, hga_id i)
 {
     const subtrees *t = trees_of(p);
@@ -133,7 +133,7 @@ static void lower_subtree(fast_pass *p, hga_id f, hga_id i)
     for (; l >= 0; l--) lower_nodes(p, f, subtree_level(trees_of(p), i, l));
 }
 
-/* The rows that go with part i, the top or subtree i - 1, in all stages that attend. */
+/* Attends the rows of part i, the top or subtree i - 1, in all stages that attend. */
 static hga_status attend_part(fast_pass *p, hga_id i)
 {
     const subtrees *t = trees_of(p);
@@ -145,7 +145,7 @@ done:
     return st;
 }
 
-/* Each subtree attends once the subtrees that its rows have edges to are raised. */
+/* Attends each subtree once the subtrees that its rows have edges to are raised. */
 static hga_status attend_subtrees(fast_pass *p, hga_id stage, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -159,7 +159,7 @@ done:
     return st;
 }
 
-/* The top comes last, when all is raised that it is made of. */
+/* Attends the top last, when all subtrees are raised. */
 static hga_status attend_top(fast_pass *p)
 {
     fast_pass one = *p;
@@ -179,7 +179,7 @@ static void lower_fields(fast_pass *p, int kv, hga_id i)
     if (kv) lower_subtree(p, t->value, i);
 }
 
-/* The head at hand. Where threads go together nobody waits for a neighbour's subtree: all are raised before. */
+/* Computes the current head. A team of threads raises all subtrees first, so that no thread waits for another. */
 static hga_status go_by_subtrees(fast_pass *p)
 {
     hga_status st = HGA_OK;
@@ -195,7 +195,7 @@ done:
     return st;
 }
 
-/* Threads that go together want every subtree's rows at once. */
+/* Stores rows by subtrees, which share memory; all subtrees' rows at once when a team shares one head. */
 static void lay_subtree_rows(fast_pass *p)
 {
     const subtrees *t = trees_of(p);
@@ -204,7 +204,7 @@ static void lay_subtree_rows(fast_pass *p)
     p->field[t->out].index = index;
 }
 
-/* A turn of a program that goes by subtrees: one head after the other. */
+/* A head group of a program that runs by subtrees: its heads in order. */
 hga_status subtrees_gradient(fast_pass *p)
 {
     hga_status st = HGA_OK;

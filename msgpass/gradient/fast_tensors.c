@@ -1,5 +1,5 @@
-/* fast_tensors.c: to and from the caller's tensors, a head at a time; those of 16 bits are widened row by row, and what
-   goes to them is rounded. */
+/* fast_tensors.c: to and from the caller's tensors, a head at a time; those of 16 bits are widened row by row, and
+   stored ones rounded. */
 #include "fast_tensors.h"
 #include "caller.h"
 #include "carve.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Row i; the one some rows later is fetched. */
+/* Row i; prefetches a row some rows later. */
 static inline char *next_row(const caller_rows *r, hga_id i)
 {
     enum { AHEAD = 12 };
@@ -15,7 +15,7 @@ static inline char *next_row(const caller_rows *r, hga_id i)
     return row_numbered(r, i);
 }
 
-/* Which of the rows are among the nodes. */
+/* The rows that are of these nodes. */
 static row_range rows_among(const caller_rows *r, row_range nodes)
 {
     hga_id first = nodes.first - r->node, end = nodes.end - r->node;
@@ -30,7 +30,7 @@ void load_range(fast_pass *p, hga_id f, row_range nodes)
         numbers_read(r.type, next_row(&r, i), r.columns, value_row(p, f, r.node + i));
 }
 
-/* Adjoints to the caller's rows, in the caller's type; added where several heads give to one row. */
+/* Stores adjoints in the caller's rows, in the caller's type; added where several heads write one row. */
 void store_range(const fast_pass *p, hga_id f, row_range nodes)
 {
     const hga_tensor *t = field_gradient(p->call, f);
@@ -47,7 +47,6 @@ void store_range(const fast_pass *p, hga_id f, row_range nodes)
     }
 }
 
-/* Such rows are floats without padding or a fold. */
 direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
 {
     const hga_tensor *t = field_gradient(p->call, f);
@@ -55,8 +54,8 @@ direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
     if (!t || !t->data || t->dtype != HGA_F32 || x->padded != x->columns) return (direct_rows){0};
     caller_rows r = rows_at(p, f, t);
     if (r.fold) return (direct_rows){0};
-    int streams =
-        is_stream(p->plan, &r) && !(p->heads.adds && is_kv(p, f)); /* what others add to is looked at again soon */
+    int streams = is_stream(p->plan, &r) &&
+                  !(p->heads.adds && is_kv(p, f)); /* rows that other heads add to are read again soon */
     return (direct_rows){.first = (float *)(void *)(r.first + (v - r.node) * r.stride),
                          .stride = r.stride / (ptrdiff_t)sizeof(float),
                          .put = adds_to_rows(p, f) ? KERNEL_ADD
@@ -64,7 +63,7 @@ direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
                                                    : KERNEL_WRITE};
 }
 
-/* The gradient of the output's rows. A row without edges asks for nothing. */
+/* Loads the gradients of the output's rows. A row without edges has an adjoint of zero. */
 void seed_range(fast_pass *p, row_range nodes)
 {
     hga_id out = program_bound(p->program, HGA_IO_OUT);

@@ -1,4 +1,4 @@
-/* fast_tensors.h: a pass' rows from the caller's tensors, and its gradients to them (fast_tensors.c). */
+/* fast_tensors.h: a pass's rows from the caller's tensors, and its gradients to them (fast_tensors.c). */
 #ifndef HGA_GRADIENT_FAST_TENSORS_H
 #define HGA_GRADIENT_FAST_TENSORS_H
 
@@ -6,7 +6,7 @@
 
 /* Copy the caller's rows of a field into its values. */
 void fast_load(fast_pass *p, hga_id f);
-/* Copy its adjoint to the caller's gradient, where one is wanted. */
+/* Copies its adjoint to the caller's gradient, where one is required. */
 void fast_store(const fast_pass *p, hga_id f);
 /* Copy the gradients of the output into its adjoint. */
 void fast_seed(fast_pass *p);

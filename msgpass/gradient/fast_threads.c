@@ -1,5 +1,6 @@
-/* fast_threads.c: threads on one head. A stage's strips are shared out in turns; each adds to what is its own, and what
-   it has in rows and sums of its own is added behind all strips before it. One thread does the same by itself. */
+/* fast_threads.c: threads on one head. A stage's row ranges are divided among threads round robin. Gradients that
+   several ranges add to go to rows and sums of the thread's own, which are added after those of all earlier ranges.
+   One thread does the same by itself. */
 #include "fast_threads.h"
 #include "carve.h"
 #include "fast_attend.h"
@@ -18,7 +19,7 @@ static int has_row_ranges(const hga_plan *plan, const row_ranges *cut)
     return several;
 }
 
-/* Do strips have entries of their own of a table? Edges are each in one strip. */
+/* Do row ranges have sums of their own for a table? Not where each edge is in one range. */
 static int row_ranges_sum_alone(const call_needs *needs, hga_call_table which)
 {
     return which != HGA_TABLE_EDGE_BIAS && which != HGA_TABLE_TYPE_SCALE && needs->entries[which] > 0;
@@ -31,7 +32,8 @@ static int64_t rel_key_floats(const hga_plan *plan, const call_needs *needs)
     return needs->entries[HGA_TABLE_REL_KEY] ? (int64_t)needs->n_rel_key * padded(plan->shape.dim) : 0;
 }
 
-/* Room for the widest chunk of all stages, for rows' edges, and for sums of tables that strips add up apart. */
+/* Carves memory for the most chunks that a range of any stage adds to, for rows' edges, and for sums of tables that
+   ranges add up separately. */
 void fast_thread_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_thread *l,
                          carver *arena)
 {
@@ -64,9 +66,9 @@ void fast_thread_begin(const gradient_call *c, struct panel *cached, fast_thread
         if (l->own.of[i]) memset(l->own.of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
 }
 
-/* ---- a strip ---- */
+/* ---- a row range ---- */
 
-/* The pass as the lane sees it, on strip i of the stage: with rows and sums of its own where there are several. */
+/* The pass of a thread on range i of the stage: with rows and sums of its own if there are several ranges. */
 static fast_pass seen_by(const fast_pass *p, fast_thread *l, hga_id stage, hga_id i)
 {
     const row_ranges *s = &p->call->row_ranges[stage];
@@ -85,18 +87,18 @@ static fast_pass seen_by(const fast_pass *p, fast_thread *l, hga_id stage, hga_i
     return one;
 }
 
-/* The rows of a chunk that is here. */
+/* Adds a thread's own rows to a chunk that is loaded. */
 static void add_near(const fast_pass *p, hga_id f, hga_id chunk, const float *own)
 {
     const column_chunks *x = p->chunks;
     hga_id columns = p->field[f].padded;
     int64_t at = p->program->stage[x->stage].key == f ? x->d_key : x->d_value;
-    if (at < 0 || !x->at[chunk]) return; /* not there: none of the rows so far was asked for anything */
+    if (at < 0 || !x->at[chunk]) return; /* not loaded: no row so far had an adjoint */
     float *to = x->at[chunk] + at;
     p->plan->machine.kernels->blend(CHUNK * columns, 1, to, 1, own, to);
 }
 
-/* A lane's own rows of a chunk of columns are added to the field's gradient. */
+/* Adds a thread's own rows of a chunk of columns to the field's gradient. */
 static void add_chunk(const fast_pass *p, hga_id f, const hga_id *order, hga_id chunk, const float *own)
 {
     if (p->field[f].by_row) {
@@ -112,7 +114,8 @@ static void add_chunk(const fast_pass *p, hga_id f, const hga_id *order, hga_id 
     }
 }
 
-/* Entries of other heads are 0 here, and may be another thread's at the same time: they are not touched. */
+/* Adds a thread's own sums. Entries of other heads are 0 here, and another thread may write them at the same time:
+   they are not touched. */
 static void add_sums(double *to, double *own, int64_t n)
 {
     for (int64_t j = 0; j < n; j++) {
@@ -121,7 +124,7 @@ static void add_sums(double *to, double *own, int64_t n)
     }
 }
 
-/* What the lane has of its own goes where it belongs. */
+/* Adds all rows and sums that the thread has of its own to the pass's gradients. */
 static void add_own(const fast_pass *p, fast_thread *l, hga_id stage, hga_id i)
 {
     const row_ranges *s = &p->call->row_ranges[stage];
@@ -145,7 +148,7 @@ static void run_row_range(fast_pass *p, fast_thread *l, hga_id stage, hga_id i, 
     l->rows = one.rows;
 }
 
-/* Behind the strips before it. */
+/* Ends a range, after all earlier ones have ended. */
 static void end_row_range(fast_pass *p, fast_thread *l, hga_id stage, hga_id i)
 {
     const row_ranges *s = &p->call->row_ranges[stage];
@@ -153,13 +156,14 @@ static void end_row_range(fast_pass *p, fast_thread *l, hga_id stage, hga_id i)
     columns_leave(p, stage, s->first[i] / ROW_RANGE_PANEL, (s->first[i + 1] + ROW_RANGE_PANEL - 1) / ROW_RANGE_PANEL);
 }
 
-/* Threads may compute strips side by side, but what a strip has of its own is added behind the strips before it. */
+/* Threads may compute ranges in parallel, but a range's own rows and sums are added after those of all earlier
+   ranges. */
 hga_status each_row_range(fast_pass *p, hga_id stage, row_range_rows rows)
 {
     const row_ranges *s = &p->call->row_ranges[stage];
     hga_id threads = p->team.n < s->n ? p->team.n : s->n;
     hga_status st = HGA_OK;
-    /* a parallel region of one thread would still be made, and allocate */
+    /* OpenMP would create a parallel region even of one thread, and allocate */
     for (hga_id i = 0; threads <= 1 && i < s->n; i++) {
         run_row_range(p, p->team.thread, stage, i, rows);
         end_row_range(p, p->team.thread, stage, i);

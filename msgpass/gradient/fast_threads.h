@@ -1,4 +1,4 @@
-/* fast_threads.h: threads that share out a head, strip by strip (fast_threads.c), and what is made once for them
+/* fast_threads.h: threads that divide a head by row ranges (fast_threads.c), and what is made once for them
    (fast_solver.c, fast_find.c). */
 #ifndef HGA_GRADIENT_FAST_THREADS_H
 #define HGA_GRADIENT_FAST_THREADS_H
@@ -16,26 +16,26 @@ typedef struct made_fast {
     int64_t widest, of_biased; /* most edges of a row that is read; where calls bring biases of edges */
 } made_fast;
 
-/* The most edges of a row that such calls read: where biases of edges count them, of any. */
+/* The most edges of a row that such calls read: of any stage, where biases of edges count them. */
 static inline int64_t widest_row(const made_fast *made, const call_needs *needs)
 {
     return needs->features & CALL_HAS_EDGE_BIASES ? made->of_biased : made->widest;
 }
 
-/* The strips of each stage, as they are cut for the call's turns. */
+/* The row ranges of each stage for the call's head groups. */
 static inline const row_ranges *row_ranges_for(const made_fast *made, const hga_plan *plan, const call_needs *needs)
 {
     return made->row_ranges[needs->head_groups > plan->shape.n_kv_heads];
 }
 
-/* A thread's memory, measured or handed out. */
+/* A thread's memory, measured or carved. */
 void fast_thread_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_thread *l,
                          carver *arena);
 void fast_thread_begin(const gradient_call *c, struct panel *cached, fast_thread *l);
 typedef hga_status (*row_range_rows)(fast_pass *p, hga_id stage, hga_id first, hga_id end);
-/* Run the strips of a stage, one after the other or side by side. */
+/* Runs the row ranges of a stage, in order or in parallel. */
 hga_status each_row_range(fast_pass *p, hga_id stage, row_range_rows rows);
-/* fast_find.c: find the tiles of a call's strips, of every n_threads-th from strip `first` on. */
+/* fast_find.c: finds the tiles of a call's row ranges, of every n_threads-th from range `first` on. */
 hga_status fast_find(fast_pass *p, fast_thread *l, hga_id first, hga_id n_threads);
 
 #endif

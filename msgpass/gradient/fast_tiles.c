@@ -1,5 +1,5 @@
-/* fast_tiles.c: windows into tiles. What has scores of its own stays by itself; of all other windows of two
-   neighbouring groups the columns are laid side by side, those that both have in tiles of both. */
+/* fast_tiles.c: windows into tiles. A window whose scores have terms of their own is a tile by itself; the columns
+   of all other windows of two neighbouring groups are collected, those that both groups have in tiles of both. */
 #include "fast_tiles.h"
 #include "panel.h"
 
@@ -27,7 +27,7 @@ static hga_status list_bits(fast_pass *p, const lane_mask *from, hga_id n, int64
     return HGA_OK;
 }
 
-/* The tile joins the list, as its first group's. */
+/* Appends the tile to the panel's list. */
 static hga_status list_tile(fast_pass *p, const tile *t)
 {
     panel *x = p->panel;
@@ -55,7 +55,7 @@ done:
 
 /* ---- columns of several windows ---- */
 
-/* Columns being laid side by side, of one group or of two. */
+/* Columns being collected into a tile, of one group or of two. */
 typedef struct staging {
     hga_id group, n_groups, n, column[WINDOW];
     lane_mask rows[2][WINDOW];
@@ -68,7 +68,7 @@ static int is_full(const lane_mask *rows, hga_id n, uint32_t there)
     return all == there;
 }
 
-/* A tile of the tray's columns, if there are any; in the list of the pair's first group. */
+/* Makes a tile of the staged columns, if there are any; it counts for the pair's first group. */
 static hga_status flush_staging(fast_pass *p, group *pair, staging *t)
 {
     panel *x = p->panel;
@@ -92,7 +92,7 @@ static hga_status put_column(fast_pass *p, group *pair, staging *t, hga_id colum
     return ++t->n == WINDOW ? flush_staging(p, pair, t) : HGA_OK;
 }
 
-/* Columns of a group, on the way through its windows. */
+/* Walks the columns of a group's windows. */
 typedef struct column_walk {
     const window *at, *end;
     hga_id c;
@@ -100,13 +100,12 @@ typedef struct column_walk {
 
 static column_walk walk_of(const panel *x, const group *g)
 {
-    if (!g->there || g->n_windows == 0)
-        return (column_walk){0}; /* where there are no windows at all they have no memory */
+    if (!g->there || g->n_windows == 0) return (column_walk){0}; /* without windows the list has no memory */
     const window *first = x->finding.window + g->windows;
     return (column_walk){first, first + g->n_windows, 0};
 }
 
-/* The column at hand, beyond all others when there is none. */
+/* The current column; greater than all others at the end. */
 static hga_id column_of(const column_walk *w) { return w->at == w->end ? INT32_MAX : w->at->first + w->c; }
 
 static lane_mask take_column(column_walk *w)
@@ -116,7 +115,8 @@ static lane_mask take_column(column_walk *w)
     return rows;
 }
 
-/* The windows' columns in ascending order: those that both groups have in tiles of both, the others in tiles of one. */
+/* Takes the windows' columns in ascending order: those that both groups have into tiles of both, the others into
+   tiles of one. */
 hga_status lay_windows(fast_pass *p, group *pair)
 {
     hga_status st = HGA_OK;

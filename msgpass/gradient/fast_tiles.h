@@ -1,22 +1,22 @@
-/* fast_tiles.h: columns of a group side by side (fast_column_runs.c), laid into tiles (fast_tiles.c), which are
-   computed (fast_run_tiles.c). */
+/* fast_tiles.h: windows of a group's columns (fast_column_runs.c), tiles made of them (fast_tiles.c), and the
+   computation of tiles (fast_run_tiles.c). */
 #ifndef HGA_GRADIENT_FAST_TILES_H
 #define HGA_GRADIENT_FAST_TILES_H
 
 #include "panel.h"
 
-/* Find the windows of a group whose rows begin at position `first`; edges that are in none are left. Where pairs have
-   something of their own every window becomes a tile at once. */
+/* Finds the windows of a group whose rows start at position `first`; edges that are in none are left. Where pairs
+   have terms of their own every window becomes a tile at once. */
 hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n);
-/* The segments of n rows from position `first` on, by source. */
+/* Reads the segments of n rows from position `first` on, by source, to the panel's list. */
 hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n);
-/* Lay a window of one group into a tile. */
+/* Makes a window of one group a tile. */
 hga_status lay_window(fast_pass *p, group *g, const window *w, tile *t);
-/* Lay the windows of two groups into tiles, side by side. */
+/* Makes tiles of the windows of two groups. */
 hga_status lay_windows(fast_pass *p, group *pair);
-/* Compute all tiles of the panel. */
+/* Computes all tiles of the panel. */
 hga_status run_panel_tiles(fast_pass *p, hga_id s);
-/* Compute one whose pairs have nothing of their own, of the panel's groups. */
+/* Computes a tile whose pairs have no terms of their own, of the panel's groups. */
 hga_status run_plain_tile(fast_pass *p, hga_id s, tile *t);
 
 #endif

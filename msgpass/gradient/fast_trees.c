@@ -9,7 +9,7 @@ int is_of_children(const hga_stage *s)
     return s->relation == HGA_TREE_UP && s->value == s->out && s->message != HGA_SCALED;
 }
 
-/* What the sum over a node's children is divided by. */
+/* The divisor of the sum over a node's children. */
 static double total_of(const fast_pass *p, const hga_stage *s, const brood *b)
 {
     if (s->reduce != HGA_MEAN) return 1;
@@ -18,7 +18,7 @@ static double total_of(const fast_pass *p, const hga_stage *s, const brood *b)
     return total;
 }
 
-/* Of children [at, at + n): rows of x, and weights. */
+/* Finds the rows of x and the weights of children [at, at + n). */
 static void find_brood(const fast_pass *p, const hga_stage *s, const brood *b, double total, hga_id at, hga_id n,
                        float *x, float **row, float *weight)
 {
@@ -48,12 +48,12 @@ static void sum_children(const fast_pass *p, const hga_stage *s, const brood *b,
     }
 }
 
-/* The parent's gradient, weighted, is added to each member's. */
+/* Adds the parent's gradient, weighted, to each member's. */
 static void give_children(const fast_pass *p, const hga_stage *s, const brood *b, const float *dy)
 {
     float *row[KERNEL_CHUNK], weight[KERNEL_CHUNK];
     double total = total_of(p, s, b);
-    int is_number = p->field[s->out].padded == 1; /* which the kernel, whose rows are padded, does not know */
+    int is_number = p->field[s->out].padded == 1; /* the kernel knows only padded rows */
     for (hga_id at = 0; at < b->n && total > 0; at += KERNEL_CHUNK) {
         hga_id n = b->n - at < KERNEL_CHUNK ? b->n - at : KERNEL_CHUNK;
         find_brood(p, s, b, total, at, n, p->field[s->out].adjoint, row, weight);
@@ -62,7 +62,7 @@ static void give_children(const fast_pass *p, const hga_stage *s, const brood *b
     }
 }
 
-/* Is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller gave? */
+/* Is a row of a sum's adjoint read again: by an earlier stage, or as a gradient of the caller's input? */
 int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v)
 {
     hga_id first, n;
@@ -74,7 +74,7 @@ int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v)
     return v >= first && v < first + n;
 }
 
-/* Forward, a node gets its children's sum; backward, children get their shares of what it was given. */
+/* Forward, each node gets its children's sum; backward, children get their shares of its gradient. */
 void fast_children(fast_pass *p, const hga_stage *s, int backwards)
 {
     const fast_field *x = &p->field[s->out];
@@ -100,7 +100,7 @@ int families_lie_together(const hga_program *p, const hga_nodes *nodes, hga_id f
 
 static int lies_side_by_side(const fast_pass *p, hga_id f) { return families_lie_together(p->program, &p->nodes, f); }
 
-/* Families that lie side by side are one kernel's; others are summed node by node. */
+/* Sums families: contiguous ones by one kernel, others node by node. */
 void sum_families(const fast_pass *p, hga_id f, row_range nodes)
 {
     const fast_field *x = &p->field[f];
@@ -120,7 +120,7 @@ void sum_families(const fast_pass *p, hga_id f, row_range nodes)
     }
 }
 
-/* Families that lie side by side go to one kernel, others one by one. */
+/* Scatters to families: contiguous ones by one kernel, others node by node. */
 void give_families(const fast_pass *p, hga_id f, row_range nodes, const direct_rows *out)
 {
     const fast_field *x = &p->field[f];

@@ -4,19 +4,19 @@
 
 #include "fast_tensors.h"
 
-/* Is a row of a sum's adjoint read once more: by a stage before it, or as a gradient that is wanted? */
+/* Is a row of a sum's adjoint read again: by an earlier stage, or as a required gradient? */
 int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v);
 /* Is the stage a sum of children? */
 int is_of_children(const hga_stage *s);
 /* Compute such a stage in place, forward or backward. */
 void fast_children(fast_pass *p, const hga_stage *s, int backwards);
-/* Of a program that goes by subtrees: compute the sums of these nodes alone. */
+/* Of a program that runs by subtrees: computes the sums of these nodes alone. */
 void sum_families(const fast_pass *p, hga_id f, row_range nodes);
-/* Add what these nodes give their children to the children's adjoint; or, where are_children_of says so, write it with
-   what is there to the caller's rows `out`. */
+/* Adds these nodes' gradients to those of their children; or, where are_children_of says so, writes the sums to the
+   caller's rows `out`. */
 void give_families(const fast_pass *p, hga_id f, row_range nodes, const direct_rows *out);
 int are_children_of(const fast_pass *p, hga_id f, row_range nodes, row_range parents);
-/* Are families rows side by side, and all nodes rows of the field? */
+/* Are families' rows contiguous, and has the field rows for all nodes? */
 int families_lie_together(const hga_program *p, const hga_nodes *nodes, hga_id f);
 
 #endif

@@ -1,6 +1,6 @@
 /* fast_whole.c: attention's adjoint where a threshold of all its scores weighs a row (entmax). Row by row: scores of
-   all edges; which of them have weights p and slopes u = p^(2 - alpha) count^(alpha - 1), most often few; what is
-   asked of these, dp, in the mean by u; and then what the few give and are given, ds = u (dp - mean). */
+   all edges; which of them have weights p and slopes u = p^(2 - alpha) count^(alpha - 1), most often few; the
+   gradients dp of these weights, and their mean by u; then the gradients of these few edges, ds = u (dp - mean). */
 #include "carve.h"
 #include "fast_attend.h"
 #include "fast_columns.h"
@@ -16,7 +16,7 @@ void whole_row_lay_out(int64_t edges, whole_row *x, carver *arena)
     x->product = carve_floats(arena, edges), x->index = carve(arena, written, sizeof *x->index);
 }
 
-/* As how many tokens the row's edges count; is any of them not 1? */
+/* Sets how many tokens each of the row's edges counts as; returns whether any count is not 1. */
 static int count_edges(const fast_pass *p, hga_id s)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -49,7 +49,7 @@ static hga_id weigh_row(const fast_pass *p, hga_id s, hga_id v, const float *q)
                                                              .slope = x->slope});
 }
 
-/* The next of the edges that have weights, from number `at` of them on. */
+/* Lists the next edges that have weights, from number `at` of them on. */
 static hga_id find_some(const fast_pass *p, hga_id row, hga_id at, hga_id have, left_edge *out)
 {
     const hga_id n = have - at < KERNEL_CHUNK ? have - at : KERNEL_CHUNK;
@@ -60,7 +60,7 @@ static hga_id find_some(const fast_pass *p, hga_id row, hga_id at, hga_id have, 
     return n;
 }
 
-/* What is asked of the weights of n edges, to `out`. */
+/* Computes the gradients of the weights of n edges to `out`. */
 static void ask_weights(const fast_pass *p, hga_id s, hga_id v, const float *g, const left_edge *x, hga_id n,
                         float *out)
 {
@@ -75,7 +75,7 @@ static void ask_weights(const fast_pass *p, hga_id s, hga_id v, const float *g, 
     for (hga_id i = 0; i < n; i++) out[i] *= drop_mask[i];
 }
 
-/* What is asked of the row's weights in the mean, each as much as it has slope. */
+/* The mean of the gradients of the row's weights, each weighted by its slope. */
 static float mean_adjoint(const fast_pass *p, hga_id s, hga_id v, const float *g, hga_id have)
 {
     const whole_row *w = &p->own.whole;
@@ -89,7 +89,7 @@ static float mean_adjoint(const fast_pass *p, hga_id s, hga_id v, const float *g
     return (float)(along / all);
 }
 
-/* One row whose weights are made of all its scores at once: weights, the mean of what is asked, then its edges. */
+/* Computes one row whose weights depend on all its scores: weights, the mean of their gradients, then its edges. */
 static hga_status run_row(fast_pass *p, hga_id s, group *g, hga_id r)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -109,7 +109,7 @@ static hga_status run_row(fast_pass *p, hga_id s, group *g, hga_id r)
     return HGA_OK;
 }
 
-/* Sixteen rows at a time. Weights hang on all scores of a row, so that nothing is found for later calls. */
+/* Sixteen rows at a time. Weights depend on all scores of a row, so that nothing is found for later calls. */
 hga_status attend_whole(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* gradient.c: the call. What it is given is checked before anything is written; then it goes the way of its plan. */
+/* gradient.c: the call. Its arguments are checked before anything is written; then the plan's solver runs. */
 #include "carve.h"
 #include "call_lists.h"
 #include "plan.h"
@@ -26,7 +26,8 @@ hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, 
 
 /* ---- memory ---- */
 
-/* Everything but what the way takes; bytes in all. `shared`: what several processes share of the call; NULL. */
+/* Carves all memory of a call but the solver's; returns the bytes in all. `shared`: what several processes share of
+   the call; or NULL. */
 static int64_t lay_out_call(gradient_call *c, hga_grad_io *own, sharing *shared, void *memory)
 {
     carver arena = {.base = memory};
@@ -41,18 +42,17 @@ static hga_id find_head_groups(const gradient_call *c, const solver_choice *to)
     return to->solver->by_heads && c->needs.as_floats ? c->plan->shape.n_heads : c->plan->shape.n_kv_heads;
 }
 
-/* Has the call any head? Of several processes some may have none. */
+/* Does this process compute any head? Of several processes some may have none. */
 static int has_heads(const gradient_call *c) { return c->needs.kv_end > c->needs.kv_first; }
 
-/* The call's way, and the memory that it and the rest take, where the workspace has it from earlier calls without an
-   allocation. */
+/* The call's solver, and the memory of both; a workspace has it from earlier calls without an allocation. */
 typedef struct call_memory {
     const solver_choice *to;
     char *memory;
-    int64_t bytes, solver, cached; /* of all but the way, of the way, and what it keeps */
+    int64_t bytes, solver, cached; /* of all but the solver, of the solver, and what it caches */
 } call_memory;
 
-/* The way that the call goes, and the bytes that it and the rest take. */
+/* Chooses the call's solver, and measures the bytes that it and the call take. */
 static hga_status measure_call(const hga_plan *plan, gradient_call *c, sharing *shared, call_memory *d)
 {
     hga_status st = solver_choose(plan, c->needs.features, &d->to);
@@ -68,7 +68,7 @@ static hga_status measure_call(const hga_plan *plan, gradient_call *c, sharing *
     return HGA_OK;
 }
 
-/* Chooses the way and takes the call's memory from the workspace. */
+/* Chooses the solver and takes the call's memory from the workspace. */
 static hga_status take_memory(const hga_plan *plan, gradient_call *c, sharing *shared, hga_workspace *workspace,
                               call_memory *d)
 {
@@ -83,7 +83,7 @@ done:
     return st;
 }
 
-/* What is read of the call's tensors; several processes give it others, of which its needs are. */
+/* Finds what the call reads and writes; several processes first describe the call that this one runs. */
 static void find_needs(gradient_call *c, sharing *shared)
 {
     if (shared && c->io) shared->of->describe(shared, c);
@@ -92,7 +92,7 @@ static void find_needs(gradient_call *c, sharing *shared)
     if (shared) c->needs.kv_first = shared->kv_first, c->needs.kv_end = shared->kv_end;
 }
 
-/* A checked call: the way is chosen and runs, and what it leaves in sums is stored in the caller's tables. */
+/* Runs a checked call: chooses the solver, runs it, and stores the sums of tables in the caller's tables. */
 hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *shared)
 {
     hga_status st = HGA_OK;
@@ -131,7 +131,7 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
     return wing ? wing->gradient->go(c, workspace) : gradient_run(c, workspace, NULL);
 }
 
-/* Measures a call; with a workspace, its memory is taken and what the way finds out of the graph is found now. */
+/* Measures a call; with a workspace, takes its memory and finds now what the solver finds out of the graph. */
 hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t *bytes, sharing *shared)
 {
     hga_status st = HGA_OK;

@@ -1,11 +1,11 @@
-/* gradient.h: what the files of this room share.
+/* gradient.h: what the files of this folder share.
 
-   gradient.c   the call; check.c: what it is given; disjoint.c: where that lies; needs.c: what its memory depends on
-   solvers.c       which way it goes, made once and left with the plan (solvers.h); live.c: stages that count
+   gradient.c   the call; check.c: its arguments; disjoint.c: no overlaps; needs.c: what its memory depends on
+   solvers.c    which solver runs it, made once and stored with the plan (solvers.h); live.c: stages that count
    batch.c      many calls at once
    range.c      calls for some rows of the output
-   unread.c     gradients of what no stage reads
-   tables.c     sums of what is shared by edges
+   unread.c     gradients of tensors that no stage reads
+   tables.c     sums of what edges share
    sinks.c      gradients of sinks */
 #ifndef HGA_GRADIENT_GRADIENT_H
 #define HGA_GRADIENT_GRADIENT_H
@@ -16,14 +16,14 @@
 #include "stage_semantics.h"
 #include "tape.h"
 
-/* The rows of a stage; zero the struct before the first time, but for the lists. */
+/* Opens the rows of a stage; zero the struct before the first time, but for the lists. */
 static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage)
 {
     edges_open(rows, plan->graph, &plan->memory.allocator, plan->program.stage[stage].relation);
     rows->list = rows->lists && rows->lists[stage].ptr ? &rows->lists[stage] : NULL;
 }
 
-/* ---- what a pass over a group of heads works on ---- */
+/* ---- what a pass over some heads works on ---- */
 
 /* Which chunks of columns no row has an edge to behind a panel of them: [ptr[panel], ptr[panel + 1]) of the list. */
 typedef struct last_uses {
@@ -74,7 +74,7 @@ typedef struct gradient_call {
     const row_list *lists;               /* [stages], of those that go row by row; NULL: rows are read for every head */
 } gradient_call;
 
-/* Of so many heads, as a field or a plan has them, those that go back here; and the first of them. */
+/* Of so many heads, as a field or a plan has them, those that this process computes; and the first of them. */
 static inline hga_id heads_here(const hga_plan *plan, const call_needs *needs, hga_id heads)
 {
     return heads / plan->shape.n_kv_heads * (needs->kv_end - needs->kv_first);
@@ -84,12 +84,12 @@ static inline hga_id first_here(const hga_plan *plan, const call_needs *needs, h
     return heads / plan->shape.n_kv_heads * needs->kv_first;
 }
 
-/* needs.c: of a call whose tensors have been checked; and of one that wants every gradient, by all threads, of packed
-   floats and without tables. */
+/* needs.c: the needs of a call whose tensors have been checked; and of one that requires every gradient, by all
+   threads, of packed floats and without tables. */
 call_needs needs_of(const gradient_call *c);
 call_needs needs_of_all(const hga_plan *plan);
 
-/* gradient.c: what a call is given, found fit before anything is written; and all its work, by c->threads. */
+/* gradient.c: checks a call's arguments before anything is written; then does all its work, by c->threads. */
 hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io,
                           const hga_grad_io *grad, gradient_call *c);
 hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
@@ -117,12 +117,12 @@ struct shared_gradient {
     hga_status (*prepare)(gradient_call *c, hga_workspace *workspace, int64_t *bytes);
     hga_status (*none)(const hga_plan *plan); /* of a batch without samples, of which others may have some */
 };
-/* gradient.c: a call's work; what calls like this one need, without tensors what calls of packed floats and without
-   tables do, and its memory taken where there is a workspace. */
+/* gradient.c: runs a call; and measures calls like this one (without tensors: calls of packed floats without
+   tables), taking the memory where there is a workspace. */
 hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *shared);
 hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t *bytes, sharing *shared);
 
-/* tables.c: the sums of the wanted tables in memory of the room's; heads added in their order, to the caller's
+/* tables.c: the sums of the required tables, in the call's memory; heads are added in their order, to the caller's
    arrays. */
 table_sums *tables_lay_out(const call_needs *needs, carver *arena);
 void tables_clear(const gradient_call *c);
@@ -142,15 +142,15 @@ static inline hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
 {
     return range_of_rows(plan, plan->program.field[field].io, first);
 }
-/* So many of them does a call bring: of a rank, its own and shared ones. */
+/* How many of them a call has: on a rank, its own and shared ones. */
 static inline hga_id field_is_input(const hga_plan *plan, hga_id field) { return plan->fields.storage[field].input_n; }
 /* The tape's log-sum-exp of row i of the output. */
 static inline float call_lse(const gradient_call *c, int64_t i, hga_id head)
 {
     return c->tape_lse[i * c->lse_row + head];
 }
-/* What weights of the output's row are relative to, e^(s - x), or the sigmoid of that; +inf: nothing is asked of it.
-   Rows that a threshold weighs have none, and are asked as far as they have edges. */
+/* What weights of the output's row are relative to, e^(s - x), or the sigmoid of that; +inf: the row's adjoint is
+   zero. Rows that a threshold weighs have none; they have an adjoint if they have edges. */
 static inline float call_requests_lse(const gradient_call *c, int64_t i, hga_id head)
 {
     const float lse = call_lse(c, i, head);
@@ -158,7 +158,7 @@ static inline float call_requests_lse(const gradient_call *c, int64_t i, hga_id 
     if (rows_are_whole(c->plan)) return 0;
     return weights_are_sigmoids(c->plan) ? -call_number(HGA_TABLE_NORMALISER_BIAS, &c->plan->program, c->io) : lse;
 }
-/* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for internal fields. */
+/* The caller's tensor of a field, and that of its gradient (which is read for the output); NULL for internal fields. */
 static inline const hga_tensor *field_tensor(const gradient_call *c, hga_id field)
 {
     return program_tensor(&c->plan->program, c->io, field);
@@ -170,34 +170,35 @@ static inline const hga_tensor *field_gradient(const gradient_call *c, hga_id fi
 /* Are all the caller's tensors and gradients of float32? */
 int numbers_are_floats(const gradient_call *c);
 
-/* check.c: does a call have a tape of its plan, stages with adjoints, and the tensors that they need? Then c->tape_lse
-   is set. For a loss alone stages and tensors do. */
+/* check.c: does a call have a tape of its plan, stages with adjoints, and the tensors that they need? Then
+   c->tape_lse is set. For a loss alone stages and tensors suffice. */
 hga_status call_check(gradient_call *c);
 hga_status call_check_loss(const gradient_call *c);
 /* May the input be moved? */
 hga_status call_check_input(hga_gradient_input input);
-/* A wanted gradient of a table needs the table. */
+/* A required gradient of a table needs the table. */
 hga_status call_check_outputs(const gradient_call *c);
-/* disjoint.c: does what is wanted lie apart from what is read, and from each other? */
+/* disjoint.c: are the required gradients disjoint from what is read, and from each other? */
 hga_status check_disjoint(const gradient_call *c);
-/* And of n calls at once what each wants from what the others want and read? Else *sample is the later of two. */
+/* Are the gradients of each of n calls disjoint from what the other calls read and write? Else *sample is the later
+   of two. */
 hga_status calls_disjoint(const gradient_call *call, hga_id n, hga_id *sample);
 
-/* sinks.c: the sinks' gradients, whatever way the rest went. */
+/* sinks.c: the sinks' gradients, for every solver. */
 void sinks_sum(const gradient_call *c);
 
-/* range.c: where the call is for some rows, *own is what it is given with nothing of the others, in memory of the
-   room's, and takes the place of c->grad; unless the way looks at no others by itself: then c->asked is set. */
+/* range.c: where the call is for some rows, *own replaces c->grad: the same gradients with zeros in all other rows,
+   in the call's memory; unless the solver skips other rows itself: then c->requested is set. */
 void range_needs(const gradient_call *c, int64_t bytes[N_COMPACT]);
 void range_open(gradient_call *c, hga_grad_io *own, carver *arena);
 void range_skip(gradient_call *c);
-/* Has any of the output's rows of nodes [first, end) been asked for? */
+/* Are any of the output's rows of nodes [first, end) requested? */
 int range_has(const gradient_call *c, hga_id first, hga_id end);
-/* Zeros for what is wanted of the field, unless it is added to what is there. */
+/* Zeros the field's required gradient, unless the call accumulates. */
 void range_clear(const gradient_call *c, hga_id f);
 
-/* unread.c: of the gradients that are wanted those of tensors that no stage reads are no longer; and they, which are
-   zeros, go to the caller, unless he wants them added. */
+/* unread.c: removes from the required gradients those of tensors that no stage reads; and stores these, which are
+   zeros, in the caller's, unless the call accumulates. */
 void unread_take_out(const hga_plan *plan, hga_grad_io *grad);
 void unread_store(const hga_plan *plan, const hga_grad_io *grad);
 
@@ -206,7 +207,7 @@ static inline double dropout_factor(const gradient_call *c, const row_edge *e, h
     return edge_is_undropped(c->plan->options.dropout, c->io, e, v, head);
 }
 
-/* plain.c: what the loss is made of on key/value head `kv`, with c->moved. */
+/* plain.c: the loss of key/value head `kv`, with c->moved. */
 hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss);
 
 #endif

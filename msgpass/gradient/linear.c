@@ -1,8 +1,8 @@
-/* linear.c: programs of sums and means alone, which are linear: what is asked of a row is shared out to the rows that
-   it sums up. An edge is a number, the same for all heads, which therefore go together, in the caller's rows where
-   these have them side by side. Of a stage's two ends the one with more rows is gone through once, in the relation's
-   order, while rows of the other stay in the cache: those are collected into a row, or a row is spread over them.
-   Threads share the columns, so that none waits for another and each adds in the same order. */
+/* linear.c: programs of sums and means alone, which are linear: a row's gradient is scattered to its sources. An
+   edge is a number, the same for all heads, which are therefore computed together, in the caller's rows where these
+   have contiguous heads. Of a stage's two ends the one with more rows is walked once, in the relation's order, while
+   rows of the other stay in the cache: those are summed into a row, or a row is added to them. Threads divide the
+   columns, so that none waits for another and each adds in the same order. */
 #include "carve.h"
 #include "linear_edges.h"
 #include "plan.h"
@@ -14,19 +14,19 @@
 typedef struct linear {
     const gradient_call *call;
     const hga_plan *plan;
-    hga_id kv_first, heads;             /* key/value heads that go back here */
+    hga_id kv_first, heads;             /* key/value heads of this process */
     hga_id columns;                     /* of them */
     double *wide;                       /* [columns] */
-    double *heavy[HGA_MAX_STAGES];      /* [heavy nodes][columns]: what they were given so far */
+    double *heavy[HGA_MAX_STAGES];      /* [heavy nodes][columns]: their sums so far */
     float *scaled[HGA_MAX_STAGES];      /* [edges]: weights times scales of types; where there are scales */
     char *scratch[HGA_MAX_STAGES];      /* where edges are listed by the call */
-    linear_rows value[HGA_FIELD_SLOTS]; /* where gradients of scales are wanted */
+    linear_rows value[HGA_FIELD_SLOTS]; /* where gradients of scales are required */
     linear_rows adjoint[HGA_FIELD_SLOTS];
     const linear_edges *edges; /* [stages] */
     linear_edges own[HGA_MAX_STAGES];
 } linear;
 
-/* What a plan has where the lists are few beside the tensors. */
+/* What a plan holds where the lists are few beside the tensors. */
 typedef struct made_linear {
     linear_edges edges[HGA_MAX_STAGES];
     char *block;
@@ -35,9 +35,9 @@ typedef struct made_linear {
 
 static float *row_at(const linear_rows *x, hga_id v) { return x->at + (v - x->first) * x->row; }
 
-/* ---- who goes this way ---- */
+/* ---- which plans ---- */
 
-/* Sums of what is there into what is not yet. */
+/* Each stage sums a field that is complete into one that no stage has written yet. */
 static const char *stages_refuse(const hga_plan *plan, reason *buffer)
 {
     const hga_program *p = &plan->program;
@@ -49,14 +49,15 @@ static const char *stages_refuse(const hga_plan *plan, reason *buffer)
         if (s->relation < 0 || s->order != HGA_FLAT)
             return reason_of(buffer, "stage '%s' goes along the tree or level by level", s->name);
         if (there >> s->out & 1u) return reason_of(buffer, "stage '%s' writes a field a second time", s->name);
-        if (p->field[s->value].binding == HGA_IO_OUT) /* is asked for more than the caller's */
+        if (p->field[s->value].binding == HGA_IO_OUT) /* its gradient is more than the caller's */
             return reason_of(buffer, "stage '%s' reads the output", s->name);
         there |= 1u << s->out;
     }
     return NULL;
 }
 
-/* Edges of blocks are listed, which must take little beside a row for each node: few of them, or many columns. */
+/* Edges of blocks are listed, which must take little memory beside a row for each node: few of them, or many
+   columns. */
 static const char *edges_refuse(const hga_plan *plan, reason *buffer)
 {
     int64_t most = (int64_t)plan->nodes.n * plan->shape.n_kv_heads * plan->shape.dim_v * (int64_t)sizeof(float);
@@ -69,7 +70,8 @@ static const char *edges_refuse(const hga_plan *plan, reason *buffer)
     return NULL;
 }
 
-/* Fields are values in float, the caller's or the program's own, and edges few enough to be listed. */
+/* Takes plans whose fields are values in float, the caller's or the program's own, and whose edges are few enough to
+   list. */
 static const char *linear_refuses(const hga_plan *plan, unsigned features, reason *buffer)
 {
     const hga_program *p = &plan->program;
@@ -114,7 +116,7 @@ static void drop_linear(const hga_plan *plan, void *what)
     hga_delete(&plan->memory.allocator, made, 1, sizeof *made);
 }
 
-/* A plan has the edges where they are few beside the tensors; else each call lists them anew in its own memory. */
+/* The plan holds the edges if they are few beside the tensors; else each call lists them in its own memory. */
 static hga_status make_linear(const hga_plan *plan, void **out, const char **why, reason *buffer)
 {
     hga_status st = HGA_OK;
@@ -138,7 +140,7 @@ done:
 
 /* ---- rows ---- */
 
-/* Are the rows of what is asked of a field, or of its values, the caller's own? */
+/* Are the rows of a field's adjoint, or of its values, the caller's own? */
 static int adjoint_is_input(const linear *x, const call_needs *needs, hga_id f)
 {
     hga_binding b = x->plan->program.field[f].binding;
@@ -152,7 +154,7 @@ static int value_is_input(const linear *x, const call_needs *needs, hga_id f)
     return x->plan->program.field[f].binding == HGA_IO_VALUE && needs->packed >> f & 1u;
 }
 
-/* They are of key/value heads, or as many. */
+/* The caller's rows, whose heads are the key/value heads or as many. */
 static linear_rows input_rows(const linear *x, hga_id f, const hga_tensor *t)
 {
     const hga_shape *s = &x->plan->shape;
@@ -171,7 +173,7 @@ static linear_rows own_rows(const linear *x, hga_id f, carver *arena)
     return rows;
 }
 
-/* Every array but the caller's rows; bytes in all. */
+/* Carves every array but the caller's rows; returns the bytes in all. */
 static int64_t lay_out_linear(linear *x, const void *made, const call_needs *needs, void *memory)
 {
     const hga_program *p = &x->plan->program;
@@ -194,7 +196,7 @@ static int64_t lay_out_linear(linear *x, const void *made, const call_needs *nee
     return arena.used;
 }
 
-/* The caller's rows. */
+/* Points adjoints and values to the caller's rows. */
 static void bind_linear(linear *x, const gradient_call *c)
 {
     const hga_program *p = &c->plan->program;
@@ -207,7 +209,7 @@ static void bind_linear(linear *x, const gradient_call *c)
     }
 }
 
-/* Heads h, h + 1 .. of the caller's row i, `group` of them, are added up. */
+/* Adds up heads h, h + 1 .. of the caller's row i, `group` of them. */
 static void fold_heads(const linear *x, const hga_tensor *t, hga_id heads, hga_id i, hga_id h, hga_id group, float *sum)
 {
     enum { SOME = 64 };
@@ -223,14 +225,14 @@ static void fold_heads(const linear *x, const hga_tensor *t, hga_id heads, hga_i
     }
 }
 
-/* Are they the caller's rows, as they lie there? */
+/* Are they the caller's own rows? */
 static int is_its_own(const linear *x, const linear_rows *rows, const hga_tensor *t)
 {
     const hga_shape *s = &x->plan->shape;
     return t->data && (void *)rows->at == tensor_at(t, s->n_kv_heads, s->dim_v, 0, x->kv_first);
 }
 
-/* The caller's rows, folded, where they are not `given` as they are. */
+/* Sums the caller's rows over groups of heads into `to`, unless `to` is the caller's rows. */
 static void load_folded(const linear *x, const hga_tensor *input, hga_id heads, const linear_rows *to)
 {
     const hga_shape *s = &x->plan->shape;
@@ -249,7 +251,7 @@ static void load_folded(const linear *x, const hga_tensor *input, hga_id heads, 
     }
 }
 
-/* A gradient's rows to the caller's tensor, unless they are its own rows. */
+/* Stores a gradient's rows in the caller's tensor, unless they are its own rows. */
 static void store_folded(const linear *x, const linear_rows *from, const hga_tensor *t)
 {
     const hga_shape *s = &x->plan->shape;
@@ -268,7 +270,7 @@ static void store_folded(const linear *x, const linear_rows *from, const hga_ten
     }
 }
 
-/* The caller's values and the output's gradient, and the values' gradient where it accumulates. */
+/* Loads the caller's values and the output's gradient, and the values' gradient if the call accumulates. */
 static void load_all(const linear *x)
 {
     const hga_grad_io *g = x->call->grad;
@@ -289,7 +291,7 @@ static void store_all(const linear *x)
 
 /* ---- edges ---- */
 
-/* Weights with the scales of types. */
+/* Multiplies weights by the scales of their types. */
 static void scale_edges(const linear *x, hga_id stage)
 {
     const linear_edges *e = &x->edges[stage];
@@ -297,7 +299,7 @@ static void scale_edges(const linear *x, hga_id stage)
     for (hga_pos i = 0; e->type && i < e->ptr[e->n]; i++) x->scaled[stage][i] = e->weight[i] * scale[e->type[i]];
 }
 
-/* Each stage's by one thread. */
+/* Lists and scales edges, each stage's by one thread. */
 static void list_all(linear *x, int anew)
 {
     hga_id n = x->plan->program.n_stages, threads = x->call->threads < n ? x->call->threads : n;
@@ -319,13 +321,13 @@ static const float *weights_of(const linear *x, hga_id stage)
     return x->edges[stage].type ? x->scaled[stage] : x->edges[stage].weight;
 }
 
-/* ---- from end to end, on some columns ---- */
+/* ---- all stages, on some columns ---- */
 
-/* Columns that kernels sum up together, whatever the threads; half as many where threads would have none else. */
+/* Columns that kernels sum up together, at any thread count; half as many where threads would have none otherwise. */
 enum { STRETCH = 128 };
 static hga_id stretch_of(const linear *x) { return x->columns < 2 * STRETCH ? STRETCH / 2 : STRETCH; }
 
-/* Columns first .. end - 1, whole stretches of them but for the last. */
+/* Columns first .. end - 1, in whole stretches but for the last. */
 typedef struct column_range {
     hga_id first, end, stretch;
 } column_range;
@@ -335,7 +337,7 @@ static hga_id stretch_at(const column_range *c, hga_id at)
     return c->end - at < c->stretch ? c->end - at : c->stretch;
 }
 
-/* `sum` = the weighted sum of n edges' rows; or more of it. */
+/* sum = the weighted sum of n edges' rows; or += it, unless `anew`. */
 static void collect_row(const linear *x, hga_id stage, hga_pos at, hga_id n, const linear_rows *from, int anew,
                         const column_range *c, float *sum)
 {
@@ -350,7 +352,7 @@ static void collect_row(const linear *x, hga_id stage, hga_pos at, hga_id n, con
             k->sum(n, row, j, weight, stretch_at(c, j), sum + j);
 }
 
-/* A row's sum so far goes to `wide`, its first time or another; or comes back whole. */
+/* Adds a row's sum so far to `wide`, or sets it the first time; the last time returns the whole sum in the row. */
 static void pour(float *sum, double *wide, int first, int last, const column_range *c)
 {
     for (hga_id j = c->first; j < c->end; j++) {
@@ -359,7 +361,8 @@ static void pour(float *sum, double *wide, int first, int last, const column_ran
     }
 }
 
-/* Each row of the order becomes the weighted sum of its edges' rows, or more of it; long sums pass through doubles. */
+/* Each row of the order becomes the weighted sum of its edges' rows, or adds it; long sums are accumulated in
+   doubles. */
 static void sum_sources(const linear *x, hga_id stage, const linear_rows *from, const linear_rows *to, int anew,
                         const column_range *c)
 {
@@ -378,7 +381,7 @@ static void sum_sources(const linear *x, hga_id stage, const linear_rows *from, 
     }
 }
 
-/* Each row of the order, weighted, is added to its edges' rows of `to`, which begin at zero or as they are. */
+/* Adds each row of the order, weighted, to its edges' rows of `to`, which are zeroed first if `anew`. */
 static void spread(const linear *x, hga_id stage, const linear_rows *from, const linear_rows *to, int anew,
                    const column_range *c)
 {
@@ -398,7 +401,8 @@ static void spread(const linear *x, hga_id stage, const linear_rows *from, const
     }
 }
 
-/* Does no later stage ask of the field, nor the caller for more of it? */
+/* Is this the first stage that adds to its source's adjoint? False if a later stage reads the field, or the call
+   accumulates. */
 static int asks_first(const linear *x, hga_id stage)
 {
     const hga_program *p = &x->plan->program;
@@ -408,7 +412,7 @@ static int asks_first(const linear *x, hga_id stage)
     return !program_is_input(p->field[f].binding) || !x->call->grad->accumulate;
 }
 
-/* Values of the program's own fields, and then what is asked of all, on some columns. */
+/* Computes values of the program's own fields, and then all adjoints, on some columns. */
 static void run_linear_columns(const linear *x, const column_range *c)
 {
     const hga_program *p = &x->plan->program;
@@ -422,7 +426,7 @@ static void run_linear_columns(const linear *x, const column_range *c)
     }
 }
 
-/* Threads have columns of their own. */
+/* Divides stretches of columns among threads. */
 static void run_stretches(const linear *x)
 {
     hga_id stretch = stretch_of(x), n = (x->columns - 1) / stretch + 1,
@@ -442,7 +446,7 @@ static void run_stretches(const linear *x)
 
 /* ---- scales of types ---- */
 
-/* The gradients of scales of types in one key/value head: of each edge its weight times gradient . value. */
+/* Adds the gradients of scales of types in one key/value head: for each edge its weight times gradient . value. */
 static void give_scales(const linear *x, hga_id stage, hga_id kv)
 {
     const hga_stage *s = &x->plan->program.stage[stage];
@@ -459,7 +463,7 @@ static void give_scales(const linear *x, hga_id stage, hga_id kv)
         }
 }
 
-/* A head's sums are one thread's, and added in the order of the heads. */
+/* One thread computes a head's sums; they are added in the order of the heads. */
 static void give_all_scales(const linear *x)
 {
     hga_id heads = x->heads, threads = x->call->threads < heads ? x->call->threads : heads;
@@ -489,7 +493,7 @@ static int64_t linear_bytes(const hga_plan *plan, const void *made, const call_n
     return lay_out_linear(&x, made, needs, NULL);
 }
 
-/* A call: edges are listed unless the plan has them, rows loaded, all columns run, gradients stored. */
+/* A call: lists edges unless the plan holds them, loads rows, runs all columns, stores gradients. */
 static hga_status go_linear(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
     const made_linear *made = what;

@@ -1,4 +1,4 @@
-/* linear_edges.c: edges of blocks and listed ones, counted and then listed, in the relation's order. */
+/* linear_edges.c: edges of blocks and explicit ones, counted and then listed, in the relation's order. */
 #include "linear_edges.h"
 #include "carve.h"
 #include "plan.h"
@@ -7,28 +7,28 @@
 
 static int has_row(const linear_rows *x, hga_id v) { return v >= x->first && v - x->first < x->n; }
 
-/* Edges are counted, and then listed. */
+/* A walk over the edges: the first counts them, the second lists them. */
 typedef struct edge_walk {
     const hga_plan *plan;
     const hga_stage *stage;
     hga_relation r;
     linear_edges *e;
-    const linear_rows *rows, *out, *value; /* rows: those of the end that is gone through */
-    hga_id *rank;                          /* of its nodes: where they are in the order */
-    double *total;                         /* [out's rows]: what a mean is divided by; NULL for sums */
-    const float *mass;                     /* NULL: is no part of a weight */
+    const linear_rows *rows, *out, *value; /* rows: those of the end that is walked */
+    hga_id *rank;                          /* of its nodes: their indices in the order */
+    double *total;                         /* [out's rows]: divisors of means; NULL for sums */
+    const float *mass;                     /* NULL: not in the weights */
     int listing;
 } edge_walk;
 
-/* A row that edges come to. */
+/* A destination row. */
 typedef struct edge_row {
     hga_id v;
-    hga_id rank; /* -1: sources are gone through */
+    hga_id rank; /* -1: sources are walked */
     double *total;
     double inverse;
 } edge_row;
 
-/* Row v, unless the stage does not compute it. */
+/* Opens row v, unless the stage does not compute it. */
 static int open_row(const edge_walk *w, hga_id v, edge_row *row)
 {
     const hga_program *p = &w->plan->program;
@@ -59,7 +59,7 @@ static inline void add_edge(const edge_walk *w, const edge_row *row, hga_id u, i
     if (e->type) e->type[at] = type;
 }
 
-/* One segment's edges into row p. */
+/* Adds one segment's edges into row p. */
 static void add_segment(const edge_walk *w, const hga_segment *s, hga_id p)
 {
     hga_id c0, c1, hole;
@@ -81,7 +81,7 @@ static void add_segments(const hga_segments *s, void *context)
     }
 }
 
-/* Every edge of the stage, those of blocks first, to be counted or listed. */
+/* Counts or lists every edge of the stage, those of blocks first. */
 static void add_all(edge_walk *w)
 {
     const hga_plan *plan = w->plan;
@@ -94,7 +94,7 @@ static void add_all(edge_walk *w)
                 add_edge(w, &row, r->src[i], r->type ? r->type[i] : 0, r->weight ? r->weight[i] : 1);
 }
 
-/* First those that the relation's order names, as it does, then the others. */
+/* Orders first the rows that the relation's order names, as it does, then the others. */
 static void order_rows(const edge_walk *w)
 {
     const linear_edges *e = w->e;
@@ -109,7 +109,7 @@ static void order_rows(const edge_walk *w)
 
 /* ---- memory ---- */
 
-/* Rows of the caller's, or where he has none all that there are. */
+/* The caller's rows, or all rows of a field that has none of the caller's. */
 static linear_rows there_of(const hga_plan *plan, hga_id f)
 {
     const hga_field *field = &plan->program.field[f];
@@ -137,7 +137,8 @@ hga_id linear_most_heavy(const hga_plan *plan, hga_id stage)
     return (hga_id)(plan->stage[stage].relation.n_edges / SUM_CUT);
 }
 
-/* Room for as many edges as the stage's relation has; whether they go by source or by destination is decided here. */
+/* Carves capacity for as many edges as the stage's relation has, and decides whether they are listed by source or by
+   destination. */
 void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, carver *arena)
 {
     edge_ends x = ends_of(plan, stage);
@@ -151,7 +152,7 @@ void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, c
     e->heavy = carve(arena, linear_most_heavy(plan, stage), sizeof *e->heavy);
 }
 
-/* What listing takes: places of nodes, sums of weights, degrees of the other end. */
+/* Scratch of listing: indices of nodes, sums of weights, degrees of the other end. */
 typedef struct list_scratch {
     hga_id *rank;
     double *total;
@@ -175,7 +176,7 @@ int64_t linear_scratch_bytes(const hga_plan *plan, hga_id stage)
 
 /* ---- lists ---- */
 
-/* Nodes at the other end that are given so much that floats would lose it. */
+/* Lists nodes at the other end whose sums have so many terms that floats would lose them. */
 static void find_heavy(linear_edges *e, const linear_rows *others, hga_pos *degree)
 {
     if (e->ptr[e->n] <= SUM_CUT) return;

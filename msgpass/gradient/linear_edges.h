@@ -26,12 +26,12 @@ typedef struct linear_edges {
     int32_t *type;          /* that type; NULL: there are no scales */
 } linear_edges;
 
-/* Which of the stage's ends has more rows, and arrays for the edges that come to rows of its output from rows of its
-   value, and for what it takes to list them; then they are listed. */
+/* Lay out: decides which of the stage's ends has more rows, and carves arrays for its edges. List: fills them, in
+   scratch of linear_scratch_bytes. */
 void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, carver *arena);
 void linear_edges_list(const hga_plan *plan, hga_id stage, linear_edges *e, void *scratch);
 int64_t linear_scratch_bytes(const hga_plan *plan, hga_id stage);
-/* Nodes that may be heavy, at most. */
+/* An upper bound of the number of heavy nodes. */
 hga_id linear_most_heavy(const hga_plan *plan, hga_id stage);
 
 #endif

@@ -1,9 +1,9 @@
-/* live.c: the plan of a backward pass has the stages that count (hga_program_live). The others have an adjoint of zero:
-   another output of the caller's, a state that nobody goes on with, a mean that a later one makes anew. */
+/* live.c: the plan of a backward pass has the stages that count (hga_program_live). The others have an adjoint of
+   zero: another output of the caller's, a state that no stage reads, a mean that a later one overwrites. */
 #include "plan.h"
 #include "solvers.h"
 
-/* The other stages leave the plan's program, and those that stay move up. */
+/* Removes the other stages from the plan's program; those that stay move up. */
 void keep_live_stages(hga_plan *plan)
 {
     uint32_t counting = hga_program_live(&plan->program);

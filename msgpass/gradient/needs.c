@@ -1,4 +1,4 @@
-/* needs.c: what the memory of a call depends on, so that nobody has to make one up to learn its size. */
+/* needs.c: what the memory of a call depends on, so that its size can be computed without a call. */
 #include "plan.h"
 #include "solvers.h"
 
@@ -11,7 +11,7 @@ static int is_packed(const hga_tensor *t, hga_id columns)
 
 static int adds_up(const hga_tensor *output) { return !output->data || output->dtype == HGA_F32; }
 
-/* Of the caller's tensors; the types of those that no stage looks at say nothing. */
+/* Of the caller's tensors; the types of those that no stage reads do not count. */
 static void find_tensors(const gradient_call *c, call_needs *needs)
 {
     const hga_program *p = &c->plan->program;
@@ -37,7 +37,7 @@ static void find_tables(const gradient_call *c, call_needs *needs)
     }
 }
 
-/* What a checked call needs of a pass: tensors, tables, turns, and rows that it keeps. */
+/* What a checked call needs of a pass: tensors, tables, head groups, and compact rows. */
 call_needs needs_of(const gradient_call *c)
 {
     const hga_io *io = c->io;
@@ -51,7 +51,7 @@ call_needs needs_of(const gradient_call *c)
     return needs;
 }
 
-/* What a call would need that wants every gradient. */
+/* The needs of a call that requires every gradient. */
 call_needs needs_of_all(const hga_plan *plan)
 {
     static const hga_io none;

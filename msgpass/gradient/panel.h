@@ -174,14 +174,14 @@ typedef struct panel {
     struct column_batch *columns; /* NULL: no stage runs by columns */
 } panel;
 
-/* Room for `more` behind the first n of a list. */
+/* Grows a list to hold `more` after its first n. */
 static inline hga_status make_capacity(const fast_pass *p, void *list, int64_t *capacity, int64_t n, int64_t more,
                                        size_t size)
 {
     return n + more > *capacity ? hga_grow(&p->plan->memory.user, list, capacity, n, n + more, size) : HGA_OK;
 }
 
-/* Do pairs have scores of their own, or weights that are dropped? */
+/* Do pairs have scores of their own, or dropped weights? */
 static inline int has_parts(const panel *x) { return x->parts.types || x->parts.positions || x->parts.ranks; }
 
 #endif

@@ -1,6 +1,6 @@
-/* plain.c: what a gradient is. A program runs forward in double, one group of heads at a time, and every stage keeps
-   what it is about to overwrite; then the stages are walked backwards, each by the adjoint that semantics/ has beside
-   its formula, row by row. Slow and obvious; the fast way beside it must agree. */
+/* plain.c: what a gradient is. A program runs forward in double, one group of heads at a time, and every stage saves
+   what it is about to overwrite; then the stages run backward, each by the adjoint that semantics/ has beside its
+   formula, row by row. Slow and obvious; the fast solvers must agree. */
 #include "plain.h"
 #include "carve.h"
 #include "regions.h"
@@ -37,7 +37,7 @@ static void rows_copy(const pass *p, const double_rows *from, double_rows *to)
     if (from->lse) memcpy(to->lse, from->lse, rows * sizeof *to->lse);
 }
 
-/* The caller's rows of a field into it. */
+/* Reads the caller's rows of a field. */
 static void load_doubles(pass *p, hga_id field, const hga_tensor *t)
 {
     hga_gradient_input input = program_gradient_input(p->program, field);
@@ -64,7 +64,7 @@ static int64_t widest_plain_row(const hga_plan *plan)
     return most;
 }
 
-/* Values, adjoints, what stages overwrite, and a row: all that a pass has, one key/value head after the other. */
+/* Carves values, adjoints, what stages overwrite, and a row: all memory of a pass. Key/value heads use it in turn. */
 static int64_t pass_lay_out(pass *p, void *memory)
 {
     carver arena = {.base = memory};
@@ -131,7 +131,7 @@ static int writes(const pass *p, const hga_stage *stage, hga_id v)
     return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_copied;
 }
 
-/* What is given of the row's edge_out; NULL: nothing. */
+/* The gradient of the row's edge_out; NULL: none. */
 static const float *edge_out_adjoint(const pass *p, const stage_row *r)
 {
     const hga_tensor *t = &p->call->grad->d_edge_out;
@@ -140,7 +140,7 @@ static const float *edge_out_adjoint(const pass *p, const stage_row *r)
     return tensor_at(t, p->plan->shape.n_heads, p->call->io->edge_value.columns, r->v - first, r->head);
 }
 
-/* A loss alone wants what the row's features of edges come to, times what is given of it. */
+/* The row's share of a loss: its sums of edges' features times the gradient of edge_out. */
 static double edge_out_loss(const pass *p, const stage_row *r)
 {
     const float *d = edge_out_adjoint(p, r);
@@ -149,7 +149,7 @@ static double edge_out_loss(const pass *p, const stage_row *r)
     return sum;
 }
 
-/* A row of a stage forwards or backwards, by its formula or by the caller's functions. */
+/* Runs a row of a stage forward or backward, by its formula or by the caller's functions. */
 static void run_row(pass *p, stage_row *r, int backwards)
 {
     const stage_semantics *kind = &all_stage_semantics[r->kind];
@@ -162,8 +162,8 @@ static void run_row(pass *p, stage_row *r, int backwards)
         kind->row(r), p->edge_loss += edge_out_loss(p, r);
 }
 
-/* Is the row asked for anything? One that is not gives nothing back, whatever it holds: 0 times what is not finite
-   would be no number. */
+/* Is the row's adjoint not zero? A row without adjoint adds nothing, whatever it holds: 0 times a number that is not
+   finite would be NaN. */
 static int has_adjoint(const pass *p, const stage_row *r)
 {
     const float *features = edge_out_adjoint(p, r);
@@ -178,7 +178,8 @@ static int has_adjoint(const pass *p, const stage_row *r)
     return had_adjoint;
 }
 
-/* Node v's row for all heads at hand: forwards it replaces what it was, backwards that has been kept. */
+/* Runs node v's row for all current heads. `was` holds the row before the stage: forward its present value, backward
+   the saved one. */
 static hga_status run_node(pass *p, hga_id s, hga_id v, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -201,7 +202,7 @@ done:
     return st;
 }
 
-/* Rows in the order of the stage, or backwards. */
+/* Runs the rows in the order of the stage, or in reverse. */
 static hga_status walk_stage(pass *p, hga_id s, int backwards)
 {
     const hga_stage *stage = &p->program->stage[s];
@@ -216,7 +217,7 @@ done:
     return st;
 }
 
-/* Keep what the stage is about to overwrite. */
+/* Saves what the stage is about to overwrite. */
 static void cache(pass *p, hga_id s)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++)
@@ -234,7 +235,7 @@ done:
     return st;
 }
 
-/* Stages from last to first; behind each, its fields are again what it found. */
+/* Runs stages from last to first; after each, its fields are again what they were before it. */
 static hga_status backward(pass *p)
 {
     hga_status st = HGA_OK;
@@ -247,7 +248,7 @@ done:
     return st;
 }
 
-/* What the sink of a head leaves of an output's row, and takes. */
+/* The shares of an output's row that are its own and its head's sink's. */
 static sink_shares shares_of(const pass *p, hga_id out, hga_id v, hga_id h)
 {
     const float *sink = p->call->io->sink.data;
@@ -256,8 +257,8 @@ static sink_shares shares_of(const pass *p, hga_id out, hga_id v, hga_id h)
     return sink_shares_of(b, *double_lse(&p->value, out, v, h));
 }
 
-/* An output of 16 bits stands in the formulas as it was rounded: what attention asks of it is d_out . out - d_lse, so
-   that what rounding changed of the product is taken from d_lse. */
+/* The formulas use an output of 16 bits as it was rounded: attention's adjoint reads d_out . out - d_lse, so the
+   change of the product by rounding is subtracted from d_lse. */
 static void seed_rounded(pass *p, hga_id out, hga_id i, hga_id v, hga_id h)
 {
     const hga_tensor *t = &p->call->io->out;
@@ -266,7 +267,7 @@ static void seed_rounded(pass *p, hga_id out, hga_id i, hga_id v, hga_id h)
     if (*double_lse(&p->value, out, v, h) == -INFINITY) return;
     const double *d = double_row(&p->adjoint, out, v, h), *exact = double_row(&p->value, out, v, h);
     double moved = 0;
-    int asks = 0; /* else the row is perhaps none that the call is for, and not there */
+    int asks = 0; /* else the row is perhaps not one of the call, and not there */
     for (hga_id c = 0; c < columns; c++) asks |= d[c] != 0;
     if (!asks) return;
     numbers_read(t->dtype, tensor_at(t, p->plan->shape.n_heads, columns, i, h), columns, p->numbers);
@@ -275,7 +276,7 @@ static void seed_rounded(pass *p, hga_id out, hga_id i, hga_id v, hga_id h)
     *double_lse(&p->adjoint, out, v, h) -= moved;
 }
 
-/* The caller's gradients of the output into its adjoint. */
+/* Loads the caller's gradients of the output into its adjoint. */
 static void seed(pass *p)
 {
     hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
@@ -295,7 +296,7 @@ static void seed(pass *p)
 
 /* ---- sinks ---- */
 
-/* The gradient of a row of the output, and of its log-sum-exp, to what they were before the sink. */
+/* Converts the gradient of a row of the output, and of its log-sum-exp, to those before the sink. */
 static void seed_before_sink(pass *p, hga_id out, hga_id v, hga_id h)
 {
     sink_shares share = shares_of(p, out, v, h);
@@ -306,7 +307,7 @@ static void seed_before_sink(pass *p, hga_id out, hga_id v, hga_id h)
     for (hga_id c = 0; c < columns; c++) d[c] *= share.row;
 }
 
-/* A row of the output, and its log-sum-exp, with the sink. */
+/* Applies the sink to a row of the output and its log-sum-exp. */
 static void pay_sink(pass *p, hga_id out, hga_id v, hga_id h)
 {
     double left = shares_of(p, out, v, h).row, *x = double_row(&p->value, out, v, h),
@@ -323,9 +324,9 @@ static void each_sink(pass *p, void (*each)(pass *p, hga_id out, hga_id v, hga_i
         for (hga_id h = p->first; h < heads_end(p, out); h++) each(p, out, v, h);
 }
 
-/* ---- what is wanted ---- */
+/* ---- required gradients ---- */
 
-/* The gradients of the caller's rows of an input to where they are wanted. */
+/* Stores the gradients of an input's rows in the caller's tensor, if it is required. */
 static void store_gradient(pass *p, hga_id field)
 {
     const hga_tensor *t = field_gradient(p->call, field);
@@ -379,16 +380,16 @@ static int64_t pass_bytes(const hga_plan *plan)
     return pass_lay_out(&p, NULL);
 }
 
-/* ---- the way ---- */
+/* ---- the solver ---- */
 
-/* Has the field been read rounded, and is it written now, or read as it was? */
+/* A field that has been read rounded and is written by this stage, or read unrounded; 0: none. */
 static hga_id continues_rounded(const hga_stage *s, uint32_t rounded)
 {
     uint32_t again = rounded & (s->writes | (s->order == HGA_FLAT ? 0 : s->reads));
     return again ? __builtin_ctz(again) : 0;
 }
 
-/* The reasons in the order in which they are told; the first that holds is the answer. */
+/* Returns the first reason that holds, in this order. */
 const char *must_be_plain(const hga_plan *plan, reason *buffer)
 {
     uint32_t read = 0, rounded = 0, operands = 0;
@@ -420,7 +421,7 @@ const char *must_be_plain(const hga_plan *plan, reason *buffer)
     return NULL;
 }
 
-/* Forward in double, the output's gradient set, backward, and the inputs' gradients stored. */
+/* Runs forward in double, sets the output's gradient, runs backward, and stores the inputs' gradients. */
 static hga_status plain_gradient(const gradient_call *c, hga_id kv, void *memory)
 {
     hga_status st = HGA_OK;
@@ -454,7 +455,7 @@ const solver plain_solver = {.name = "row by row in double", .reads_out = 1, .by
 
 /* ---- the loss ---- */
 
-/* The outputs and log-sum-exps times the gradients that the caller gives of them, summed. */
+/* The outputs and log-sum-exps times the caller's gradients of them, summed. */
 static double sum_loss(const pass *p)
 {
     hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
@@ -469,7 +470,7 @@ static double sum_loss(const pass *p)
     return loss;
 }
 
-/* The loss of one key/value head's query heads: the program runs forward alone. */
+/* The loss of one key/value head's query heads: runs the program forward alone. */
 hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
 {
     hga_status st = HGA_OK;

@@ -1,7 +1,7 @@
-/* plain.h: the plain way: a program forward and backward in double, one key/value head at a time, by what semantics/
-   says of every stage.
+/* plain.h: the plain solver: a program forward and backward in double, one key/value head at a time, by what
+   semantics/ says of every stage.
 
-   plain.c         storage, the stages forwards and backwards
+   plain.c         storage, the stages forward and backward
    plain_user.c    stages of the caller's own */
 #ifndef HGA_GRADIENT_PLAIN_H
 #define HGA_GRADIENT_PLAIN_H
@@ -35,15 +35,15 @@ static inline hga_id head_of(const pass *p, hga_id field, hga_id head)
 {
     return head / (p->plan->shape.n_heads / field_heads(p->plan, field));
 }
-/* Query heads at hand, one of each of the field's. */
+/* The end of the current query heads, one for each of the field's. */
 static inline hga_id heads_end(const pass *p, hga_id field) { return p->first + p->value.of[field].heads; }
 
 /* ---- plain_user.c ---- */
 
-/* Node v's numbers of a field as the stage reads them: in `room`, where it reads them rounded. */
+/* Node v's numbers of a field as the stage reads them: in `buffer`, where it reads them rounded. */
 const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v, hga_id head, double *buffer);
 
-/* What the aggregates of user stages take; nothing where the program has none. */
+/* Carves the aggregates of user stages; nothing where the program has none. */
 void user_rows_lay_out(pass *p, carver *arena);
 void user_row(pass *p, const stage_row *r);
 void user_adjoint(pass *p, const stage_row *r);

@@ -1,5 +1,5 @@
-/* plain_user.c: stages of the caller's own, forward and backward. Their functions see floats, as in an execution; what
-   they add to gradients is added up in double. */
+/* plain_user.c: stages of the caller's own, forward and backward. Their functions read floats, as in an execution;
+   gradients are accumulated in double. */
 #include "carve.h"
 #include "plain.h"
 #include "plan.h"
@@ -76,14 +76,14 @@ void user_rows_lay_out(pass *p, carver *arena)
         }
 }
 
-/* A row of values that the stage reads, and of those that it writes; or of gradients. */
+/* Node v's row of a field, of values or of gradients; values are rounded if the stage reads them rounded. */
 static const double *row_shown(const pass *p, const hga_stage *s, const doubles *from, hga_id f, hga_id v, hga_id h)
 {
     int reads = from == &p->value && !(s->writes >> f & 1u);
     return reads ? row_as_read(p, s, f, v, h, p->scratch.source) : double_row(from, f, v, h);
 }
 
-/* Show node v: the fields of `shown`, as `from` has them; NULL: zeros. */
+/* Shows node v to the caller's functions: the fields of `shown`, copied from `from`; NULL: zeros. */
 static hga_end show(const pass *p, const hga_stage *s, const row_set *shown, const doubles *from, hga_id v, hga_id h,
                     shown_end *x)
 {
@@ -99,7 +99,7 @@ static hga_end show(const pass *p, const hga_stage *s, const row_set *shown, con
     return (hga_end){v, hga_graph_level(p->plan->graph, v), p->nodes.mass[v], x->field, x->lse, p->user->columns};
 }
 
-/* What is shown of the fields in `set` to the node's values, or added to them. */
+/* Copies the shown fields in `set` to the node's values, or adds them. */
 static void take_shown(const pass *p, const shown_end *x, uint32_t set, const doubles *to, hga_id v, hga_id h, int add)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
@@ -112,7 +112,7 @@ static void take_shown(const pass *p, const shown_end *x, uint32_t set, const do
 
 static int has_score(const hga_stage *s) { return s->query && s->key && s->relation >= 0; }
 
-/* Edge i of the row, where it has a score. */
+/* Edge i of the row, if the stage has scores. */
 static scored_edge scored(const pass *p, const stage_row *r, int64_t i)
 {
     return edge_between(&p->m, r->s, r->v, r->head, &r->edge[i], i,
@@ -127,7 +127,7 @@ static double score_input(const pass *p, const stage_row *r, int64_t i)
     return edge_score(&p->m, &x);
 }
 
-/* Edge i of the row with its score and both ends, as the caller's functions see it. */
+/* Edge i of the row with its score and both ends, as the caller's functions read it. */
 static hga_edge user_edge(const pass *p, const stage_row *r, int64_t i, const hga_end *own)
 {
     const stage_plan *sp = &p->plan->stage[r->s];
@@ -140,7 +140,7 @@ static hga_edge user_edge(const pass *p, const stage_row *r, int64_t i, const hg
                       .destination = *own};
 }
 
-/* The aggregate over the row's edges. */
+/* Computes the aggregate over the row's edges. */
 static void feed(const pass *p, const stage_row *r, const hga_end *own)
 {
     const hga_udf *udf = &r->stage->udf;
@@ -162,8 +162,8 @@ void user_row(pass *p, const stage_row *r)
     take_shown(p, &u->own, r->stage->writes, &p->value, r->v, r->head, 0);
 }
 
-/* The gradient of what the row's finish wrote goes to the aggregate and to the fields that finish read; then nothing is
-   asked of what it wrote. */
+/* Runs the adjoint of the row's finish: adds to the aggregate's gradient and to the fields that finish read, then
+   zeros the gradient of the fields that it wrote. */
 static void finish_adjoint(pass *p, const stage_row *r)
 {
     const row_set *shown = p->plan->stage[r->s].shown.result;
@@ -182,7 +182,8 @@ static void finish_adjoint(pass *p, const stage_row *r)
     take_shown(p, &u->d_own, written, &p->adjoint, r->v, r->head, 0);
 }
 
-/* The aggregate is made again, then the adjoints of finish and of every edge add to rows, scores and tables. */
+/* Computes the aggregate again, then runs the adjoints of finish and of every edge, which add to rows, scores and
+   tables. */
 void user_adjoint(pass *p, const stage_row *r)
 {
     const program_shown *shown = &p->plan->stage[r->s].shown;

@@ -1,4 +1,5 @@
-/* range.c: the gradients of an execution of some rows. Whatever is given of the others, nothing of them is asked. */
+/* range.c: the gradients of an execution of some rows. All other rows have an adjoint of zero, whatever the caller's
+   arrays hold there. */
 #include "carve.h"
 #include "gradient.h"
 #include "ranges.h"
@@ -7,14 +8,14 @@
 
 static hga_id out_of(const gradient_call *c) { return program_bound(&c->plan->program, HGA_IO_OUT); }
 
-/* The numbers of all rows of the output, or of its log-sum-exps. */
+/* Bytes of all rows of the output, or of its log-sum-exps. */
 static int64_t bytes_of(const gradient_call *c, hga_id columns, const hga_tensor *t)
 {
     hga_id first, rows = field_io(c->plan, out_of(c), &first);
     return t->data ? (int64_t)rows * c->plan->shape.n_heads * columns * (int64_t)dtype_bytes(t->dtype) : 0;
 }
 
-/* Rows of the output that are asked for; are they not all? */
+/* Finds the requested rows of the output; returns whether there are others. */
 static int is_part(const gradient_call *c, requested_rows *requested)
 {
     return ranges_requested(c->plan, c->io, requested) == HGA_OK && !requested->all;
@@ -29,7 +30,7 @@ void range_needs(const gradient_call *c, int64_t bytes[N_COMPACT])
     bytes[2] = part ? bytes_of(c, c->io->edge_value.columns, &c->grad->d_edge_out) : 0;
 }
 
-/* The caller's numbers on the rows that are asked for, zeros elsewhere. */
+/* Copies the caller's numbers of requested rows, zeros elsewhere. */
 static hga_tensor keep_rows(const gradient_call *c, hga_id columns, const requested_rows *requested,
                             const hga_tensor *t, void *memory)
 {
@@ -45,7 +46,7 @@ static hga_tensor keep_rows(const gradient_call *c, hga_id columns, const reques
     return compact;
 }
 
-/* The gradients that the caller gives of the output are copied, zeros in place of rows that are not asked for. */
+/* Copies the caller's gradients of the output, with zeros in rows that are not requested. */
 void range_open(gradient_call *c, hga_grad_io *own, carver *arena)
 {
     requested_rows requested;
@@ -60,7 +61,7 @@ void range_open(gradient_call *c, hga_grad_io *own, carver *arena)
     c->grad = own;
 }
 
-/* ---- ways that look at no other rows ---- */
+/* ---- solvers that skip other rows ---- */
 
 void range_skip(gradient_call *c)
 {
@@ -70,13 +71,13 @@ void range_skip(gradient_call *c)
         memset(c->needs.compact_bytes, 0, sizeof c->needs.compact_bytes);
 }
 
-/* Is a row among [first, end) asked for? */
+/* Is a row among [first, end) requested? */
 int range_has(const gradient_call *c, hga_id first, hga_id end)
 {
     hga_id io_first;
     field_io(c->plan, out_of(c), &io_first);
     int64_t begin = 0, beyond = c->requested.n;
-    while (begin < beyond) { /* intervals ascend: the first one that ends behind `first` */
+    while (begin < beyond) { /* intervals ascend: finds the first one that ends after `first` */
         int64_t middle = begin + (beyond - begin) / 2;
         hga_interval x = c->requested.interval[middle];
         if (x.first + x.n + io_first > first)

@@ -1,4 +1,4 @@
-/* reasons.c: why a way does not take a plan, in words. */
+/* reasons.c: why a solver does not take a plan, in words. */
 #include "call.h"
 #include "plan.h"
 #include "solvers.h"

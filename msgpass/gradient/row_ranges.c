@@ -1,10 +1,10 @@
-/* row_ranges.c: where a stage's rows are cut, and which sources several strips see. */
+/* row_ranges.c: where a stage's rows are divided into ranges, and which sources several ranges have edges to. */
 #include "plan.h"
 #include "subtrees.h"
 
 #include <string.h>
 
-/* Every node's place in the order of the relation's columns; nodes that are none come last. */
+/* Finds every node's index in the order of the relation's columns; nodes that are no columns come last. */
 static hga_status order_sources(const hga_plan *plan, const hga_relation *r, row_ranges *s)
 {
     hga_status st = HGA_OK;
@@ -20,7 +20,7 @@ done:
     return st;
 }
 
-/* ---- which columns rows see ---- */
+/* ---- which columns rows have edges to ---- */
 
 typedef struct visitor {
     void (*visit)(void *context, hga_id first, hga_id last);
@@ -36,7 +36,7 @@ static void visit_blocks(const hga_segments *s, void *context)
     }
 }
 
-/* Tells `visit` every run of columns that rows [first, first + n) have edges to. */
+/* Calls `visit` for every run of columns that rows [first, first + n) have edges to. */
 void row_ranges_visit(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, const row_ranges *s,
                       void (*visit)(void *context, hga_id first, hga_id last), void *context)
 {
@@ -53,7 +53,7 @@ void row_ranges_visit(const hga_plan *plan, hga_id stage, hga_id first, hga_id n
     }
 }
 
-/* Who touched each `width` columns last, and how many of these he did. */
+/* Which range touched each `width` columns last, and how many of these the current range has touched. */
 typedef struct column_touch {
     hga_id *by, n, width;
     hga_id me;
@@ -77,7 +77,7 @@ static void touch_columns(void *context, hga_id first, hga_id last)
     for (hga_id c = first / t->width; c <= last / t->width; c++) t->many += t->by[c] != t->me, t->by[c] = t->me;
 }
 
-/* The columns that subtrees [first, first + n) have edges to. */
+/* Touches the columns that subtrees [first, first + n) have edges to. */
 static void touch_subtrees(const hga_plan *plan, const subtrees *t, hga_id first, hga_id n, const row_ranges *s,
                            column_touch *touched)
 {
@@ -88,7 +88,7 @@ static void touch_subtrees(const hga_plan *plan, const subtrees *t, hga_id first
                                  touched);
 }
 
-/* List the chunks that a strip shares with one before it. `seen` is what those touched. */
+/* Lists the chunks that a range shares with one before it; `seen` marks what those touched. */
 static hga_status list_shared(const hga_plan *plan, hga_id of_range, const column_touch *touched, uint8_t *seen,
                               row_ranges *s)
 {
@@ -107,10 +107,10 @@ static hga_status list_shared(const hga_plan *plan, hga_id of_range, const colum
     return st;
 }
 
-/* ---- where rows are cut ---- */
+/* ---- where rows are divided ---- */
 
-/* What panels of rows cost, sum[i] those before panel i, in edges: a row, an edge, and a column, which comes from
-   memory for the panel and goes back with what it is given. Found with rows of all kinds, tokens and spans. */
+/* The cost of a row, and of a column, in edges. A column is loaded from memory for the panel, and its gradient
+   stored. Found with rows of all kinds, tokens and spans. */
 enum { A_ROW = 32, A_COLUMN = 6, COLUMNS = 8 };
 /* Fills sum[i] with the cost of the panels before panel i. */
 static hga_status find_costs(const hga_plan *plan, hga_id stage, const row_ranges *s, int64_t *sum)
@@ -136,7 +136,7 @@ done:
     return st;
 }
 
-/* Each strip ends where the sum is next to its part of it. */
+/* Ends each range where the prefix sum is nearest to its even share. */
 static void cut_evenly(const int64_t *sum, hga_id units, hga_id unit, hga_id end, row_ranges *s)
 {
     hga_id at = 0;
@@ -147,7 +147,7 @@ static void cut_evenly(const int64_t *sum, hga_id units, hga_id unit, hga_id end
     }
 }
 
-/* For each strip, the chunks of sources that strips before it have edges to as well. */
+/* Finds for each range the chunks of sources that earlier ranges have edges to as well. */
 static hga_status find_shared(const hga_plan *plan, hga_id stage, const subtrees *trees, column_touch *touched,
                               uint8_t *seen, row_ranges *s)
 {
@@ -165,8 +165,8 @@ static hga_status find_shared(const hga_plan *plan, hga_id stage, const subtrees
     return st;
 }
 
-/* Strips as there are rows or subtrees for, fewer where heads are many, since what strips share costs them more; a
-   power of two, which threads share out evenly. */
+/* As many ranges as there are rows or subtrees for, fewer where heads are many, since shared sources then cost more;
+   a power of two, which threads divide evenly. */
 static hga_id row_ranges_needed(const hga_plan *plan, const subtrees *trees, hga_id heads)
 {
     int64_t forced = plan->options.gradient_row_ranges, most = MOST_SHARES / heads,
@@ -177,8 +177,8 @@ static hga_id row_ranges_needed(const hga_plan *plan, const subtrees *trees, hga
     return many;
 }
 
-/* Adding a row to another costs about what an edge does: rows of strips' own must be few beside the edges, and the
-   fewer the more heads there are for threads to share out. */
+/* Adding a row to another costs about what an edge does: the ranges' own rows must be few beside the edges, and the
+   fewer the more heads there are for threads to divide. */
 static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees, hga_id heads, const row_ranges *s)
 {
     hga_pos edges = plan->stage[stage].relation.n_edges;
@@ -188,7 +188,7 @@ static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees
     return plan->options.gradient_row_ranges || s->ptr[s->n] * CHUNK * EDGES_A_ROW * heads <= edges;
 }
 
-/* The number of strips is halved until what they share is worth their being apart. */
+/* Creates the ranges; halves their number until the cost of shared chunks is worth it. */
 hga_status row_ranges_create(const hga_plan *plan, hga_id stage, const subtrees *trees, hga_id heads, row_ranges *out)
 {
     hga_status st = HGA_OK;

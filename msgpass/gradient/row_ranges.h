@@ -1,6 +1,6 @@
-/* row_ranges.h: rows of an attended stage that threads share out. Which they are depends on the graph and the shape
-   alone, and so do sums: sources that several strips see belong to the first of them, the others have rows of their
-   own, which are added in the order of the strips. */
+/* row_ranges.h: ranges of an attending stage's rows, which threads divide among them. They depend on the graph and
+   the shape alone, and so do sums: a source that several ranges have edges to belongs to the first of them, the
+   others have rows of their own for it, which are added in the order of the ranges. */
 #ifndef HGA_GRADIENT_ROW_RANGES_H
 #define HGA_GRADIENT_ROW_RANGES_H
 
@@ -24,16 +24,16 @@ typedef struct row_ranges {
 /* Chunks of all nodes. */
 static inline hga_id count_chunks(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 
-/* The strips of a stage's rows, or, where there are subtrees, of those for all stages, when `heads` go back one by one;
-   `out` comes zeroed, and is cleared whatever the outcome. */
+/* The ranges of a stage's rows, or, where there are subtrees, of those for all stages, when `heads` run one by one.
+   Zero `out` first; row_ranges_clear frees it, whatever the outcome. */
 hga_status row_ranges_create(const hga_plan *plan, hga_id stage, const struct subtrees *trees, hga_id heads,
                              row_ranges *out);
 void row_ranges_clear(const hga_plan *plan, row_ranges *s);
-/* What of the columns, as `s` has them in order, rows at positions [first, first + n) have edges to: from place to
-   place. */
+/* Calls `visit` for runs of columns, in the order of `s`, from first to last index, that rows at positions [first,
+   first + n) have edges to. */
 void row_ranges_visit(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, const row_ranges *s,
                       void (*visit)(void *context, hga_id first, hga_id last), void *context);
-/* Chunks that a strip has rows of its own for, at most. */
+/* The most chunks that a range has rows of its own for. */
 int64_t row_ranges_most_chunks(const row_ranges *s);
 
 #endif

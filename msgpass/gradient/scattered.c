@@ -1,8 +1,8 @@
-/* scattered.c: edges listed one by one go back twice. Rows that lie anywhere come from memory for every edge, and to
-   add to one there costs as much as two: so the first pass goes over the queries, which are given what their keys and
-   values make of them, and the second over the keys, with the edges turned round, which are given what queries and
-   their gradients do. Both score anew, and write each row once. A row comes with all its heads, from end to end, and
-   those of the next edges are asked for before: nobody else foresees them. */
+/* scattered.c: edges listed one by one run backward twice. Rows that lie anywhere come from memory for every edge,
+   and to add to one there costs as much as two: so the first pass runs over the queries, whose gradients sum over
+   their keys and values, and the second over the keys, with the edges transposed, whose gradients sum over queries
+   and their gradients. Both score again, and write each row once. A row is read with all its heads, contiguous, and
+   the rows of the next edges are prefetched: the hardware does not foresee them. */
 #include "carve.h"
 #include "plan.h"
 #include "sorted_edges.h"
@@ -86,7 +86,7 @@ typedef struct scattered_thread {
     float *packed; /* see kernel_grad_heads */
 } scattered_thread;
 
-/* ---- who goes this way ---- */
+/* ---- which plans ---- */
 
 static int same_rows(const hga_plan *plan, hga_id a, hga_id b)
 {
@@ -94,7 +94,7 @@ static int same_rows(const hga_plan *plan, hga_id a, hga_id b)
     return n == field_io(plan, b, &other) && first == other;
 }
 
-/* One stage that attends, from the caller's queries, keys and values to the output, in float. */
+/* Takes one stage that attends, from the caller's queries, keys and values to the output, in float. */
 static const char *program_refuses(const hga_plan *plan, reason *buffer)
 {
     const hga_program *p = &plan->program;
@@ -110,7 +110,7 @@ static const char *program_refuses(const hga_plan *plan, reason *buffer)
     return NULL;
 }
 
-/* Nothing is known of any pair. */
+/* Pairs have no terms of their own. */
 static const char *scattered_refuses(const hga_plan *plan, unsigned features, reason *buffer)
 {
     const hga_shape *s = &plan->shape;
@@ -134,13 +134,13 @@ static const char *scattered_refuses(const hga_plan *plan, unsigned features, re
 
 static scattered scattered_of(const hga_plan *plan);
 
-/* The sources of a query's edges. */
+/* The queries' edges, with their sources. */
 static edge_list sources_of(const scattered *x)
 {
     return (edge_list){x->r->ptr + x->rows.first, x->r->src, x->r->weight, x->r->type};
 }
 
-/* Where the turned edges are in tables of edges. */
+/* Sets the positions of the transposed edges in tables of edges. */
 static void place_edges(const scattered *x)
 {
     edge_list in = sources_of(x);
@@ -195,7 +195,7 @@ done:
     return st;
 }
 
-/* ---- a pass: rows that are given something ---- */
+/* ---- a pass over the rows at one end ---- */
 
 typedef struct edge_pass {
     edge_list edges;
@@ -222,7 +222,7 @@ static edge_pass pass_of_queries(const scattered *x)
                        .mine = &x->operands.q};
 }
 
-/* Rows are keys and values, and edges are those turned around. */
+/* Rows are keys and values, and edges are transposed. */
 static edge_pass pass_of_keys(const scattered *x)
 {
     return (edge_pass){.edges = {x->edges.transposed.list.ptr, x->edges.transposed.list.column,
@@ -237,7 +237,7 @@ static edge_pass pass_of_keys(const scattered *x)
                        .index = x->edges.index};
 }
 
-/* ---- pieces: edges that a kernel takes at once, of rows one behind the other ---- */
+/* ---- edge runs: edges that a kernel computes at once, of rows in order ---- */
 
 enum { AHEAD = KERNEL_HEAD_EDGES }; /* edges behind a piece's last that are wanted soon */
 
@@ -248,7 +248,7 @@ typedef struct edge_span {
     hga_id row[KERNEL_CHUNK]; /* of each edge */
 } edge_span;
 
-/* The next edges of rows up to `end`, the first of them in a row from `*row` on; 0: there are none. */
+/* Finds the next edges of rows up to `end`, the first of them in a row from `*row` on; returns 0 if there are none. */
 static int next_edge_run(const edge_pass *p, hga_id *row, hga_id end, edge_span *out)
 {
     const hga_pos *ptr = p->edges.ptr;
@@ -264,7 +264,7 @@ static int next_edge_run(const edge_pass *p, hga_id *row, hga_id end, edge_span 
     return 1;
 }
 
-/* What scores have besides products. */
+/* Computes the terms of scores besides products; NULL: none. */
 static const float *find_scores(const scattered *x, const edge_pass *p, const edge_span *at, float *score)
 {
     const float *weight = p->edges.weight;
@@ -277,7 +277,7 @@ static const float *find_scores(const scattered *x, const edge_pass *p, const ed
     return score;
 }
 
-/* What dropout leaves of a piece's edges in each head. */
+/* Draws the dropout mask of a run's edges in each head. */
 static void drop_edges(const scattered *x, const edge_pass *p, const edge_span *at, float *cached)
 {
     static const int32_t untyped[KERNEL_CHUNK];
@@ -295,7 +295,7 @@ static void drop_edges(const scattered *x, const edge_pass *p, const edge_span *
                                          cached);
 }
 
-/* Tables are given sums in double, of each key/value head apart. */
+/* Adds the tables' gradients in double, for each key/value head separately. */
 static void sum_tables(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_span *at)
 {
     hga_id head_groups = x->heads.n / x->heads.share;
@@ -309,7 +309,7 @@ static void sum_tables(const scattered *x, const edge_pass *p, const scattered_t
     }
 }
 
-/* Scores a piece's edges anew and adds their gradients to the pass's rows, to the edges' own and to tables. */
+/* Scores a run's edges again and adds their gradients to the pass's rows, to the edges' own and to tables. */
 static void run_edge_run(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_span *at)
 {
     float score[KERNEL_CHUNK];
@@ -369,7 +369,7 @@ static void clear_row(const wide_rows *x, hga_id row)
         memset(x->from.at + row * x->from.row + h * x->from.head, 0, (size_t)x->columns * sizeof *x->from.at);
 }
 
-/* Rows [first, end): those without edges are given nothing, the others piece by piece. */
+/* Rows [first, end): gradients of rows without edges are zeroed, the others computed run by run. */
 static void run_block(const scattered *x, const edge_pass *p, const scattered_thread *l, hga_id first, hga_id end)
 {
     edge_span at = {.at = p->edges.ptr[first]};
@@ -397,7 +397,7 @@ static void run_pass(const scattered *x, edge_pass p, const scattered_thread *th
     }
 }
 
-/* What features of edges ask of queries [first, end) besides. */
+/* Adds the deltas of features of edges for queries [first, end). */
 static void add_feature_adjoints(const scattered *x, hga_id first, hga_id end, float *delta)
 {
     float more[BLOCK * KERNEL_HEADS];
@@ -413,7 +413,7 @@ static void add_feature_adjoints(const scattered *x, hga_id first, hga_id end, f
         for (hga_id h = 0; h < x->heads.n; h++) delta[h] += more[(ptrdiff_t)i * x->heads.n + h];
 }
 
-/* What is asked of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to. */
+/* Sets the adjoints of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to. */
 static void find_adjoint(const scattered *x, hga_id first, hga_id end)
 {
     const hga_tensor *d_lse = &x->call->grad->d_lse;
@@ -474,7 +474,7 @@ static scattered scattered_of(const hga_plan *plan)
     return x;
 }
 
-/* Rows, edges, and the heads whose gradients are computed here. */
+/* Rows, edges, and the heads that this process computes. */
 static scattered scattered_here(const hga_plan *plan, const call_needs *needs)
 {
     scattered x = scattered_of(plan);
@@ -484,7 +484,7 @@ static scattered scattered_here(const hga_plan *plan, const call_needs *needs)
     return x;
 }
 
-/* From the first of these heads on. */
+/* The gradient's rows from the first of these heads on. */
 static kernel_gradient from_here(const gradient_call *c, hga_id field, const hga_tensor *t)
 {
     hga_id all = field_heads(c->plan, field), columns = field_columns(c->plan, field);
@@ -509,7 +509,7 @@ static kernel_wide features_at(const gradient_call *c, const hga_tensor *t)
     return (kernel_wide){t->data, t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns, head};
 }
 
-/* The call's tensors and gradients as rows of all heads that are computed here. */
+/* Points to the call's tensors and gradients as rows of all heads that are computed here. */
 static void bind_scattered(scattered *x, const gradient_call *c)
 {
     const hga_io *io = c->io;
@@ -526,9 +526,9 @@ static void bind_scattered(scattered *x, const gradient_call *c)
 
 static hga_id count_blocks(const scattered *x) { return x->rows.n / BLOCK + 1; }
 
-/* Does the second pass read what the first finds, although edges bring nothing? Where both go, all heads of two rows
-   have so many numbers that to find an edge's anew takes longer (measured), and while weights and slopes take no more
-   than a quarter of the tensors and their gradients. */
+/* Does the second pass read what the first finds, although edges have no features? If both run, all heads of two
+   rows have so many numbers that computing an edge's again takes longer (measured), and weights and slopes take no
+   more than a quarter of the tensors and their gradients. */
 enum { LONG_PRODUCTS = 512 };
 static int keeps_slopes(const scattered *x, const call_needs *needs)
 {
@@ -541,7 +541,7 @@ static int keeps_slopes(const scattered *x, const call_needs *needs)
     return edge * (in.ptr[x->rows.n] - in.ptr[0]) <= tensor_bytes(x->plan) / 4;
 }
 
-/* Where turned edges are in lists of edges, and what is kept of each edge there. */
+/* Carves positions of transposed edges in lists of edges, and what is cached of each edge there. */
 static void lay_out_indices(scattered *x, const call_needs *needs, carver *arena)
 {
     edge_list in = sources_of(x);
@@ -552,7 +552,7 @@ static void lay_out_indices(scattered *x, const call_needs *needs, carver *arena
     x->edges.weights = carve_floats(arena, of_edges), x->edges.contents = carve_floats(arena, of_edges);
 }
 
-/* Every array; bytes in all. */
+/* Carves every array; returns the bytes in all. */
 static int64_t lay_out_scattered(scattered *x, const void *made, const call_needs *needs, scattered_thread **out,
                                  void *memory)
 {
@@ -586,7 +586,7 @@ static int64_t scattered_bytes(const hga_plan *plan, const void *made, const cal
     return lay_out_scattered(&x, made, needs, NULL, NULL);
 }
 
-/* What the call brings besides rows, and sums of tables begun at nothing. */
+/* Loads the call's tables, and zeros the sums of tables. */
 static void load_tables(const scattered *x)
 {
     const float *additive = x->call->io->additive.data;
@@ -601,7 +601,7 @@ static void load_tables(const scattered *x)
         memset(x->grads.d_additive, 0, (size_t)(count_blocks(x) * vectors) * sizeof *x->grads.d_additive);
 }
 
-/* The blocks' sums in their order. */
+/* Adds the blocks' sums in their order. */
 static void store_tables(const scattered *x)
 {
     int64_t vectors = (int64_t)x->heads.n * x->operands.q.columns, head_groups = x->heads.n / x->heads.share;
@@ -621,8 +621,8 @@ static void clear_table(const scattered *x, hga_call_table which)
     if (to && !x->call->grad->accumulate) memset(to, 0, (size_t)n * sizeof *to);
 }
 
-/* Gradients of what edges bring are written edge by edge. Nothing comes to features of whose sums nothing is given, and
-   to edges into rows that are no output's. */
+/* Zeros gradients of edges' keys and features that no edge writes: of features whose sums have no gradient, and of
+   edges into rows that are not of the output. All others are written edge by edge. */
 static void clear_edges(const scattered *x)
 {
     edge_list in = sources_of(x);
@@ -631,7 +631,7 @@ static void clear_edges(const scattered *x)
     if (some || !x->operands.d_edge_out.at) clear_table(x, HGA_TABLE_EDGE_VALUE);
 }
 
-/* A call: the pass of queries where they or tables want a gradient, then that of keys and values. */
+/* A call: the pass of queries if they or tables require a gradient, then that of keys and values. */
 static hga_status go_scattered(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
 {
     scattered x = scattered_here(c->plan, &c->needs);

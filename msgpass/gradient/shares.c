@@ -1,16 +1,16 @@
-/* shares.c: what of a parent's gradient each child has, where a stage sums children up: all of them, or those that a
-   relation names. */
+/* shares.c: each child's share of its parent's gradient, where a stage sums up children: all of them, or those that
+   a relation names. */
 #include "fast_trees.h"
 #include "plan.h"
 
-/* What a stage sums, and what its rows are divided by: the weights of their edges. */
+/* An edge's weight in a sum; a mean divides by the sum of these. */
 static double weight_of(const hga_plan *plan, const hga_stage *s, const row_edge *e)
 {
     float mass = s->reduce == HGA_MEAN && s->by_mass ? plan->nodes.mass[e->src] : 1;
     return (double)(e->weight * mass);
 }
 
-/* The shares of node v's sources; do they all have it as their parent? */
+/* Adds the shares of node v's sources; returns whether v is the parent of them all. */
 static int share_out_sources(const hga_plan *plan, const hga_stage *s, const edge_rows *rows, hga_id v, float *share)
 {
     double total = s->reduce == HGA_MEAN ? 0 : 1;
@@ -24,7 +24,7 @@ static int share_out_sources(const hga_plan *plan, const hga_stage *s, const edg
     return related;
 }
 
-/* Every child's share in one stage of sums; *why: a node sums others than its children. */
+/* Lists every child's share in one stage of sums; *why: a node sums others than its children. */
 static hga_status list_shares(const hga_plan *plan, hga_id stage, float *share, const char **why)
 {
     int known = 1;
@@ -41,7 +41,7 @@ done:
     return st;
 }
 
-/* The shares of a field before f whose sums are of the same rows in the same way, NULL: there is none. */
+/* The shares of an earlier field whose sums are of the same rows in the same way; NULL: there is none. */
 static float *same_before(const hga_plan *plan, const subtrees *s, hga_id f)
 {
     const hga_stage *mine = &plan->program.stage[s->sum[f]];
@@ -54,7 +54,7 @@ static float *same_before(const hga_plan *plan, const subtrees *s, hga_id f)
     return NULL;
 }
 
-/* Fields whose sums are of the same rows in the same way have one list; a plain sum of all children needs none. */
+/* Fields whose sums are of the same rows in the same way share one list; a plain sum of all children needs none. */
 hga_status shares_create(const hga_plan *plan, subtrees *s, const char **why)
 {
     hga_status st = HGA_OK;

@@ -1,10 +1,10 @@
-/* sinks.c: gradients of sinks. A sink is one score more of each row, with a value of zeros: so its gradient is that of
-   a score, p (d_lse - d_out . out), p being its share of the row, and asks for nothing but what the caller has. */
+/* sinks.c: gradients of sinks. A sink is one more score of each row, with a value of zeros: so its gradient is that
+   of a score, p (d_lse - d_out . out), p being its share of the row, and needs only the caller's arrays. */
 #include "gradient.h"
 
 #include <math.h>
 
-/* Row i of two tensors in head h, multiplied PART columns at a time and added in double. */
+/* The product of row i of two tensors in head h, PART columns at a time, added in double. */
 static double product_of_rows(const kernel_table *kernels, const hga_tensor *a, const hga_tensor *b, hga_id heads,
                               hga_id columns, hga_id i, hga_id h)
 {
@@ -21,7 +21,7 @@ static double product_of_rows(const kernel_table *kernels, const hga_tensor *a, 
     return sum;
 }
 
-/* Rows that the execution did not compute have no log-sum-exp. */
+/* Sums the gradient of one head's sink; rows that the execution did not compute have no log-sum-exp. */
 static double sum_of_head(const gradient_call *c, hga_id h, double sink)
 {
     const hga_tensor *d_lse = &c->grad->d_lse;
@@ -38,7 +38,7 @@ static double sum_of_head(const gradient_call *c, hga_id h, double sink)
     return sum;
 }
 
-/* The gradient of every head's sink, where it is wanted; -INFINITY is no sink. */
+/* Computes the gradient of every head's sink, if required; -INFINITY is no sink. */
 void sinks_sum(const gradient_call *c)
 {
     const float *sink = c->io->sink.data;

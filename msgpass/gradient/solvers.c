@@ -1,13 +1,13 @@
-/* solvers.c: the ways as a table, and which one a plan's calls go. */
+/* solvers.c: the solvers as a table, and which one a plan's calls use. */
 #include "solvers.h"
 #include "plan.h"
 
 static const solver *const solvers[N_SOLVERS] = {&families_solver, &scattered_solver, &linear_solver,
                                                  &subtrees_solver, &stages_solver,    &plain_solver};
 
-/* ---- what a plan keeps ---- */
+/* ---- what a plan caches ---- */
 
-/* What a way has made, or why it made nothing of this graph. */
+/* What a solver has made, or why it made nothing of this graph. */
 typedef struct made_solver {
     int tried;
     void *made;
@@ -21,7 +21,7 @@ typedef struct known_choice {
     reason buffer[N_SOLVERS];
 } known_choice;
 
-/* All that goes back needs of a plan: what ways have made, and choices by features. */
+/* All that the backward pass caches of a plan: what solvers have made, and choices by features. */
 typedef struct back {
     hga_plan plan; /* with the stages that count */
     made_solver made[N_SOLVERS];
@@ -38,8 +38,8 @@ static void drop_solvers(const hga_plan *plan, void *what)
     hga_delete(&plan->memory.allocator, b, 1, sizeof *b);
 }
 
-/* A plan that is to define its gradients keeps all stages. A rank has all rows of some heads, and goes back as one
-   process does. */
+/* A plan that is to define its gradients keeps all stages. A rank has all rows of some heads, and computes like one
+   process. */
 static hga_status begin_solvers(const hga_plan *plan)
 {
     back *b;
@@ -64,7 +64,7 @@ static hga_status make_solver(back *b, int i, const char **why)
     return st;
 }
 
-/* Ways are asked in turn until one does not refuse. */
+/* Tries the solvers in order until one does not refuse. */
 static hga_status choose(back *b, unsigned features, known_choice *to)
 {
     solver_choice *x = &to->choice;
@@ -79,7 +79,7 @@ static hga_status choose(back *b, unsigned features, known_choice *to)
     return HGA_OK;
 }
 
-/* The choice for calls with these features, which the first of them makes and the plan keeps. */
+/* The choice for calls with these features; the first such call makes it, and the plan caches it. */
 static hga_status choose_under_lock(const hga_plan *plan, unsigned features, const solver_choice **out)
 {
     hga_status st = plan->cache->back.what ? HGA_OK : begin_solvers(plan);
@@ -114,7 +114,7 @@ hga_status solver_plan(const hga_plan *plan, const hga_plan **out)
     return st;
 }
 
-/* ---- what is told of it ---- */
+/* ---- what users see of it ---- */
 
 const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
                                     const char **refusal)

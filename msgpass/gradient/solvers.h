@@ -1,10 +1,12 @@
-/* solvers.h: the ways to go back. Each is a row of solvers.c: why it does not take a plan, what it makes once and
-   leaves with the plan, what a call needs, and the call, which allocates nothing. The first that does not refuse goes.
+/* solvers.h: the solvers of the backward pass. Each is a row of solvers.c: why it refuses a plan, what it makes once
+   and stores with the plan, what memory a call needs, and the call, which allocates nothing. The first that does not
+   refuse runs.
 
-   families.c trees whose nodes attend to their siblings, all heads at once (families.h) scattered.c edges listed one by
-   one, all heads at once linear.c sums and means alone, all heads at once (linear_edges.h) fast_solver.c a head at a
-   time, in float: subtree by subtree, or stage by stage (fast.h, panel.h) plain.c in double, by what semantics/ says of
-   every stage (plain.h) */
+   families.c       trees whose nodes attend to their siblings, all heads at once (families.h)
+   scattered.c      edges listed one by one, all heads at once
+   linear.c         sums and means alone, all heads at once (linear_edges.h)
+   fast_solver.c    a head at a time, in float: subtree by subtree, or stage by stage (fast.h, panel.h)
+   plain.c          in double, by what semantics/ says of every stage (plain.h) */
 #ifndef HGA_GRADIENT_SOLVERS_H
 #define HGA_GRADIENT_SOLVERS_H
 
@@ -58,25 +60,27 @@ typedef struct solver_choice {
     const char *why[N_SOLVERS];
 } solver_choice;
 
-/* Found once, made once, by whoever comes first; HGA_ENOMEM. The choice stays until the plan is updated or goes. */
+/* The choice for these features, made by the first call that needs it; HGA_ENOMEM. It lasts until the plan is
+   updated or destroyed. */
 hga_status solver_choose(const hga_plan *plan, unsigned features, const solver_choice **out);
 /* The plan with the stages that count, which lasts as long. */
 hga_status solver_plan(const hga_plan *plan, const hga_plan **out);
-/* Does it go in double? */
+/* Does it compute in double? */
 static inline int is_plain(const solver_choice *x) { return x->solver == &plain_solver; }
 
-/* reasons.c: why is the plan one of plain stages alone? NULL: it is none. */
+/* reasons.c: why does the plan have plain stages alone? NULL: it does not. */
 const char *is_generic(const hga_plan *plan, reason *buffer);
-/* What do edges bring besides biases? NULL: nothing. */
+/* Which features of edges besides biases does the call have? NULL: none. */
 const char *edge_features_named(unsigned features);
-/* plain.c: why must the plan's program go in double? NULL: it need not. */
+/* plain.c: why must the plan's program run in double? NULL: it need not. */
 const char *must_be_plain(const hga_plan *plan, reason *buffer);
 
-/* fast_energies.c: do states that a program goes on with come from one stage each, as the fast way knows them? */
+/* fast_energies.c: is each state that the program reads again made by attention alone, and each energy and share by
+   one stage, as the fast solvers require? */
 int energies_are_simple(const hga_plan *plan);
 
-/* live.c: the plan without stages whose results nobody reads on the way to the output; does any stage read or write
-   the field? */
+/* live.c: removes stages whose results are not read on the way to the output; does any stage read or write the
+   field? */
 void keep_live_stages(hga_plan *plan);
 int field_is_used(const hga_program *p, hga_id field);
 
@@ -88,8 +92,8 @@ static inline int64_t tensor_bytes(const hga_plan *plan)
     return 2 * row * plan->nodes.level_ptr[1];
 }
 
-/* What lists of edges may take: a tenth of the tensors and their gradients. Those that take more are made by each call
-   in its own memory. */
+/* The most bytes that lists of edges may take in a plan: a tenth of the tensors and their gradients. Calls list
+   longer ones in their own memory. */
 static inline int64_t most_list_bytes(const hga_plan *plan) { return tensor_bytes(plan) / 10; }
 
 #endif

@@ -1,4 +1,4 @@
-/* subtrees.c: which programs go back by subtrees, and where their trees are cut. */
+/* subtrees.c: which programs run backward by subtrees, and where their trees are cut. */
 #include "fast_columns.h"
 #include "plan.h"
 
@@ -14,8 +14,8 @@ static int is_sum_in_place(const stage_plan *plan, const hga_stage *s)
     return sums && s->relation != HGA_TREE_DOWN && s->value == s->out && s->message != HGA_SCALED;
 }
 
-/* Is it a sum, up the tree or perhaps along a relation that is part of it (shares_create), of what the caller gave for
-   tokens alone, and which nobody has read before? */
+/* Is the stage a sum, up the tree or perhaps along a relation that is part of it (shares_create), of the caller's
+   rows for tokens alone, which no stage has read before? */
 static const char *note_sum(const hga_plan *plan, hga_id s, subtrees *t, reason *buffer)
 {
     const hga_stage *stage = &plan->program.stage[s];
@@ -30,7 +30,7 @@ static const char *note_sum(const hga_plan *plan, hga_id s, subtrees *t, reason 
     return NULL;
 }
 
-/* Does it attend by nodes' own order, and go on with what stages before it attended to? */
+/* Does it attend by nodes' own order, and continue the state of earlier stages? */
 static const char *note_attended(const hga_plan *plan, hga_id s, subtrees *t, reason *buffer)
 {
     const hga_stage *stage = &plan->program.stage[s];
@@ -52,8 +52,8 @@ static const char *note_spread(const hga_plan *plan, hga_id s, subtrees *t, reas
     return known ? NULL : reason_of(buffer, "stage '%s' spreads other states", stage->name);
 }
 
-/* Are the fields what the caller gives, and is nothing else there? Each is then of another width, so that all stages
-   attend with the same. */
+/* Are the fields the caller's, and are there no others? Each then has another width, so that all stages attend with
+   the same fields. */
 static const char *fields_refuse(const hga_plan *plan, const subtrees *t, reason *buffer)
 {
     const hga_program *p = &plan->program;
@@ -68,7 +68,8 @@ static const char *fields_refuse(const hga_plan *plan, const subtrees *t, reason
     return p->field[t->out].binding == HGA_IO_OUT ? NULL : "what is attended to is not the output";
 }
 
-/* Sums of children, then stages that attend, then perhaps states merged down the tree. */
+/* Finds sums of children, then stages that attend, then perhaps states merged down the tree; or returns why the
+   stages are others. */
 static const char *find_tree_stages(const hga_plan *plan, subtrees *t, reason *buffer)
 {
     const char *why = NULL;
@@ -97,7 +98,7 @@ const char *subtrees_refuse(const hga_plan *plan, reason *buffer)
 
 /* ---- cuts ---- */
 
-/* Do the nodes of a level stand for tokens side by side, one after the other? */
+/* Do the spans of a level's nodes ascend? */
 static int is_in_order(const hga_nodes *nodes, hga_id l)
 {
     int in_order = 1;
@@ -133,7 +134,7 @@ static hga_id tokens_needed(const hga_plan *plan)
     return forced ? forced : n < SUBTREE_LEAST ? SUBTREE_LEAST : n > SUBTREE_MOST ? SUBTREE_MOST : n;
 }
 
-/* Where the next subtree begins, when this one does at `first`. */
+/* Where the next subtree begins, if this one begins at `first`. */
 static hga_id next_cut(const hga_plan *plan, const uint8_t *inside, hga_id first)
 {
     hga_id n = plan->nodes.level_ptr[1], most = n - first, requested = tokens_needed(plan);
@@ -142,7 +143,7 @@ static hga_id next_cut(const hga_plan *plan, const uint8_t *inside, hga_id first
     return at;
 }
 
-/* Every level's nodes by subtree: a node belongs where its first token does. */
+/* Lists where each level's nodes of each subtree begin: a node belongs where its first token does. */
 static hga_status list_begins(const hga_plan *plan, const uint8_t *inside, subtrees *s)
 {
     hga_status st = HGA_OK;
@@ -180,7 +181,7 @@ done:
 
 /* ---- rows that are attended together ---- */
 
-/* A pair of groups, as far as it lies on one level: rows [first, end). They go with one part. */
+/* A pair of groups, as far as it lies on one level: rows [first, end), and the part that they belong to. */
 typedef struct level_pair {
     row_range rows;
     hga_id part;
@@ -193,7 +194,7 @@ static row_range cell_at(const hga_plan *plan, hga_id l, hga_id first)
     return (row_range){first, end < level ? end : level};
 }
 
-/* All cells, in order of their rows, each with the first part that has a row of it; how many. */
+/* Lists all pairs, in order of their rows, each with the first part that has a row of it; returns how many. */
 static hga_id find_cells(const hga_plan *plan, const subtrees *s, level_pair *cells)
 {
     hga_id n = 0;
@@ -205,7 +206,7 @@ static hga_id find_cells(const hga_plan *plan, const subtrees *s, level_pair *ce
     return n;
 }
 
-/* List every part's cells as ranges, `at` being where its next one goes; or only count them. */
+/* Lists every part's pairs as ranges, `at` being the index of its next one; or, without s->rows, only counts them. */
 static void list_ranges(const level_pair *cells, hga_id n, subtrees *s, hga_id *at)
 {
     for (hga_id i = 0; i < n; i++) {
@@ -221,7 +222,7 @@ static void list_ranges(const level_pair *cells, hga_id n, subtrees *s, hga_id *
     }
 }
 
-/* Ranges of rows by the part that they go with: the top or a subtree. */
+/* Lists ranges of rows by the part that they belong to: the top or a subtree. */
 static hga_status list_rows(const hga_plan *plan, subtrees *s)
 {
     hga_status st = HGA_OK;
@@ -242,9 +243,9 @@ done:
     return st;
 }
 
-/* ---- what rows need ---- */
+/* ---- which subtrees rows read ---- */
 
-/* Parts by node, the top being n; the last and, of nodes before `roots`, the first that was seen. */
+/* Parts by node, the top being n; the last part seen and, of nodes before `roots`, the first. */
 typedef struct needed {
     hga_id *part, roots, first, last;
 } needed;
@@ -266,7 +267,7 @@ static void see_segments(const hga_segments *s, void *context)
     }
 }
 
-/* Rows [r.first, r.end), and what they have edges to in any stage. */
+/* Sees rows [r.first, r.end), and what they have edges to in any stage. */
 static void see_rows(const hga_plan *plan, row_range r, needed *x)
 {
     see(x, r.first, r.end);
@@ -286,8 +287,8 @@ static void see_part(const hga_plan *plan, const subtrees *s, hga_id i, needed *
     for (hga_id at = s->ptr[i]; at < s->ptr[i + 1]; at++) see_rows(plan, s->rows[at], x);
 }
 
-/* What every subtree needs, and how many are needed at once: from the first that it or the top looks at to the last
-   that it or one before it does. */
+/* Finds what every subtree needs, and returns how many subtrees are needed at once: from the first that it or the
+   top reads to the last that it or one before it reads. */
 static hga_id find_needs(const hga_plan *plan, subtrees *s, needed *x)
 {
     hga_id most = 0;
@@ -309,7 +310,7 @@ static hga_id rows_below(const subtrees *s, hga_id i)
     return n;
 }
 
-/* Do families lie side by side, and does every node below `roots` have its parent in its subtree? */
+/* Are families contiguous, and has every node below `roots` its parent in its subtree? */
 static int is_closed(const hga_plan *plan, hga_id roots, hga_id top)
 {
     const hga_nodes *nodes = &plan->nodes;
@@ -318,7 +319,8 @@ static int is_closed(const hga_plan *plan, hga_id roots, hga_id top)
     return closed;
 }
 
-/* Subtrees take turns in as many places as are needed at once; their roots and the top have their own behind them. */
+/* Stores subtrees in as many slots as are needed at once, round robin; their roots and the top have rows of their
+   own after them. */
 static hga_status place_rows(const hga_plan *plan, hga_id places, hga_id roots, subtrees *s)
 {
     hga_status st = HGA_OK;
@@ -334,7 +336,7 @@ done:
     return st;
 }
 
-/* What each part must find raised, and where the rows of subtrees lie meanwhile. */
+/* Lists the subtrees each part reads, and where the rows of subtrees are stored meanwhile. */
 static hga_status list_needs(const hga_plan *plan, subtrees *s)
 {
     hga_status st = HGA_OK;
@@ -369,7 +371,7 @@ done:
     return st;
 }
 
-/* Fields may have one list of shares in common, which is freed once. */
+/* Frees the subtrees; a list of shares that several fields have in common is freed once. */
 void subtrees_clear(const hga_plan *plan, subtrees *s)
 {
     hga_delete(&plan->memory.allocator, s->begin, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin);

@@ -1,5 +1,5 @@
-/* subtrees.h: where the nodes of a graph are cut into subtrees that go back one after the other, so that their rows are
-   in cache from the first stage to the last. Where the cuts are depends on the graph and the shape alone. */
+/* subtrees.h: where the nodes of a graph are cut into subtrees that run backward one after the other, so that their
+   rows are in cache from the first stage to the last. The cuts depend on the graph and the shape alone. */
 #ifndef HGA_GRADIENT_SUBTREES_H
 #define HGA_GRADIENT_SUBTREES_H
 
@@ -31,10 +31,10 @@ typedef struct subtrees {
     float *share[HGA_FIELD_SLOTS];
 } subtrees;
 
-/* The subtrees of a plan's program, which subtrees_refuse has taken; or *why its graph is not for them. `out` comes
-   zeroed, and is cleared whenever that fails. */
+/* The subtrees of a plan's program that subtrees_refuse has accepted; or *why its graph does not fit. Zero `out`
+   first; it is cleared if that fails. */
 hga_status subtrees_create(const hga_plan *plan, subtrees *out, const char **why);
-/* Why has the plan's program, whatever its graph, not the stages of those that go by subtrees? NULL: it has. */
+/* Why are the stages of the plan's program, whatever its graph, not those that run by subtrees? NULL: they are. */
 const char *subtrees_refuse(const hga_plan *plan, reason *buffer);
 void subtrees_clear(const hga_plan *plan, subtrees *s);
 

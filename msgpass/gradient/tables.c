@@ -1,11 +1,11 @@
-/* tables.c: gradients of what many edges share: tables, positions, masses, the scale. They are summed in double, for
-   every head apart that goes back by itself where heads meet in an entry, and added in the order of the heads. */
+/* tables.c: gradients of what many edges share: tables, positions, masses, the scale. They are summed in double,
+   separately for every head group where heads share entries, and added in the order of the heads. */
 #include "carve.h"
 #include "gradient.h"
 
 #include <string.h>
 
-/* Has the turn the array, or another before it? */
+/* Has the head group a sum of its own? Else it adds to the first group's. */
 static int owns(const call_needs *needs, hga_call_table which, hga_id head_group)
 {
     return needs->entries[which] > 0 && (head_group == 0 || !(needs->by_head >> which & 1));
@@ -30,7 +30,7 @@ void tables_clear(const gradient_call *c)
                 memset(c->sums[head_group].of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
 }
 
-/* The turns' sums, added in the order of the turns, to the caller's tables. */
+/* Adds the head groups' sums, in their order, to the caller's tables. */
 void tables_store(const gradient_call *c)
 {
     for (hga_call_table i = 0; i < HGA_N_TABLES; i++) {

@@ -1,5 +1,5 @@
-/* unread.c: gradients that are wanted of tensors that no stage reads: of a field that nothing looks at, or of none, as
-   a program may do without a query. They are zeros, which no way of going back would write. */
+/* unread.c: required gradients of tensors that no stage reads: of a field that none reads, or of no field, as a
+   program may do without a query. They are zeros, which no solver would write. */
 #include "gradient.h"
 #include "plan.h"
 
@@ -35,7 +35,7 @@ static int is_read(const hga_program *p, hga_id field)
     return field && read >> field & 1u;
 }
 
-/* Rows of a tensor, as long as fields of its kind are: those that the program's field has, or all that it says. */
+/* Zeros rows of a tensor: those of the program's field, or all rows of the tensor. */
 static void clear_rows(const hga_plan *plan, input x, hga_id field, const hga_tensor *t)
 {
     const hga_shape *s = &plan->shape;

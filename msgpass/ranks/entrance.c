@@ -1,5 +1,5 @@
-/* entrance.c: where callers come in: a plan is one process', or several share it. What makes plans, executes them and
-   goes back knows nothing of this room, but for what is left in the plan here. */
+/* entrance.c: the entry points of callers: a plan is of one process, or several share it. What makes plans, executes
+   them and runs backward knows nothing of this folder, but for the functions that are stored in the plan here. */
 #include "plan.h"
 #include "ranks.h"
 

@@ -1,6 +1,6 @@
-/* halo.c: who lacks which rows. Every stage's rows are walked once, each by the rank that owns it; sources that it does
-   not own are wanted of their owners. Wants are intervals of nodes, melted as they come. Long rows that all ranks
-   compute are cut into pieces as the plan cuts them, each of which one rank computes. */
+/* halo.c: which rows each rank lacks. Every stage's rows are walked once, each as the rank that owns it; sources
+   that it does not own are requested of their owners. Requests are intervals of nodes, merged as they come. Long
+   rows that all ranks compute are cut into splits as the plan cuts them, each of which one rank computes. */
 #include "halo_finding.h"
 #include "program_check.h"
 #include "regions.h"
@@ -29,13 +29,13 @@ static hga_status check_cuts(const hga_nodes *nodes, const hga_id *cuts, hga_id 
     return HGA_OK;
 }
 
-/* The rank that has both ends of the span, if one has. */
+/* The rank that has both ends of the span; SHARED if none has. */
 static hga_id owner_of(const hga_id *rank, hga_id first, hga_id last)
 {
     return first <= last && rank[first] == rank[last] ? rank[first] : SHARED;
 }
 
-/* `next` is first the rank of each token, and then what it is called. */
+/* Finds the owner of every node. `next` is first the rank of each token, and then what its name says. */
 static void find_owners(finding *f, const hga_id *cuts, hga_id n_ranks)
 {
     const hga_nodes *nodes = &f->nodes;
@@ -84,7 +84,7 @@ static int64_t sent_row_bytes(const finding *f, hga_id field)
 
 /* ---- stages ---- */
 
-/* Rows that all have one owner. */
+/* Requests the sources of rows that all have one owner. */
 static hga_status find_requests(const reach *r, void *context)
 {
     finding *f = context;
@@ -104,7 +104,8 @@ static uint32_t source_reads(const hga_stage *s)
     return program_fields(s, program_rules[program_kind(s)].reads.source);
 }
 
-/* Nothing is wanted where one rank has all nodes: degrees are enough, which are quicker found than sources. */
+/* Counts edges where one rank has all nodes and requests nothing: degrees suffice, which are found quicker than
+   sources. */
 static void count_alone(finding *f)
 {
     enum { PART = 1024 };
@@ -132,7 +133,7 @@ done:
     return st;
 }
 
-/* What each rank wants of others for one stage; what the stage writes is wanted as it left it from then on. */
+/* Finds what each rank requests of others for one stage; later stages request the fields it writes as it left them. */
 static hga_status walk_stage(finding *f, hga_id number)
 {
     hga_status st = HGA_OK;
@@ -156,13 +157,13 @@ done:
 
 /* ---- transfers ---- */
 
-/* Has node v a row of the field? User functions see sources without: nobody has anything to send of these. */
+/* Has node v a row of the field? User functions read sources without: such rows are not sent. */
 static int has_row_to_send(const finding *f, hga_id field, hga_id v)
 {
     return program_row(&f->nodes, f->p->field[field].rows, v);
 }
 
-/* Where nodes end that are called what node u is, and have a row of the field if it has one. */
+/* The end of nodes that have node u's owner and level, and have a row of the field if it has one. */
 static hga_id end_of_alike(const finding *f, hga_id field, hga_id u, hga_id last)
 {
     hga_id most = f->next[u] <= last ? f->next[u] : last + 1, end = u + 1;
@@ -171,7 +172,7 @@ static hga_id end_of_alike(const finding *f, hga_id field, hga_id u, hga_id last
     return end;
 }
 
-/* The nodes of a want that another rank owns become transfers. */
+/* Makes transfers of the nodes of a request that other ranks own. */
 static hga_status add_transfers(finding *f, const row_request *w, hga_id first, hga_id last)
 {
     hga_status st = HGA_OK;
@@ -188,7 +189,8 @@ done:
     return st;
 }
 
-/* Of want i what not everybody is sent: the wants of everybody, sorted, are `every` and those after it. */
+/* Makes transfers of the nodes of a request that are not sent to every rank: the requests of every rank, sorted, are
+   `every` and those after it. */
 static hga_status add_rest(finding *f, const row_request *w, const row_request *every, const row_request *end)
 {
     hga_status st = HGA_OK;
@@ -203,14 +205,14 @@ done:
     return st;
 }
 
-/* What everybody is sent may be read by one rank before all read it. */
+/* Rows that every rank is sent may be read by one rank before all read them. */
 static void read_early(row_request *every, const row_request *end, const row_request *w)
 {
     for (; every < end && every->first <= w->last; every++)
         if (every->last >= w->first && w->reads < every->reads) every->reads = w->reads;
 }
 
-/* Wants of one field as one stage left it: those of everybody come first. */
+/* Makes transfers of requests of one field as one stage left it: those of every rank come first. */
 static hga_status list_transfers(finding *f)
 {
     hga_status st = HGA_OK;
@@ -228,7 +230,7 @@ done:
 
 /* ---- what each rank does ---- */
 
-/* One message of a stage, or one gather, from everybody to everybody. */
+/* One message of a stage, or one gather, from every rank to every rank. */
 typedef struct message {
     hga_id from, to, stage;
 } message;
@@ -241,7 +243,7 @@ static int message_before(const message *a, const message *b)
 }
 SORT_DEFINE(sort_messages, message, message_before)
 
-/* n rows from a rank to another, or to every other one. */
+/* Counts n rows from a rank to another, or to every other one. */
 static void note_transfer(hga_halo_list *out, hga_id from, hga_id to, int64_t rows, int64_t bytes)
 {
     hga_id first = to == HGA_EVERY_RANK ? 0 : to, last = to == HGA_EVERY_RANK ? out->n_ranks - 1 : to;
@@ -252,7 +254,7 @@ static void note_transfer(hga_halo_list *out, hga_id from, hga_id to, int64_t ro
     }
 }
 
-/* Messages are sorted; those to everybody come first. */
+/* Counts messages, which are sorted; those to every rank come first. */
 static void add_messages(hga_halo_list *out, const message *m, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -264,7 +266,7 @@ static void add_messages(hga_halo_list *out, const message *m, int64_t n)
     }
 }
 
-/* What each rank sends and receives in all, in how many messages, and the edges that all ranks compute. */
+/* Counts what each rank sends and receives in all, in how many messages, and adds the edges that all ranks compute. */
 static hga_status add_traffic(hga_halo_list *out, hga_pos shared_edges)
 {
     hga_status st = HGA_OK;
@@ -290,9 +292,9 @@ done:
     return st;
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
-/* Checks what is asked for, and finds the owner of every node. */
+/* Checks the arguments, and finds the owner of every node. */
 static hga_status start(finding *f, const hga_shape *shape, const hga_id *cuts, hga_id n_ranks)
 {
     hga_status st = HGA_OK;
@@ -315,7 +317,7 @@ done:
     return st;
 }
 
-/* Walks all stages for rows that one rank reads and another has made, and lists them as messages. */
+/* Walks all stages for rows that one rank reads and another computes, and lists them as transfers. */
 hga_status halo_find(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
                      hga_id n_ranks, hga_pos cut_edges, hga_id *owner, hga_halo_list *out)
 {

@@ -1,5 +1,5 @@
 /* halo_finding.h: what the files that find a halo share: halo.c, halo_requests.c, and halo_splits.c for rows in
-   pieces. */
+   splits. */
 #ifndef HALO_FINDING_H
 #define HALO_FINDING_H
 
@@ -66,19 +66,19 @@ typedef hga_status (*interval_visit)(finding *f, hga_id first, hga_id last, void
 /* ---- halo_requests.c ---- */
 
 void halo_begin_requests(finding *f);
-/* Sorted, and of those that touch one is made. */
+/* Sorts the requests and merges those that touch. */
 void halo_melt(finding *f);
 
-/* The nodes of a reach as intervals. */
+/* Visits the nodes of a reach as intervals. */
 hga_status halo_each_interval(finding *f, const reach *r, interval_visit visit, void *context);
-/* Every field that the stage reads at its sources, of nodes [first, last], is wanted by the rank *context. */
+/* Rank *context requests every field that the stage reads at its sources, of nodes [first, last]. */
 hga_status halo_request_interval(finding *f, hga_id first, hga_id last, void *context);
 
 /* ---- halo_splits.c ---- */
 
-/* Is the shared row, of so many sources, cut into pieces because it has its columns alone? */
+/* Is the shared row, of so many sources, cut into splits because it has its columns alone? */
 int halo_cuts(const finding *f, const reach *r, hga_pos sources);
-/* Its pieces, and what whoever computes one wants of others. */
+/* Finds its splits, and what the rank that computes one requests of others. */
 hga_status halo_cut_row(finding *f, const reach *r, hga_pos sources);
 
 #endif

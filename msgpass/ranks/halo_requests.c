@@ -1,4 +1,4 @@
-/* halo_requests.c: rows that a rank wants of others, as intervals of nodes, melted as they come. */
+/* halo_requests.c: rows that a rank requests of others, as intervals of nodes, merged as they come. */
 #include "halo_finding.h"
 
 #include "sort.h"
@@ -38,7 +38,7 @@ static void forget_recent(finding *f)
     memset(f->requests.recent, -1, (size_t)(f->p->n_fields + 1) * sizeof *f->requests.recent);
 }
 
-/* Sorts the wants and unites those that touch each other. */
+/* Sorts the requests and merges those that touch. */
 void halo_melt(finding *f)
 {
     int64_t n = 0;
@@ -54,7 +54,7 @@ void halo_melt(finding *f)
     forget_recent(f);
 }
 
-/* Adds a want, or lets a recent one grow that it touches. */
+/* Adds a request, or extends a recent one that it touches. */
 static hga_status request_field(finding *f, const row_request *w)
 {
     hga_status st = HGA_OK;
@@ -74,14 +74,14 @@ done:
     return st;
 }
 
-/* Does the rank compute nodes [first, last] itself: its own ones, or those that all compute? */
+/* Does the rank compute nodes [first, last] itself: its own ones, or shared ones? */
 static int has_nodes(const finding *f, hga_id rank, hga_id first, hga_id last)
 {
     hga_id owner = f->owner[first];
     return (owner == SHARED || owner == rank) && f->next[first] > last;
 }
 
-/* Every field that the stage reads at its sources, of nodes [first, last]. */
+/* Requests every field that the stage reads at its sources, of nodes [first, last]. */
 static hga_status request_nodes(finding *f, hga_id to, hga_id first, hga_id last)
 {
     hga_status st = HGA_OK;
@@ -101,7 +101,7 @@ void halo_begin_requests(finding *f)
     forget_recent(f);
 }
 
-/* What a row reads, as intervals of nodes. */
+/* Visits what a row reads, as intervals of nodes. */
 hga_status halo_each_interval(finding *f, const reach *r, interval_visit visit, void *context)
 {
     hga_status st = HGA_OK;

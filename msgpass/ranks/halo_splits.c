@@ -1,4 +1,4 @@
-/* halo_splits.c: shared rows that plans cut into pieces: who computes which piece, and what that rank lacks. */
+/* halo_splits.c: shared rows that plans cut into splits: which rank computes which split, and what that rank lacks. */
 #include "halo_finding.h"
 
 #include "bindings.h"
@@ -24,7 +24,8 @@ static hga_status count_owners(finding *f, hga_id first, hga_id last, void *cont
     return HGA_OK;
 }
 
-/* Whoever owns most of a piece's sources computes it, and is sent the others; where all have them, all do. */
+/* The rank that owns most of a split's sources computes it, and is sent the others; if all ranks have them, all
+   compute it. */
 static hga_status find_maker(finding *f, const reach *split, hga_id *maker)
 {
     hga_status st = HGA_OK;
@@ -43,7 +44,7 @@ done:
     return st;
 }
 
-/* Pieces [lo, hi) as one: their rank computes them, and sends everybody what they come to. */
+/* Adds splits [lo, hi) as one: their rank computes them, and sends the result to every rank. */
 static hga_status add_split(finding *f, hga_id lo, hga_id hi)
 {
     hga_halo_list *out = f->out;
@@ -60,7 +61,7 @@ static hga_status add_split(finding *f, hga_id lo, hga_id hi)
     return HGA_OK;
 }
 
-/* Pieces [lo, hi) of the row: what one rank computes of those that are merged goes as one. */
+/* Adds splits [lo, hi) of the row: those of one rank that are merged with each other are one. */
 static hga_status add_splits(finding *f, hga_id lo, hga_id hi)
 {
     hga_status st = HGA_OK;
@@ -72,7 +73,7 @@ done:
     return st;
 }
 
-/* Who computes each piece of a row, and where runs of pieces of one rank end. */
+/* Finds which rank computes each split of a row, and where runs of splits of one rank end. */
 hga_status halo_cut_row(finding *f, const reach *r, hga_pos sources)
 {
     hga_status st = HGA_OK;

@@ -1,7 +1,8 @@
-/* rank_aliases.c: rows of the workspace that live in the caller's. The caller's row of an output is of no use until it
-   is written, and often what it is made of is of no use any more by then: a rank, all of whose states may wait for a
-   message, keeps a finished state in the row of its own node's output. One process finds aliases before it orders its
-   panels (storage.c); a rank looks once its passes are known, bucket by bucket, so that nothing waits for an alias. */
+/* rank_aliases.c: rows of the workspace that are stored in the caller's. The caller's row of an output is not used
+   until it is written, and often what it is made of is not used any more by then: a rank, all of whose states may
+   wait for a message, stores a finished state in the row of its own node's output. One process finds aliases before
+   it orders its panels (storage.c); a rank finds them once its passes are known, bucket by bucket, so that nothing
+   waits for an alias. */
 #include "rank_aliases.h"
 #include "plan.h"
 
@@ -15,7 +16,7 @@ static int is_over(const bucket_ends *alias, const bucket_ends *host, const entr
     return !alias->last_shared && !host->first_shared && last->owner == first->owner && last->at <= first->at;
 }
 
-/* Of the rank's rows of the host's tensor, which is [n] behind the first. */
+/* Allocates an index for each row of the rank's in the host's tensor, n rows from the first node on. */
 static hga_status open_rows(const hga_plan *plan, hga_id host, alias_rows *x)
 {
     hga_id end = 0;
@@ -29,7 +30,8 @@ static hga_status open_rows(const hga_plan *plan, hga_id host, alias_rows *x)
     return st;
 }
 
-/* The nodes whose row of the alias can live in their row of the host; without any there are no aliases. */
+/* Finds the nodes whose row of the alias can be stored in their row of the host; if there are none, removes the
+   aliases. */
 static hga_status find_alias_rows(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step, hga_id alias,
                                   hga_id host)
 {
@@ -46,8 +48,8 @@ static hga_status find_alias_rows(hga_plan *plan, accesses *a, const live_ranges
     return st;
 }
 
-/* The first stage that touches a host gives one field's place, which no stage touches later (storage_may_host): a row
-   has one alias, and an alias one host. */
+/* A host holds one field's rows, which no stage touches after the first stage that touches the host
+   (storage_may_host): a row has one alias, and an alias one host. */
 hga_status rank_aliases_find(hga_plan *plan, accesses *a, const live_ranges *l, const entry *step)
 {
     hga_status st = HGA_OK;

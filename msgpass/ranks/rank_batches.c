@@ -1,13 +1,13 @@
-/* rank_batches.c: which transfers go together. A transfer can go when its rows have been computed, and these may need
-   rows of others, or pieces of them. Transfers are put in the order in which their rows are written; a batch ends
-   before the first whose rows may need what the batch brings. Every rank finds the same batches, so none waits for
-   another in a circle. */
+/* rank_batches.c: which transfers go together. A transfer can go when its rows have been computed, and these may
+   need rows of others, or splits of them. Transfers are put in the order in which their rows are written; a batch
+   ends before the first whose rows may need what the batch receives. Every rank finds the same batches, so none
+   waits for another in a circle. */
 #include "plan.h"
 #include "ranks.h"
 #include "sort.h"
 
-/* Rows of a stage, of one of its levels where these wait for each other, are a step. So are pieces of its long rows:
-   flat stages alone have these, and what is sent of such a stage needs nothing else of it. */
+/* Rows of a stage, of one of its levels where these wait for each other, are a step. So are splits of its long rows:
+   only flat stages have these, and what is sent of such a stage needs nothing else of it. */
 typedef struct placed {
     hga_id stage, level, batch;
     int64_t transfer;
@@ -21,7 +21,7 @@ static int placed_before(const placed *a, const placed *b)
 }
 SORT_DEFINE(sort_placed, placed, placed_before)
 
-/* Fields of which stage w's rows are made, by itself and by the stages before it. */
+/* Fields that stage w's rows are made of, by itself and by the stages before it. */
 static uint32_t needed_fields(const hga_program *p, hga_id w)
 {
     uint32_t fields = p->stage[w].reads;
@@ -30,7 +30,7 @@ static uint32_t needed_fields(const hga_program *p, hga_id w)
     return fields;
 }
 
-/* Does a row that a rank owns stand above one that is shared? Only where spans are not within each other. */
+/* Is a row that a rank owns above one that is shared? Only where spans are not nested. */
 static int owned_above_shared(const hga_nodes *nodes, const hga_id *owner)
 {
     for (hga_id v = 0; nodes->parent && v < nodes->n; v++)
@@ -52,7 +52,8 @@ int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const rank_trans
            (s->order == HGA_LEVELS_UP && s->relation < 0 && to_all && !owned_above_shared(&plan->nodes, owner));
 }
 
-/* The step of every transfer: the stage that writes its rows, and their level where levels wait for each other. */
+/* Finds the step of every transfer: the stage that writes its rows, and their level where levels wait for each
+   other. */
 static void place(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, placed *x)
 {
     int one_step[HGA_MAX_STAGES];
@@ -66,7 +67,7 @@ static void place(const hga_plan *plan, const hga_id *owner, const rank_transfer
     }
 }
 
-/* The first stage that reads rows of each field of the batch at hand, or makes rows of it of the batch's pieces. */
+/* The first stage that reads rows of each field of the current batch, or makes rows of it of the batch's splits. */
 typedef struct open_batch {
     hga_id number;
     hga_id read_by[HGA_FIELD_SLOTS];
@@ -77,7 +78,7 @@ static void open_next(open_batch *b)
     for (int f = 0; f < HGA_FIELD_SLOTS; f++) b->read_by[f] = HGA_MAX_STAGES;
 }
 
-/* May rows of stage w, or pieces of shared ones, need what the batch brings? */
+/* May rows of stage w, or splits of shared ones, need what the batch receives? */
 static int needs_batch(const hga_program *p, const open_batch *b, hga_id w)
 {
     uint32_t fields = w < 0 ? 0 : needed_fields(p, w);
@@ -95,7 +96,7 @@ static void note_readers(const hga_program *p, const rank_transfer *t, open_batc
     }
 }
 
-/* The transfers in the order of their steps, and the batch of each. */
+/* Sorts the transfers by their steps, and finds the batch of each. */
 hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, int64_t *order,
                         hga_id *batch, hga_id *n_batches)
 {

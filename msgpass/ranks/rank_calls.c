@@ -1,12 +1,12 @@
-/* rank_calls.c: are all ranks called for the same? Each tells the rank before it and the one after it, in a ring, what
-   it is called for before it waits for anything, and asks what they are called for before it waits for rows. Where any
-   two ranks are called for different things two neighbours are, and say so to all. */
+/* rank_calls.c: do all ranks make the same call? Each tells the rank before it and the one after it, in a ring,
+   which call it makes before it waits for anything, and compares their calls with its own before it waits for rows.
+   If any two ranks make different calls two neighbours do, and report it to all. */
 #include "call.h"
 #include "identity.h"
 #include "plan.h"
 #include "ranks.h"
 
-/* Which tables a call brings, how long they are, and the numbers of those that heads have. */
+/* Hashes which tables a call has, how long they are, and the numbers of tables that depend on the shape alone. */
 static uint64_t mix_tables(const hga_plan *plan, const hga_io *io, uint64_t h)
 {
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
@@ -38,7 +38,7 @@ static hga_id find_neighbours(const hga_exchange *x, hga_id rank[2])
     return x->n_ranks < 3 ? x->n_ranks - 1 : 2;
 }
 
-/* Both neighbours are told what this rank is called for, and asked for theirs. */
+/* Sends this rank's call to both neighbours, and starts to receive theirs. */
 hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *buffer)
 {
     hga_id rank[2], n = find_neighbours(x, rank);
@@ -61,7 +61,7 @@ static const char *name_of(const rank_word *c)
     return c->kind < N_RANK_CALLS ? names[c->kind] : "does something else";
 }
 
-/* Both ranks say the same. */
+/* The error of two ranks that differ; the same words on both. */
 static hga_status say_different(hga_id a, hga_id b, const rank_word *of_a, const rank_word *of_b)
 {
     if (a > b) return say_different(b, a, of_b, of_a);
@@ -74,7 +74,7 @@ static hga_status say_different(hga_id a, hga_id b, const rank_word *of_a, const
                                                      : "seeds, layers or tables");
 }
 
-/* Waits for the neighbours' words and compares them with this rank's. */
+/* Waits for the neighbours' calls and compares them with this rank's. */
 hga_status rank_call_check(const hga_exchange *x, const rank_words *buffer)
 {
     hga_id rank[2], n = find_neighbours(x, rank);

@@ -1,4 +1,4 @@
-/* rank_calls.h: whether all ranks are called for the same. */
+/* rank_calls.h: whether all ranks make the same call. */
 #ifndef RANK_CALLS_H
 #define RANK_CALLS_H
 
@@ -20,20 +20,20 @@ typedef struct rank_word {
     uint64_t kind, plan, numbers, samples;
 } rank_word;
 
-/* The numbers of a call that all ranks give alike, as one. */
+/* One hash of the numbers of a call that must be the same on all ranks. */
 uint64_t rank_call_numbers(const hga_plan *plan, const hga_io *io);
-/* What a rank tells of its call; io NULL: that has no numbers. */
+/* The word that a rank sends of its call; io NULL: the call has no numbers. */
 rank_word rank_word_of(rank_call_kind kind, const hga_plan *plan, const hga_io *io, hga_id samples);
 
 typedef struct rank_words {
     rank_word mine, theirs[2];
 } rank_words;
 
-/* At the beginning of every call, before anything is waited for; and before rows are. The room is the transport's
-   between the two. A failure of either is to reach all ranks. */
+/* Tell: at the start of every call, before any wait; check: before the first wait for rows. Between the two the
+   transport uses the buffer. A failure of either must reach all ranks. */
 hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *buffer);
 hga_status rank_call_check(const hga_exchange *x, const rank_words *buffer);
-/* Both. */
+/* Tells and checks. */
 hga_status rank_call_meet(const hga_exchange *x, rank_word call);
 
 #endif

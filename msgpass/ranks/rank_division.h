@@ -1,8 +1,8 @@
 /* rank_division.h: a rank's rows while its plan divides them into passes.
 
    rank_passes.c   the passes
-   rank_ready.c    which rows need nothing of what has not come
-   rank_early.c    what goes before the first messages, so that its rows of the workspace serve others */
+   rank_ready.c    which rows need nothing that has not been received
+   rank_early.c    what runs before the first messages, so that its rows of the workspace are reused */
 #ifndef RANK_DIVISION_H
 #define RANK_DIVISION_H
 
@@ -22,19 +22,19 @@ typedef struct division {
     double *cost; /* [n_jobs]: of a row, in edges, roughly */
 } division;
 
-/* Rows that batch `batch` sends, of its whole way, are wanted by the slice. */
+/* The slice requests the rows that batch `batch` sends, with all rows that they need. */
 void division_request_sent(const hga_plan *plan, slice *s, hga_id batch);
-/* As many edges in multiplications of one of the plan's threads: a millisecond has about 6e7. */
+/* So many edges in multiplications of one of the plan's threads: a millisecond has about 6e7. */
 static inline double division_work(const division *d, double edges)
 {
     const hga_shape *shape = &d->plan->shape;
     return edges * shape->n_heads * (shape->dim + shape->dim_v) / d->plan->team.n;
 }
 
-/* Which of the rows that are left need nothing of batches from that one on; of `among` alone, NULL: of all. */
+/* Finds which of the rows that are left need nothing of this batch and later ones; of `among` alone, NULL: of all. */
 void division_find_ready(division *d, hga_id batch, const row_bits *among);
 
-/* Before any pass is taken, with what is ready then. All ranks call it together. */
+/* Before any pass is taken, with the rows that are ready then. All ranks call it together. */
 hga_status division_find_early(division *d);
 
 #endif

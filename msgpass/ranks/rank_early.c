@@ -1,26 +1,25 @@
-/* rank_early.c: what a rank computes before it sends its first messages, beside what these are made of. Rows that both
-   messages and others read, as means of a tree's low levels, would all wait in the workspace until messages are under
-   way, and need as much memory as the tensors. So whatever reads them goes along with them, some tokens at a time, as
-   in one process, where their rows soon serve others; and only as much waits as a wire is to hide behind. The messages
-   go later by that, so ranks agree on how much: no rank ends later that has its work to do meanwhile. */
+/* rank_early.c: what a rank computes before it sends its first messages, beside what these are made of. Rows that
+   both messages and others read, as means of a tree's low levels, would all wait in the workspace until messages are
+   under way, and need as much memory as the tensors. So their readers run along with them, some tokens at a time, as
+   in one process, where their rows are soon reused; and only as much work waits as hides the messages. The messages
+   are sent later by that, so ranks agree on how much: no rank ends later that has its work to do meanwhile. */
 #include "plan.h"
 #include "rank_division.h"
 
 #include <math.h>
 
-/* What the rank computes for its first messages, while these are under way, and else: as long as it takes, in
+/* The time of what the rank computes for its first messages, while these are under way, and otherwise, in
    multiplications of one thread. */
 typedef struct rank_load {
     double first, meanwhile, rest;
 } rank_load;
 
-/* So much is left for the time that messages are under way: of a rank of one thread some 20 ms. */
+/* So much work is left for the time that messages are under way: for a rank of one thread some 20 ms. */
 static const double HIDDEN_WORK = 1.25e9;
 
 /* ---- how much ---- */
 
-/* What later messages need is found early, and nothing else where there are some: that is what the last of them hide
-   behind. */
+/* If there are several batches, only what later messages need runs early: the rest hides the last of them. */
 static int can_be_early(const division *d, int64_t job, int64_t row)
 {
     if (bits_have(&d->s.run[job], row) || !bits_have(&d->ready[job], row)) return 0;
@@ -36,7 +35,7 @@ static void add_load(const division *d, int64_t job, int64_t row, rank_load *loa
         *(can_be_early(d, job, row) ? &load->meanwhile : &load->rest) += work;
 }
 
-/* What the rows that are left cost, by when the rank computes them. */
+/* The cost of the rows that are left, by when the rank computes them. */
 static rank_load find_load(const division *d)
 {
     rank_load load = {0};
@@ -49,8 +48,8 @@ static rank_load find_load(const division *d)
     return load;
 }
 
-/* The rank that computes longest tells when all have ended at best. So much later may the first messages go that the
-   one with the most to do once they have come ends no later than that. */
+/* The rank that computes longest bounds the end of all. The first messages may go so much later that the rank with
+   the most to do after them ends no later than that. */
 static hga_status agree_on_time(const division *d, rank_load mine, double *work)
 {
     const hga_exchange *x = d->plan->share.ranks->exchange;
@@ -72,7 +71,7 @@ done:
 
 /* ---- which rows ---- */
 
-/* The slice becomes what the first batches are made of. */
+/* Finds the rows that the first batches are made of. */
 static void find_sent(division *d, hga_id batches)
 {
     slice_begin(d->plan, &d->s);
@@ -98,7 +97,7 @@ static int writes_rows(const division *d)
     return writes;
 }
 
-/* The first token behind a share of the rank's, at a panel's first row. */
+/* The first token after a share of the rank's, rounded down to a panel's first row. */
 static hga_id token_behind(const hga_plan *plan, double share)
 {
     const struct rank_plan *r = plan->share.ranks;
@@ -106,7 +105,7 @@ static hga_id token_behind(const hga_plan *plan, double share)
     return cut[0] + (hga_id)(fmin(share, 1) * (cut[1] - cut[0])) / panel * panel;
 }
 
-/* Rows that the first messages need, and rows of nodes that stand for tokens before that one. */
+/* Marks rows that the first messages need, and rows of nodes whose tokens are all before `token`. */
 static void keep_before(division *d, hga_id token)
 {
     const hga_nodes *nodes = &d->plan->nodes;
@@ -126,7 +125,7 @@ static void keep_before(division *d, hga_id token)
     }
 }
 
-/* Ranks agree on what they compute before the first messages; then the rows for that are found. */
+/* Ranks agree on what they compute before the first messages; then finds the rows of that. */
 hga_status division_find_early(division *d)
 {
     hga_status st = HGA_OK;

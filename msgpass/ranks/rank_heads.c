@@ -22,14 +22,14 @@ static int has_lses(const hga_plan *plan)
 }
 static int is_out(const hga_plan *plan, hga_id f) { return plan->program.field[f].binding == HGA_IO_OUT; }
 
-/* ---- what all ranks bring and want ---- */
+/* ---- what all ranks have and require ---- */
 
 static uint8_t type_of(const hga_plan *plan, hga_id f, const hga_tensor *t)
 {
     return t->data && plan->fields.storage[f].input_n ? (uint8_t)t->dtype : (uint8_t)TYPE_UNKNOWN;
 }
 
-/* The call's needs are those of the rank's own tensors. */
+/* What this rank's call has and requires; its needs are those of the rank's own tensors. */
 static head_wish wish_of(const gradient_call *c, const hga_plan *plan)
 {
     head_wish w = {.accumulate = c->grad->accumulate != 0, .d_lse = c->grad->d_lse.data != NULL};
@@ -67,7 +67,7 @@ static hga_status same_tables(const head_wish *all, const head_wish *one, hga_id
     return HGA_OK;
 }
 
-/* All ranks find the same. */
+/* Joins a rank's wish to those of the ranks before it; all ranks find the same error. */
 static hga_status join_wish(head_wish *all, const head_wish *one, const hga_plan *plan, hga_id rank)
 {
     hga_status st = HGA_OK;
@@ -86,7 +86,7 @@ done:
 
 static head_call *call_of(sharing *s) { return (head_call *)(void *)s; }
 
-/* All ranks tell what they bring and want, and whether they are called for the same. */
+/* Ranks exchange what they have and require, and check that they make the same call. */
 static hga_status agree_on_call(sharing *s, const gradient_call *c, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
@@ -105,7 +105,8 @@ done:
     return st;
 }
 
-/* The others are taken to be called as this one is, or for all gradients, of float32. */
+/* Assumes that the other ranks' calls are like this one, or without tensors that they require all gradients, of
+   float32. */
 static hga_status guess(sharing *s, const gradient_call *c, hga_workspace *workspace)
 {
     head_call *h = call_of(s);
@@ -118,7 +119,8 @@ static hga_status guess(sharing *s, const gradient_call *c, hga_workspace *works
 
 static hga_dtype known_type(uint8_t type) { return type == TYPE_UNKNOWN ? HGA_F32 : (hga_dtype)type; }
 
-/* Their rows, heads side by side. It begins where head 0 would lie, which is never looked at unless it is here. */
+/* A tensor of all rows and the heads here, which are contiguous. Its data pointer is where head 0 would be, which is
+   not read unless it is here. */
 static hga_tensor tensor_here(const head_call *h, hga_id f, hga_id heads, hga_id columns, hga_dtype type, void *memory)
 {
     hga_id group = heads / h->plan->shape.n_kv_heads, first,
@@ -136,10 +138,10 @@ static hga_tensor here(const head_call *h, hga_id f, uint8_t type, void *memory)
     return tensor_here(h, f, field_heads(h->plan, f), field_columns(h->plan, f), known_type(type), memory);
 }
 
-/* Of the out field, whose gradient is given; of others, where any rank wants it. */
+/* The gradient of the output is always there; others where any rank requires them. */
 static int has_gradient(const head_call *h, hga_id f) { return is_out(h->plan, f) || h->all.grads >> f & 1u; }
 
-/* The call has these tensors in place of the caller's; h->io and h->grad hold their memory. */
+/* The call's tensors become these; h->io and h->grad hold their memory. */
 static void take_plot(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *input)
 {
     const hga_plan *plan = h->plan;
@@ -166,14 +168,14 @@ static void describe_heads(sharing *s, gradient_call *c)
     take_plot(c, h, c->io, c->grad);
 }
 
-/* Turns of one rank, at most, which are gathered together. */
+/* The most head groups of a rank, which are gathered together. */
 static hga_id most_head_groups(const gradient_call *c, const hga_plan *plan)
 {
     hga_id heads = plan->shape.n_kv_heads, n_ranks = plan->share.ranks->exchange->n_ranks;
     return c->needs.head_groups / heads * ((heads + n_ranks - 1) / n_ranks);
 }
 
-/* Memory for tensors with all rows of the heads here, and for what goes between ranks. */
+/* Carves tensors with all rows of the heads here, and buffers for messages between ranks. */
 static void lay_out_tensors(sharing *s, const gradient_call *c, carver *arena)
 {
     head_call measured = *call_of(s), *h = arena->base ? call_of(s) : &measured;
@@ -200,7 +202,7 @@ static void lay_out_tensors(sharing *s, const gradient_call *c, carver *arena)
     h->gathered = carve(arena, plan->share.ranks->exchange->n_ranks * sums, sizeof *h->gathered);
 }
 
-/* ---- rows come ---- */
+/* ---- rows are received ---- */
 
 static hga_status swap_field(const head_call *h, hga_id f, const hga_tensor *mine, const hga_tensor *to)
 {
@@ -210,7 +212,7 @@ static hga_status swap_field(const head_call *h, hga_id f, const hga_tensor *min
     return swap_to_heads(&s);
 }
 
-/* Of the output's log-sum-exps, or of their gradient. */
+/* Swaps the output's log-sum-exps, or their gradient. */
 static hga_status swap_lse(const head_call *h, const hga_tensor *mine, const hga_tensor *to)
 {
     hga_id out = program_bound(&h->plan->program, HGA_IO_OUT);
@@ -226,7 +228,7 @@ static hga_status swap_tape(gradient_call *c, const head_call *h)
     return swap_lse(h, &mine, &to);
 }
 
-/* Tensors with all rows of the heads here take the places of the caller's, and their rows come from all ranks. */
+/* Tensors with all rows of the heads here replace the caller's, and their rows are received from all ranks. */
 static hga_status open(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *input)
 {
     hga_status st = HGA_OK;
@@ -236,7 +238,8 @@ static hga_status open(sharing *s, gradient_call *c, const hga_io *io, const hga
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_bound(plan, f)) continue;
         const hga_tensor *to = tensor_of(plan, &h->io, f), *d = gradient_of(plan, &h->grad, f);
-        int comes = is_out(plan, f) || (h->grad.accumulate && d->data); /* what is added to is part of the sums */
+        int comes =
+            is_out(plan, f) || (h->grad.accumulate && d->data); /* what a call accumulates to is part of the sums */
         if (to->data) HGA_TRY(swap_field(h, f, program_tensor(&plan->program, io, f), to));
         if (comes) HGA_TRY(swap_field(h, f, program_gradient(&plan->program, input, f), d));
     }
@@ -248,7 +251,7 @@ done:
 
 /* ---- sums of tables ---- */
 
-/* Turns [*first, end) are those of the rank's heads; end. */
+/* The rank's heads are head groups [*first, end); returns end. */
 static hga_id head_groups_of_rank(const gradient_call *c, const hga_plan *plan, hga_id rank, hga_id *first)
 {
     hga_id each = c->needs.head_groups / plan->shape.n_kv_heads, end = heads_of_rank(plan, rank, first);
@@ -256,7 +259,7 @@ static hga_id head_groups_of_rank(const gradient_call *c, const hga_plan *plan, 
     return end * each;
 }
 
-/* Entries [at, at + n) of a table that has an array for each turn. */
+/* Gathers entries [at, at + n) of a table that has an array for each head group. */
 static hga_status gather_head_groups(const gradient_call *c, const head_call *h, hga_call_table which, int64_t at,
                                      int64_t n)
 {
@@ -274,7 +277,8 @@ static hga_status gather_head_groups(const gradient_call *c, const head_call *h,
     return st;
 }
 
-/* Entries [at, at + n) of a table where heads have entries of their own: those of other heads are zeros here. */
+/* Gathers entries [at, at + n) of a table where heads have entries of their own: those of other heads are zeros
+   here. */
 static hga_status gather_entries(const gradient_call *c, const head_call *h, hga_call_table which, int64_t at,
                                  int64_t n)
 {
@@ -288,7 +292,7 @@ static hga_status gather_entries(const gradient_call *c, const head_call *h, hga
     return st;
 }
 
-/* The sums of every table from all ranks, as many entries at a time as there is room for. */
+/* Gathers the sums of every table from all ranks, as many entries at a time as the buffer holds. */
 static hga_status gather_tables(const gradient_call *c, const head_call *h)
 {
     hga_status st = HGA_OK;
@@ -304,7 +308,7 @@ done:
     return st;
 }
 
-/* Gradients go back to the ranks that own their rows, and the sums of tables come from all of them. */
+/* Sends gradients to the ranks that own their rows, and gathers the sums of tables from all ranks. */
 static hga_status close(sharing *s, gradient_call *c, const hga_grad_io *grad)
 {
     hga_status st = HGA_OK;

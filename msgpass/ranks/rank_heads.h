@@ -1,10 +1,10 @@
-/* rank_heads.h: gradients of a run whose ranks share the heads. Nothing of a gradient passes from one key/value head to
-   another. So each rank is sent all rows of its heads, goes back through them as one process does, by whatever way, and
-   sends rows of gradients to the ranks that own them. What orders sums is found for all heads, whoever has them:
-   gradients have the bits of one process. Where there are more ranks than key/value heads some have none, and only send
-   and receive.
+/* rank_heads.h: gradients of a run whose ranks share the heads. Nothing of a gradient passes from one key/value head
+   to another. So each rank is sent all rows of its heads, runs them backward as one process does, with any solver,
+   and sends rows of gradients to the ranks that own them. The order of sums is found for all heads, whichever rank
+   has them: gradients have the bits of one process. Where there are more ranks than key/value heads some have none,
+   and only send and receive.
 
-   rank_heads.c    what all ranks bring and want; tensors with all rows of the heads here; sums of tables
+   rank_heads.c    what all ranks have and require; tensors with all rows of the heads here; sums of tables
    rank_swap.c     rows of all heads become all rows of some heads, and back */
 #ifndef HGA_GRADIENT_RANK_HEADS_H
 #define HGA_GRADIENT_RANK_HEADS_H
@@ -37,7 +37,7 @@ typedef struct head_call {
     double *mine, *gathered; /* of tables */
 } head_call;
 
-/* Key/value heads [*first, end) are the rank's; end. */
+/* The rank has key/value heads [*first, end); returns end. */
 hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first);
 
 /* ---- rank_swap.c ---- */

@@ -1,4 +1,4 @@
-/* rank_memory.h: what a rank's executions have in their workspace (workspace->shared). */
+/* rank_memory.h: a rank's memory of an execution in its workspace (workspace->shared). */
 #ifndef RANK_MEMORY_H
 #define RANK_MEMORY_H
 
@@ -18,8 +18,8 @@ typedef struct rank_memory {
 
 static inline rank_memory *memory_of(const hga_workspace *workspace) { return workspace->shared.at; }
 
-/* rank_stage.c: bytes of a room; *io, the caller's tensors, becomes what stages are given; and what these have written
-   goes to the caller. */
+/* rank_stage.c: bytes of the memory; *io, the caller's tensors, becomes what stages read and write; and what these
+   have written is copied to the caller. */
 int64_t rank_memory_bytes(const hga_plan *plan);
 hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
 void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);

@@ -11,7 +11,7 @@ static int hop_before(const rank_hop *a, const rank_hop *b)
 }
 SORT_DEFINE(sort_hops, rank_hop, hop_before)
 
-/* A transfer's ways to other ranks, as far as this rank is at one end of them. */
+/* Adds a hop for each rank that a transfer goes to, if this rank is at one end of it. */
 hga_status hops_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, hop_list *l)
 {
     hga_status st = HGA_OK;
@@ -32,7 +32,7 @@ void hops_clear(const struct rank_plan *r, hop_list *l)
     hga_delete(&r->allocator, l->hop, l->capacity, sizeof *l->hop);
 }
 
-/* Messages of one way, of which a batch's come one behind the other. */
+/* Lists messages of one direction; those of a batch are contiguous. */
 static hga_status list_messages(struct rank_plan *r, const hop_list *l, int sends, int64_t *bytes)
 {
     hga_status st = HGA_OK;

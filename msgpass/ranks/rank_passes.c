@@ -1,7 +1,7 @@
-/* rank_passes.c: what a rank computes when. What a batch sends is computed as soon as the batches before it allow, and
-   sent; while a batch is under way, whatever needs nothing of it is computed, some tokens at a time, so that a batch
-   that has come meanwhile can be taken; and what needs it waits. The passes are the same in every call, so they are
-   found once, by taking them from all rows that the rank computes. */
+/* rank_passes.c: what a rank computes when. What a batch sends is computed as soon as earlier batches allow, and
+   sent; while a batch is under way, rows that do not need it are computed, some tokens at a time, so that a batch
+   that has arrived meanwhile can be received; rows that need it wait. The passes are the same in every call, so they
+   are found once, by taking them from all rows that the rank computes. */
 #include "carve.h"
 #include "plan.h"
 #include "rank_division.h"
@@ -10,8 +10,8 @@
 
 /* ---- which rows ---- */
 
-/* Rows that others compute are there, so that nobody here does. What rounds rows to 16 bits is everybody's own work,
-   and so is what becomes of rows that were given. */
+/* Marks rows that other ranks compute as there, so that this rank does not. Rounding rows to 16 bits is each rank's
+   own work, and so is what becomes of input rows. */
 static void begin_there(const hga_plan *plan, slice *s)
 {
     const struct rank_plan *r = plan->share.ranks;
@@ -35,7 +35,7 @@ static hga_id chunk_begin(const hga_plan *plan, hga_id rows, int i, int n)
     return i == n ? rows : (hga_id)((int64_t)rows * i / n) / panel * panel;
 }
 
-/* Chunk i of n of the rank's rows of all that a call writes. */
+/* Requests chunk i of n of the rank's rows of all that a call writes. */
 static void request_output(const hga_plan *plan, slice *s, int i, int n)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
@@ -68,7 +68,7 @@ done:
     return st;
 }
 
-/* Of the slice's rows those that are ready: they are a pass, and left no more. */
+/* Takes the slice's rows that are ready as a pass; they are no longer left. */
 static hga_status take_pass(division *d, hga_id needs, rank_pass *out)
 {
     hga_status st = HGA_OK;
@@ -108,7 +108,7 @@ static void run_early(division *d)
     slice_run_rows(d->plan, &d->s, j, (hga_id)i, (hga_id)(end - i));
 }
 
-/* The batches whose rows are ready once so many have come; batch b is when b have, as rank_batches.c has it. */
+/* Takes the passes of the batches whose rows are ready once `needs` batches have been received (rank_batches.c). */
 static hga_status add_batches(division *d, hga_id needs, hga_id *n)
 {
     hga_status st = HGA_OK;
@@ -125,7 +125,7 @@ done:
     return st;
 }
 
-/* Of what later batches send, what is ready by then goes before all else: others wait for them. */
+/* Takes what later batches send and is ready by then; it runs before all else, since others wait for it. */
 static hga_status add_ahead(division *d, hga_id needs, hga_id first)
 {
     struct rank_plan *r = d->plan->share.ranks;
@@ -136,8 +136,8 @@ static hga_status add_ahead(division *d, hga_id needs, hga_id first)
     return take_pass(d, needs, &r->traffic.batch[needs].ahead);
 }
 
-/* Multiplications between two looks at whether a batch has come: about a millisecond's. Small panels, which tests ask
-   for, are for many looks. */
+/* Multiplications between two tests whether a batch has arrived: about a millisecond's. Small panels, which tests
+   request, get many. */
 static const double CHUNK_WORK = 6e7;
 enum { MOST_CHUNKS = 16 };
 
@@ -170,8 +170,7 @@ static void run_all_ready(division *d)
     slice_run_rows(d->plan, &d->s, j, (hga_id)i, (hga_id)(end - i));
 }
 
-/* The pass, in so many as no chunk costs more than that: whoever comes later in it needs nothing of who comes later
-   still. */
+/* Adds the pass as several, none of which costs more than `most`: rows need nothing of later rows in a pass. */
 static hga_status add_in_parts(division *d, rank_pass pass, double most)
 {
     hga_status st = HGA_OK;
@@ -191,7 +190,7 @@ done:
     return st;
 }
 
-/* All that is ready, along the tokens; and in the order of the phases where some tokens need most of it. */
+/* Adds all that is ready, along the tokens; in the order of the phases where some tokens need most of it. */
 static hga_status add_ready(division *d, hga_id needs)
 {
     hga_status st = HGA_OK;
@@ -214,9 +213,9 @@ done:
     return st;
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
-/* The sets of rows that a division works with; measured alone without memory. Returns their bytes. */
+/* Carves the sets of rows that a division works with; only measures without memory. Returns their bytes. */
 static int64_t division_carve(division *d, void *memory)
 {
     const struct slice_plan *p = d->plan->slices;
@@ -234,7 +233,7 @@ static int64_t division_carve(division *d, void *memory)
     return arena.used;
 }
 
-/* A row of a job, as its phase's panels cost: some stages go through the same rows together. */
+/* The cost of a row of a job, by its phase's panels: some stages of a phase share its rows. */
 static double row_cost(const phase *ph)
 {
     int64_t cost = 0;
@@ -242,7 +241,7 @@ static double row_cost(const phase *ph)
     return ph->n ? (double)cost / ph->n / (stages_end(ph) - ph->stage) : 0;
 }
 
-/* All that the rank computes is left. */
+/* Marks all that the rank computes as left. */
 static void begin_division(division *d)
 {
     const hga_plan *plan = d->plan;
@@ -257,7 +256,7 @@ static void begin_division(division *d)
         FOR_RUNS(&d->s.run[j], i, end, 0, d->s.run[j].n) bits_put_run(&d->left[j], i, end, &no_bits);
 }
 
-/* For each number of batches that have come, the passes that can go then: those that send first. */
+/* Finds for each number of received batches the passes that can run then: first those that are sent. */
 hga_status rank_passes_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* rank_ready.c: which of a rank's rows need nothing of what has not come. What reads a row that comes late is late
+/* rank_ready.c: which of a rank's rows need nothing that has not been received. What reads a late row is late
    itself, phase after phase. */
 #include "plan.h"
 #include "rank_division.h"
@@ -18,7 +18,7 @@ static void watch(void *context, hga_id first, hga_id last)
     }
 }
 
-/* What is written over a late row is late, too. */
+/* A row that is written over a late one is late, too. */
 static int is_late(const hga_plan *plan, const slice *s, const slice_job *job, hga_id i)
 {
     const phase *ph = &plan->phases.list[job->phase];
@@ -35,7 +35,7 @@ static void put_late_row(slice *s, uint64_t by, hga_id v)
         if (s->needed[__builtin_ctzll(by)].n) bits_put(&s->needed[__builtin_ctzll(by)], v);
 }
 
-/* A late piece makes its row late, which another phase merges. */
+/* A late split makes its row late, which another phase merges. */
 static void put_late(const hga_plan *plan, slice *s, const slice_job *job, hga_id v)
 {
     const phase *ph = &plan->phases.list[job->phase];
@@ -43,7 +43,7 @@ static void put_late(const hga_plan *plan, slice *s, const slice_job *job, hga_i
     put_late_row(s, by, v);
 }
 
-/* Rows of others, or rows that are made of their pieces. */
+/* Marks rows of other ranks, or rows that are made of their splits, as late. */
 static void put_part(const hga_plan *plan, slice *s, const rank_part *p)
 {
     const stage_plan *of = &plan->stage[p->stage];
@@ -63,7 +63,7 @@ void division_request_sent(const hga_plan *plan, slice *s, hga_id batch)
                      : slice_request_splits(plan, s, p->stage, p->first, p->n);
 }
 
-/* The rows that batches from `first` on bring become the slice's needed rows. */
+/* The slice's needed rows become those that batches from `first` on receive. */
 static void put_received(const hga_plan *plan, slice *s, hga_id first)
 {
     const struct rank_plan *r = plan->share.ranks;
@@ -77,7 +77,7 @@ static void put_received(const hga_plan *plan, slice *s, hga_id first)
                 put_part(plan, s, p);
 }
 
-/* Rows that are not among those that are asked about count as late: who needs them is not asked about either. */
+/* Rows outside `among` count as late: so do rows that need them. */
 void division_find_ready(division *d, hga_id batch, const row_bits *among)
 {
     const hga_plan *plan = d->plan;

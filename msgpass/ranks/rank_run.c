@@ -1,6 +1,6 @@
-/* rank_run.c: a rank's execution. The caller's tensors have the rank's rows; rows of others are in the workspace. Then
-   come the passes that the plan has found: what a batch of messages sends, and, while batches are under way, all that
-   does not need them. */
+/* rank_run.c: a rank's execution. The caller's tensors have the rank's rows; rows of others are in the workspace.
+   Then the passes run that the plan has found: what a batch of messages sends, and, while batches are under way, all
+   that does not need them. */
 #include "execution.h"
 #include "plan.h"
 #include "rank_memory.h"
@@ -11,7 +11,7 @@
 
 /* ---- messages ---- */
 
-/* A row of a field, as it is before it is rounded. */
+/* Copies a row of a field, before it is rounded, to or from a parcel; returns the parcel's rest. */
 static char *move_parcel_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, char *parcel,
                              int in)
 {
@@ -32,7 +32,7 @@ static char *move_parcel_row(const hga_plan *plan, const hga_workspace *workspac
     return parcel;
 }
 
-/* Rows; or a split. */
+/* Copies rows, or a split, to or from a parcel. */
 static char *move_part(const hga_plan *plan, const hga_workspace *workspace, const rank_part *p, char *parcel, int in)
 {
     for (hga_id v = p->first; p->field && v < p->first + p->n; v++)
@@ -102,8 +102,8 @@ static hga_status tell_call(const hga_plan *plan, hga_workspace *workspace, cons
     return rank_call_tell(plan->share.ranks->exchange, &call, memory_of(workspace)->call);
 }
 
-/* Batches that can go, go first, for others wait for them; then comes what does not need the batch that comes next,
-   until that is there or nothing else is left to do. */
+/* Batches that can go are sent first, for others wait for them; then passes run that do not need the next batch,
+   until it has arrived or no such pass is left. */
 static hga_status run_passes(const hga_plan *plan, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
@@ -131,7 +131,7 @@ done:
     return st;
 }
 
-/* A rank's execution; one without samples only meets the others. */
+/* Runs a rank's execution; one without samples only meets the others. */
 static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples)
 {
     if (samples == 0) return rank_call_meet(plan->share.ranks->exchange, rank_word_of(RANKS_EXECUTE, plan, NULL, 0));
@@ -144,7 +144,7 @@ static hga_status run_rank(const hga_plan *plan, hga_workspace *workspace, const
     return st;
 }
 
-/* Of a split: what others have made comes from them; what is made here, is made once. */
+/* Has the split been merged? Other ranks' splits are received; this rank merges its own once. */
 static int has_merged(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi)
 {
     const struct rank_plan *r = plan->share.ranks;

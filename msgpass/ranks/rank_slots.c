@@ -1,8 +1,8 @@
-/* rank_slots.c: rows of the workspace for what a rank computes and receives, and for nothing else. Its passes run one
-   after the other in every call: a row is taken before the first item that writes it and given back behind the last one
-   that touches it, in whichever passes these are. What goes to or comes from others keeps its row, for messages come
-   when they come. What is computed for messages once others have come may run before passes that did not need these:
-   it takes no row that such a pass has given back. */
+/* rank_slots.c: rows of the workspace for what a rank computes and receives, and for nothing else. Its passes run in
+   the same order in every call: a row is taken before the first item that writes it and given back after the last
+   one that touches it, in whichever passes these are. What is sent or received keeps its row, for messages arrive at
+   any time. What is computed for messages once others have been received may run before passes that did not need
+   these: it takes no row that such a pass has given back. */
 #include "carve.h"
 #include "plan.h"
 #include "rank_aliases.h"
@@ -18,13 +18,13 @@ typedef struct laying {
     accesses accesses;
     live_ranges live;
     row_bits written; /* buckets */
-    void *memory;     /* the slice's, and these bits */
+    void *memory;     /* of the slice, and these bits */
     int64_t bytes;
     entry *step; /* [n]; 0 is before all */
     int64_t n, capacity;
     hga_id waves;     /* so far */
-    int64_t *step_of; /* [items]: in the pass at hand */
-    /* what is noted at the moment */
+    int64_t *step_of; /* [items]: in the current pass */
+    /* what is being noted */
     int64_t at;
     uint64_t storages;
     int writes;
@@ -47,7 +47,7 @@ static hga_status add_step(laying *x, hga_id wave, hga_id thread)
     return st;
 }
 
-/* The items that a pass runs, wave by wave and thread by thread. */
+/* Adds the items that a pass runs, wave by wave and thread by thread. */
 static hga_status add_steps(laying *x, const rank_pass *pass)
 {
     const hga_plan *plan = x->plan;
@@ -81,7 +81,7 @@ static void note_live(void *context, hga_id first, hga_id last)
     }
 }
 
-/* Rows [first, end) of a job, which are one panel's. */
+/* Notes rows [first, end) of a job, which are in one panel. */
 static void note_job_rows(laying *x, const slice_job *job, hga_id first, hga_id end)
 {
     const hga_plan *plan = x->plan;
@@ -119,7 +119,7 @@ static void keep_part(laying *x, const rank_part *p)
     bits_put_run(&x->written, b.first, b.last + 1, &no_bits);
 }
 
-/* Rows that nobody writes here are others', in columns that are masked: whatever is there does. */
+/* Rows that this rank does not write are others', in columns that are masked: they may hold anything. */
 static void forget_unwritten(laying *x)
 {
     for (int64_t b = 0; b < x->live.n_buckets; b++)
@@ -133,7 +133,7 @@ static hga_status note_pass(laying *x, const rank_pass *pass)
     return st;
 }
 
-/* What is computed for messages once so many batches have come. */
+/* Notes what is computed for messages once so many batches have been received. */
 static hga_status note_for_messages(laying *x, hga_id come)
 {
     const struct rank_plan *r = x->plan->share.ranks;
@@ -147,7 +147,7 @@ done:
     return st;
 }
 
-/* Walks the passes in their order, with what messages need as early as it may run. */
+/* Walks the passes in their order, and what messages need as early as it may run. */
 static hga_status note_all(laying *x)
 {
     const struct rank_plan *r = x->plan->share.ranks;
@@ -165,9 +165,9 @@ done:
     return st;
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
-/* Memory for the walk: steps, buckets, live ranges, and a slice. */
+/* Allocates the walk: steps, buckets, live ranges, and a slice. */
 static hga_status open(laying *x)
 {
     hga_plan *plan = x->plan;
@@ -211,14 +211,15 @@ static void reach_to(node_reach *x, hga_id first, hga_id end)
     if (end > x->end) x->end = end;
 }
 
-/* Is the row one of the caller's tensor? */
+/* Is the row stored in the caller's tensor? */
 static int is_elsewhere(const hga_plan *plan, hga_id f, hga_id v)
 {
     const field_storage *h = &plan->fields.storage[f];
     return is_alias(&h->aliases, v) || (slice_is_input(plan, f, v) && rank_computes(plan->share.ranks, v));
 }
 
-/* Those of live ranges of the field, of its rows without those that are elsewhere. */
+/* Finds the nodes from first to last of the field's live ranges, and of its rows that are not in the caller's
+   tensors. */
 static void find_reach(const laying *x, hga_id f, node_reach *rows, node_reach *lse)
 {
     for (const live_range *l = x->live.range; l < x->live.range + x->live.n; l++) {
@@ -231,8 +232,8 @@ static void find_reach(const laying *x, hga_id f, node_reach *rows, node_reach *
     }
 }
 
-/* An area has a number for each of its nodes: from the first that has a row to the last. Of keys and values that are
-   attended to any row may be in a column that is masked. */
+/* Shortens areas, which have an index for each node from the first that has a row to the last. Not of attended keys
+   and values: any row of these may be in a column that is masked. */
 static void shorten_areas(laying *x)
 {
     for (hga_id f = 1; f <= x->plan->program.n_fields; f++) {
@@ -245,7 +246,7 @@ static void shorten_areas(laying *x)
     }
 }
 
-/* What no pass touches has no rows. */
+/* Areas that no pass touches get no rows. */
 static void drop_areas(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
@@ -256,7 +257,7 @@ static void drop_areas(hga_plan *plan)
     }
 }
 
-/* Slots of the workspace for the rows that this rank computes or receives, by their live ranges. */
+/* Assigns slots of the workspace to the rows that this rank computes or receives, by their live ranges. */
 hga_status rank_slots_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;

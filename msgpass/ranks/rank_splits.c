@@ -1,16 +1,16 @@
-/* rank_splits.c: who computes which pieces of the long rows that all ranks have, and what goes between ranks: rows, and
-   what neighbouring pieces of one rank come to. */
+/* rank_splits.c: which rank computes which splits of the long rows that all ranks have, and what goes between ranks:
+   rows, and merged results of neighbouring splits of one rank. */
 #include "plan.h"
 #include "ranks.h"
 
 #include <assert.h>
 
-/* The halo's pieces, as pieces of the plan's long rows. */
+/* Converts the halo's splits to splits of the plan's long rows. */
 hga_status rank_splits_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_grow(&r->allocator, &r->split, &r->split_capacity, 0, halo->n_splits, sizeof *r->split));
-    hga_id next = 0; /* piece of the row */
+    hga_id next = 0; /* split of the row */
     for (const hga_split *x = halo->split; x < halo->split + halo->n_splits; x++) {
         if (x == halo->split || x->stage != x[-1].stage || x->node != x[-1].node) next = 0;
         const long_row *row = long_row_at(&plan->stage[x->stage], x->node);
@@ -23,7 +23,7 @@ done:
     return st;
 }
 
-/* The first split that does not begin before piece `lo` of the stage. */
+/* The first split that does not start before `lo` of the stage. */
 static int64_t find_split(const struct rank_plan *r, hga_id stage, hga_id lo)
 {
     int64_t first = 0, end = r->n_splits;
@@ -45,7 +45,7 @@ int64_t rank_split_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id
     return found ? i : -1;
 }
 
-/* The halo's transfers, and every split, which goes from its rank to all others. */
+/* Lists the halo's transfers, and every split, which goes from its rank to all others. */
 hga_status rank_transfers_list(const struct rank_plan *r, const hga_halo_list *halo, rank_transfers *out)
 {
     hga_status st = hga_grow(&r->allocator, &out->transfer, &out->capacity, 0, halo->n_transfers + halo->n_splits,

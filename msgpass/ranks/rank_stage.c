@@ -1,4 +1,4 @@
-/* rank_stage.c: what a rank's stages are given in place of the caller's tensors; its memory in a workspace. */
+/* rank_stage.c: the tensors that a rank's stages use instead of the caller's; its memory in a workspace. */
 #include "bindings.h"
 #include "carve.h"
 #include "plan.h"
@@ -8,7 +8,7 @@
 
 /* ---- memory ---- */
 
-/* Bytes in all; the room lies at the front of them. */
+/* Carves the rank's memory, itself at the front; returns the bytes in all. */
 static int64_t carve_memory(const hga_plan *plan, void *memory)
 {
     const struct rank_plan *r = plan->share.ranks;
@@ -29,7 +29,7 @@ int64_t rank_memory_bytes(const hga_plan *plan) { return carve_memory(plan, NULL
 
 static int64_t row_floats(const field_storage *h) { return (int64_t)h->heads * h->columns; }
 
-/* The tensor's rows to a copy, or back. */
+/* Copies the tensor's rows to a copy, or back. */
 static void copy_staged(const field_storage *h, const hga_tensor *input, float *copy, int in)
 {
     for (hga_id row = 0; row < h->input_n; row++)
@@ -48,7 +48,7 @@ static int is_copied(const hga_plan *plan, hga_id f, const hga_io *io)
     return plan->program.field[f].binding != HGA_INTERNAL && program_tensor(&plan->program, io, f)->dtype != HGA_F32;
 }
 
-/* Tensors of 16 bits are widened into spare memory of the workspace, and *io is what the stages are given. */
+/* Widens tensors of 16 bits into spare memory of the workspace, and points *io to the tensors that the stages use. */
 hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io)
 {
     hga_status st = HGA_OK;

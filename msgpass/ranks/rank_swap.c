@@ -1,6 +1,6 @@
-/* rank_swap.c: each rank has some rows of all heads, and is to have all rows of some heads; or the other way round.
-   What comes to heads is received where it stays, and what goes from them is sent from there: rows of one owner lie one
-   behind the other. A row that all ranks have is sent to nobody, and comes home to everybody. */
+/* rank_swap.c: each rank has some rows of all heads, and receives all rows of some heads; or the other way round.
+   Heads are received in place, and sent from there: rows of one owner are contiguous. A row that all ranks have is
+   not sent to heads, but its gradient is sent to every rank. */
 #include "plan.h"
 #include "rank_heads.h"
 
@@ -13,8 +13,8 @@ hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first)
     return (hga_id)(heads * (rank + 1) / n_ranks);
 }
 
-/* Rows [first, first + n) of a field's tensor that are one rank's or all ranks', from a zeroed struct on; `row`: the
-   first of them in the rank's own tensor, if it has them. */
+/* Rows [first, first + n) of a field's tensor that one rank or all ranks own, from a zeroed struct on; `row`: the
+   index of the first in the rank's own tensor, if it has them. */
 typedef struct row_run {
     int64_t at, next_row, row;
     hga_id first, n, owner;
@@ -25,7 +25,7 @@ static int is_here(const struct rank_plan *r, hga_id owner)
     return owner == r->exchange->rank || owner == OWNED_BY_ALL;
 }
 
-/* The next run of the tensor's rows that have one owner; 0: there is none. */
+/* Finds the next run of the tensor's rows that have one owner; 0: there is none. */
 static int owned_next(const hga_plan *plan, hga_id field, row_run *x)
 {
     const struct rank_plan *r = plan->share.ranks;
@@ -51,7 +51,7 @@ int64_t swap_packets(const hga_plan *plan)
     return r->rows.n_owned + here * r->exchange->n_ranks;
 }
 
-/* Of `heads` those of a rank. */
+/* The heads of a rank, of `heads`. */
 typedef struct some_heads {
     hga_id first, n;
 } some_heads;
@@ -70,8 +70,7 @@ int64_t swap_bytes(const hga_plan *plan, hga_id field, hga_id heads, hga_id colu
 
 /* ---- rows ---- */
 
-/* n rows of the rank's own, from `row` on, and some of their heads: to or from memory where they lie side by side.
-   Returns what is behind that. */
+/* Copies some heads of n of the rank's own rows, from `row` on, to or from contiguous memory. Returns its end. */
 static char *move_rows(const head_swap *s, int64_t row, hga_id n, some_heads heads, char *packed, int to_mine)
 {
     const hga_tensor *t = s->mine;
@@ -100,7 +99,7 @@ static int64_t bytes_of(const head_swap *s, hga_id rows, some_heads heads)
     return (int64_t)rows * heads.n * s->columns * (int64_t)dtype_bytes(s->here->dtype);
 }
 
-/* The rank's own rows of its own heads. */
+/* Copies the rank's own rows of its own heads. */
 static void move_own(const head_swap *s, int to_mine)
 {
     const struct rank_plan *r = s->of->plan->share.ranks;
@@ -121,8 +120,7 @@ static void add_packet(packets *p, hga_id rank, int64_t bytes, void *data)
     if (bytes) p->packet[p->n++] = (hga_packet){rank, bytes, data};
 }
 
-/* Between the rank's own rows, in the buffer, and the heads of others; of rows that all have, too, where these come
-   home. */
+/* Lists packets between the rank's own rows, in the buffer, and the heads of others; `home`: of shared rows, too. */
 static void list_rows(const head_swap *s, int home, packets *p)
 {
     const hga_plan *plan = s->of->plan;
@@ -139,7 +137,7 @@ static void list_rows(const head_swap *s, int home, packets *p)
     }
 }
 
-/* Between the heads here and the ranks that own rows. */
+/* Lists packets between the heads here and the ranks that own rows. */
 static void list_heads(const head_swap *s, int home, packets *p)
 {
     const hga_plan *plan = s->of->plan;
@@ -154,7 +152,7 @@ static void list_heads(const head_swap *s, int home, packets *p)
     }
 }
 
-/* The rank's own rows move meanwhile. */
+/* Exchanges the packets; the rank's own rows are copied meanwhile. */
 static hga_status run_swap(const head_swap *s, const packets *send, const packets *receive, int home)
 {
     hga_status st = HGA_OK;
@@ -175,7 +173,7 @@ hga_status swap_to_heads(const head_swap *s)
     return run_swap(s, &send, &receive, 0);
 }
 
-/* The rank's own rows come out of the buffer, rank by rank whose heads they have. */
+/* Copies the rank's own rows out of the buffer, in the order of the ranks that have their heads. */
 static void take_own_rows(const head_swap *s)
 {
     const hga_plan *plan = s->of->plan;

@@ -1,4 +1,4 @@
-/* ranks.c: a rank's part of a run: its nodes, and its messages, batch by batch. */
+/* ranks.c: a rank's plan of a run: its nodes, and its messages, batch by batch. */
 #include "ranks.h"
 #include "plan.h"
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- what is asked for ---- */
+/* ---- options ---- */
 
 /* The exchange is of this library's layout, knows its rank, and has all functions. */
 static hga_status check_exchange(const hga_exchange *x)
@@ -32,7 +32,7 @@ static hga_status check_rank_options(const hga_options *o)
     return st;
 }
 
-/* What a plan has besides when it is a rank's; cuts are copied. */
+/* Allocates what a rank's plan has besides; cuts are copied. */
 static hga_status rank_plan_open(hga_plan *plan, const hga_exchange *x, const hga_id *cuts)
 {
     hga_id n = x->n_ranks + 1;
@@ -47,7 +47,7 @@ done:
     return st;
 }
 
-/* The plan becomes a rank's, and all ranks meet. */
+/* Makes the plan a rank's; all ranks meet. */
 static hga_status begin_rank(hga_plan *plan)
 {
     const hga_ranks *input = plan->options.ranks;
@@ -55,7 +55,7 @@ static hga_status begin_rank(hga_plan *plan)
     HGA_TRY(check_rank_options(&plan->options));
     HGA_TRY(rank_plan_open(plan, input->exchange, input->cuts));
     plan->options.ranks = NULL;              /* borrowed for this call */
-    plan->options.rows = HGA_ROWS_THAT_STAY; /* those of others are there when they have come */
+    plan->options.rows = HGA_ROWS_THAT_STAY; /* those of others are there once they have been received */
     HGA_TRY(rank_call_meet(input->exchange, (rank_word){.kind = RANKS_CREATE}));
 done:
     return st;
@@ -69,7 +69,7 @@ static hga_status renew(hga_plan *plan)
     return st ? st : rank_plan_open(plan, old->exchange, old->cuts);
 }
 
-/* Gives back what a plan knows of its ranks. */
+/* Frees what a plan knows of its ranks. */
 static void clear_ranks(hga_plan *plan)
 {
     struct rank_plan *r = plan->share.ranks;
@@ -92,7 +92,7 @@ static void clear_ranks(hga_plan *plan)
 
 /* ---- which rows ---- */
 
-/* The nodes that this rank computes, as intervals. */
+/* Lists the nodes that this rank computes, as intervals. */
 static hga_status list_mine(const hga_plan *plan, struct rank_plan *r)
 {
     hga_status st = HGA_OK;
@@ -108,7 +108,7 @@ done:
     return st;
 }
 
-/* All nodes as runs of one owner. */
+/* Lists all nodes as runs of one owner. */
 static hga_status list_owned(const hga_plan *plan, struct rank_plan *r)
 {
     hga_status st = HGA_OK;
@@ -143,7 +143,7 @@ static hga_status number_rows(hga_plan *plan, struct rank_plan *r)
 
 /* ---- messages ---- */
 
-/* Transfers batch by batch, and their ways between two ranks. */
+/* Lists transfers batch by batch, as hops between two ranks. */
 static hga_status list_hops(const hga_plan *plan, struct rank_plan *r, const rank_transfers *all, hop_list *l)
 {
     hga_status st = HGA_OK;
@@ -163,14 +163,14 @@ done:
     return st;
 }
 
-/* ---- do all ranks mean the same? ---- */
+/* ---- are all ranks' plans the same? ---- */
 
 typedef struct rank_stamp {
     uint64_t cuts, shape, options, program, graph;
     char isa[16];
 } rank_stamp;
 
-/* What must be the same on all ranks, as numbers to compare. */
+/* Hashes what must be the same on all ranks. */
 static rank_stamp stamp_of(const hga_plan *plan)
 {
     const hga_options *o = &plan->options;
@@ -200,7 +200,7 @@ static const char *difference(const rank_stamp *a, const rank_stamp *b)
                : NULL;
 }
 
-/* All ranks find the same first one that differs from rank 0. */
+/* Refuses the first rank that differs from rank 0; all ranks find the same. */
 static hga_status check_stamps(const hga_plan *plan, const rank_stamp *mine)
 {
     const hga_exchange *x = plan->share.ranks->exchange;
@@ -217,16 +217,16 @@ done:
     return st;
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
-/* Where rows are cut that ranks compute in pieces, 0: nowhere. */
+/* The edges at which rows are cut into splits, 0: nowhere. */
 static hga_pos cuts_at(const hga_plan *plan)
 {
     const hga_options *o = &plan->options;
     return o->generic || o->strict_rows ? 0 : o->cut_edges;
 }
 
-/* What the core asks of whose rows are whose, it finds in the plan. */
+/* Stores in the plan which rows are this rank's, for the core to read. */
 static void share_plan(hga_plan *plan, const struct rank_plan *r)
 {
     const hga_id *cut = r->cuts + r->exchange->rank;
@@ -234,7 +234,7 @@ static void share_plan(hga_plan *plan, const struct rank_plan *r)
     plan->share.first_token = cut[0], plan->share.end_token = cut[1];
 }
 
-/* Whose rows are whose and what goes between ranks, found by each rank and compared. */
+/* Each rank finds which rows are whose and what goes between ranks; the ranks' stamps are compared. */
 static hga_status list(hga_plan *plan)
 {
     hga_status st = HGA_OK;

@@ -1,9 +1,9 @@
 /* ranks.h: what a rank of a distributed run knows beside its plan: which nodes are its own, and what it sends and
-   receives, when. All ranks make the same list of transfers, and each takes its part of it.
+   receives, and when. All ranks make the same list of transfers, and each takes its own from it.
 
-   ranks.c          the part
-   rank_calls.c     whether all ranks are called for the same
-   rank_splits.c    pieces of long rows
+   ranks.c          the rank's plan
+   rank_calls.c     whether all ranks make the same call
+   rank_splits.c    splits of long rows
    rank_messages.c  transfers become messages
    rank_batches.c   which transfers go together
    rank_passes.c    what is computed for them, while they are under way, and of them (rank_division.h)
@@ -124,7 +124,7 @@ static inline int rank_computes(const struct rank_plan *r, hga_id v)
     return r->rows.owner[v] == r->exchange->rank || r->rows.owner[v] == OWNED_BY_ALL;
 }
 
-/* The room's part in a plan, an execution and a gradient. */
+/* The functions of ranks in a plan, an execution and a gradient. */
 extern const plan_wing rank_wing;
 extern const struct shared_execution rank_execution; /* rank_run.c */
 extern const struct shared_gradient heads_shared;    /* rank_heads.c */
@@ -144,15 +144,15 @@ static inline int rank_gives_back(const hga_plan *plan, hga_id field)
 
 /* ---- rank_splits.c ---- */
 
-/* hga_halo's pieces as those of the plan, which are cut at the same edges. */
+/* Converts hga_halo's splits to those of the plan, which are cut at the same edges. */
 hga_status rank_splits_list(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo);
-/* The split that is pieces [lo, hi) of a stage; -1. */
+/* The index of the split [lo, hi) of a stage; -1. */
 int64_t rank_split_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id hi);
 static inline int rank_makes(const struct rank_plan *r, const rank_split *x)
 {
     return x->rank == r->exchange->rank || x->rank == OWNED_BY_ALL;
 }
-/* Of rows and of pieces. */
+/* Lists transfers of rows and of splits. */
 hga_status rank_transfers_list(const struct rank_plan *r, const hga_halo_list *halo, rank_transfers *out);
 void rank_transfers_clear(const struct rank_plan *r, rank_transfers *all);
 
@@ -171,24 +171,24 @@ typedef struct hop_list {
     int64_t n, capacity;
 } hop_list;
 
-/* The hops of a transfer that begin or end with this rank. */
+/* Adds the hops of a transfer that start or end at this rank. */
 hga_status hops_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, hop_list *l);
 void hops_clear(const struct rank_plan *r, hop_list *l);
-/* Their messages, those to send first; bytes both ways are counted. */
+/* Makes their messages, those to send first; counts bytes both ways. */
 hga_status hops_to_messages(struct rank_plan *r, hop_list *l);
 
-/* rank_passes.c, rank_slots.c: once there are slices, what is computed when; and once that is known, rows of the
-   workspace for what the rank computes and receives. */
+/* rank_passes.c, rank_slots.c: once there are slices, finds what is computed when; then rows of the workspace for
+   what the rank computes and receives. */
 hga_status rank_passes_make(hga_plan *plan);
 hga_status rank_slots_make(hga_plan *plan);
 
 /* ---- rank_batches.c ---- */
 
-/* Transfers in the order in which they go, and the batch of each: [n]. */
+/* Finds the order of the transfers, and the batch of each: [n]. */
 hga_status rank_batches(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, int64_t *order,
                         hga_id *batch, hga_id *n_batches);
-/* Do the rows of a stage that are sent need no rows of the same stage that are received? Upwards along the tree what is
-   received is for shared rows, and those are never sent. */
+/* Do the rows of a stage that are sent need no rows of the same stage that are received? Upwards along the tree
+   received rows are for shared rows, and those are never sent. */
 int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const rank_transfers *all, hga_id stage);
 
 #endif

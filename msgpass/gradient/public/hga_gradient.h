@@ -8,11 +8,11 @@
        hga_plan_gradient(plan, workspace, &io, &grad);             // reads it
 
    The backward pass computes scores and weights again; nothing stores them. The tape holds the log-sum-exp of the
-   output's rows where the program ends in a softmax state, and nothing where it goes on with states (energy, descend).
+   output's rows where the program ends in a softmax state, and nothing where it reads states again (energy, descend).
    Memory is linear in nodes. Where a stage rounds its operands to bfloat16, gradients pass straight through the
    rounding. Equal inputs give equal bits at any thread count. gradient/README.md derives the formulas.
 
-   hga_exchange.h says what ranks bring and get (hga_options.ranks). */
+   hga_exchange.h says what ranks pass and get (hga_options.ranks). */
 #ifndef HGA_GRADIENT_H
 #define HGA_GRADIENT_H
 
@@ -49,16 +49,16 @@ typedef struct hga_grad_io {
 } hga_grad_io;
 #undef HGA_CALL_GRADIENT
 
-/* Compute the gradients of the execution that left io->tape. Bring the same plan and the same tensors, io->out among
+/* Compute the gradients of the execution that left io->tape. Pass the same plan and the same tensors, io->out among
    them, and the same rows if you executed some rows alone (io->rows); the call does not read d_out and d_lse of other
    rows. Where one stage attends to your tensors in the order of nodes and nothing else is done, some rows cost what
    they and their columns cost, and zeros for the others: all keys and values, where several threads share a head.
    Elsewhere they cost up to the whole. It leaves out stages whose results do not reach the output.
 
    Memory: the first call of a plan makes lists of the graph, in the plan's memory (hga_plan_bytes). The first call of a
-   workspace takes memory, which the workspace keeps. Later calls that bring the same tables, dtypes
-   and rows, and want the same gradients, allocate nothing and cannot fail for want of memory. hga_plan_prepare does all
-   of that ahead of time.
+   workspace takes memory, which the workspace keeps. Later calls with the same tables, dtypes and rows, and requests of
+   the same gradients, allocate nothing and cannot fail for want of memory. hga_plan_prepare does all of that ahead of
+   time.
 
    Errors: HGA_EINVAL for no tape; for the tape of another plan, of the graph before hga_plan_update, or of other rows;
    for another plan's workspace; for a tensor that is missing or too short; for a gradient that overlaps itself, another
@@ -69,34 +69,34 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
                                      const hga_grad_io *grad);
 
 /* Make ahead of time what gradients of the plan need: the plan's lists of its graph and, with a workspace (NULL: none),
-   the memory of a call and what it would find out. The call looks at which tables, dtypes and rows `io` and `grad`
-   bring and what they want, and at no numbers but tables of one entry; both NULL: packed float32, no tables, every
-   gradient wanted. Any number of threads may prepare one plan, each with its own workspace. After HGA_ENOMEM you may
+   the memory of a call and what it would find out. The call reads which tables, dtypes and rows `io` and `grad` have
+   and which gradients they request, and no numbers but tables of one entry; both NULL: packed float32, no tables, every
+   gradient requested. Any number of threads may prepare one plan, each with its own workspace. After HGA_ENOMEM you may
    try again. HGA_EINVAL: a plan without options.gradient, another plan's workspace, one of io and grad without the
    other.
 
-   *bytes (NULL: not asked): what a workspace takes for such calls and keeps, whether you bring one or not. Not counted:
-   what heads leave each other, at most an eighth of the tensors and their gradients, and a quarter more under dropout.
-   The plan's lists are counted by hga_plan_bytes: at most a tenth of the tensors or, where edges are given one by one,
-   these by their sources, in as many bytes as the graph takes for them. */
+   *bytes (NULL: not needed): what a workspace takes for such calls and keeps, whether you pass one or not. Not counted:
+   what heads cache for each other, at most an eighth of the tensors and their gradients, and a quarter more under
+   dropout. The plan's lists are counted by hga_plan_bytes: at most a tenth of the tensors or, for edges added one by
+   one, these by their sources, in as many bytes as the graph takes for them. */
 HGA_API hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                     const hga_grad_io *grad, int64_t *bytes);
 
 /* Compute the gradients of n executions in one call, each with its own workspace. Results, bits and errors are those of
    n calls of hga_plan_gradient. A thread takes whole samples as long as there is one for each thread, and all of them
-   where the plan is small or takes the plain way; then all threads share the samples that are left. So a user stage's
-   adjoints may run on several threads at once. Samples may share what they read. What one sample wants must not overlap
-   what another wants or reads (HGA_EINVAL); that includes gradients of tables, which the call does not sum. An error
-   names the sample. An error in what you bring is found before anything is written. HGA_ENOMEM may come later; the
-   gradients of all samples are then undefined. */
+   where the plan is small or runs row by row in double; then all threads share the samples that are left. So a user
+   stage's adjoints may run on several threads at once. Samples may share what they read. Gradients that one sample
+   requests must not overlap those of another, nor what another reads (HGA_EINVAL); that includes gradients of tables,
+   which the call does not sum. An error names the sample. An error in your arguments is found before anything is
+   written. HGA_ENOMEM may come later; the gradients of all samples are then undefined. */
 HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                            const hga_grad_io *grads, hga_id n);
 
-/* Name the ways to run backward, in the order in which the library tries them; the last is "row by row in double",
-   which is slower and takes every call. Returns the name of way i, from 0 on; NULL behind the last, or when there is no
-   memory to find out. *refusal says why the way does not take calls that bring and want such tensors (both NULL: packed
-   float32, no tables), in words that last until the plan is updated or destroyed. It is NULL for the way that takes
-   them and for those behind it, which were not asked. Numbers are not read. */
+/* Name the solvers of the backward pass, in the order in which the library tries them; the last is "row by row in
+   double", which is slower and takes every call. Returns the name of solver i, from 0 on; NULL after the last, or when
+   there is no memory to find out. *refusal says why the solver refuses calls with such tensors and gradients (both
+   NULL: packed float32, no tables), in words that last until the plan is updated or destroyed. It is NULL for the
+   solver that takes them and for those after it, which were not tried. Numbers are not read. */
 HGA_API const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
                                             const char **refusal);
 
@@ -113,9 +113,9 @@ typedef enum hga_gradient_input {
 
 /* Compute the loss whose gradients hga_plan_gradient gives, the sum of grad->d_out . out and grad->d_lse . lse (rows
    without edges left out), with entry `entry` of an input moved by `by`: the program runs forward in double, so that
-   differences of losses are slopes to ten digits (functions of the caller's own see and give floats). Entries count as
-   in the gradient's array, packed: a tensor's (row * heads + head) * columns + column. Of `grad` only what is given is
-   read; a tape is not needed. Rounding to bfloat16 has no slope: such a plan is HGA_EUNSUPPORTED. */
+   differences of losses are slopes to ten digits (functions of the caller's own read and write floats). Entries count
+   as in the gradient's array, packed: a tensor's (row * heads + head) * columns + column. Of `grad` only d_out, d_lse
+   and d_edge_out are read; a tape is not needed. Rounding to bfloat16 has no slope: such a plan is HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad,
                                  hga_gradient_input input, int64_t entry, double by, double *loss);
 

@@ -8,7 +8,7 @@
    computes its rows and sends what others need.
 
    Tensors hold the rank's rows alone: those of the nodes that it owns and of those that are shared, which every rank
-   brings and gets, in the order of the nodes (hga_plan_rank_rows). Tables that are not rows (biases, embeddings) are
+   passes and gets, in the order of the nodes (hga_plan_rank_rows). Tables that are not rows (biases, embeddings) are
    whole on every rank. Rows have the bits that they have in one process, wherever cuts are, on machines that have the
    same instruction set (hga_options.isa names one for all). Plans that are not of the same graph, program, shape, cuts,
    options or instruction set are HGA_EINVAL, and so are calls of different kinds or plans, or with different seeds,
@@ -19,22 +19,22 @@
    its status, and the exchange cannot be used again. A rank that needed nothing more of others may have returned
    HGA_OK; its next call fails. Not with options.rows, keep_fields and decoders (HGA_EUNSUPPORTED).
 
-   Gradients: a rank brings its tape, its rows of the tensors and of d_out and d_lse. Of a row that is shared all ranks
-   bring the same d_out, which counts once. Each rank gets the gradients of its rows, of shared rows too, and every rank
-   the whole gradients of tables, with the same bits. All want the same tables, else HGA_EINVAL; which tensors each
-   wants is its own choice.
+   Gradients: a rank passes its tape, its rows of the tensors and of d_out and d_lse. All ranks pass the same d_out of a
+   shared row, which counts once. Each rank gets the gradients of its rows, of shared rows too, and every rank the whole
+   gradients of tables, with the same bits. All request gradients of the same tables, else HGA_EINVAL; each chooses the
+   tensors that it requests gradients of.
 
    In the backward pass heads are divided among ranks: rank r of P has key/value heads r n / P to (r + 1) n / P of n,
    rounded down, and their query heads. It receives all rows of them, runs backward as one process does, and sends
    gradients to the ranks that own the rows. Gradients have the bits of one process, whatever the cuts. Work and memory
    for rows are a P-th as long as P divides n; ranks beyond n have no head, and only send and receive. A rank sends its
-   rows of the other heads (query, key, value, out where the way looks at it, d_out, log-sum-exps) and gets as many rows
-   of each wanted gradient, however few rows of others it reads forward; with `accumulate` what is added to is sent,
+   rows of the other heads (query, key, value, out where the solver reads it, d_out, log-sum-exps) and gets as many rows
+   of each requested gradient, however few rows of others it reads forward; with `accumulate` what is added to is sent,
    too. Of tables that heads share every rank is sent a double an entry and head. All ranks have one dtype for a tensor,
    and for its gradient, and all accumulate or none does, else HGA_EINVAL.
 
-   hga_plan_prepare does not communicate, and the first gradient may still allocate. All ranks bring equally many
-   samples of a batch, which run one after another. There is no hga_plan_loss (HGA_EUNSUPPORTED). */
+   hga_plan_prepare does not communicate, and the first gradient may still allocate. All ranks pass equally many samples
+   of a batch, which run one after another. There is no hga_plan_loss (HGA_EUNSUPPORTED). */
 #ifndef HGA_EXCHANGE_H
 #define HGA_EXCHANGE_H
 

@@ -1,6 +1,6 @@
 /* hga_halo.h: what ranks of a distributed run send each other. Each rank has a range of the tokens and computes the
    rows of the nodes above them. This header says which rows of which fields it then lacks, which rank has them, and how
-   many bytes they are, exactly for any graph and program. It sends nothing: you bring the transport. */
+   many bytes they are, exactly for any graph and program. It sends nothing: you provide the transport. */
 #ifndef HGA_HALO_H
 #define HGA_HALO_H
 
@@ -55,9 +55,9 @@ typedef struct hga_halo_list {
 /* List what ranks send each other. Rank r owns tokens [cuts[r], cuts[r + 1]) (node ids of level 0; cuts[0] = 0,
    cuts[n_ranks] = the number of tokens, ascending; a rank may own none) and every node whose span lies within. A node
    whose span crosses a cut, or that has none, is shared: every rank computes its row, from rows that all ranks receive.
-   A row that alone has its sources, as a span has its tokens, is cut into pieces (of 64 edges; sums of 512). The rank
-   that owns most of a shared piece's sources receives the others and computes it; all ranks receive the results of
-   neighbouring pieces and merge them. Cuts at multiples of 64 cross no piece of a span that begins at one.
+   A row that alone has its sources, as a span has its tokens, is cut into splits (of 64 edges; sums of 512). The rank
+   that owns most of a shared split's sources receives the others and computes it; all ranks receive the results of
+   neighbouring splits and merge them. Cuts at multiples of 64 cross no split of a span that begins at one.
 
    Messages: what one rank sends another for one stage is one message. What all ranks send to all ranks for one stage is
    one gather, whose messages depend on your transport and are not counted. HGA_EINVAL names a cut that is wrong,
