@@ -398,7 +398,7 @@ HGA_API hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga
    are in a cache already, and runs of rows need little from each other. */
 typedef enum hga_ordering {
     HGA_ORDERING_RCM = 1, /* reverse Cuthill-McKee (1969): a small bandwidth, for meshes; a component after the other */
-    HGA_ORDERING_METIS,   /* parts with few edges between them, next to its neighbours: the fewest edges cut */
+    HGA_ORDERING_METIS,   /* parts with few edges between them, neighbouring ones consecutive: the fewest edges cut */
     HGA_ORDERING_DEGREE   /* most neighbours first, so that hubs are together */
 } hga_ordering;
 
