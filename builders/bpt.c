@@ -2,10 +2,9 @@
    level, nearest first, and each span sees its tokens. The pointers of the authors' loop have a closed form: with x =
    floor((i - lead) / 2^j) the first right slot of level j is node x + lead + 1, and with x = floor((i + lead) / 2^j)
    the first left slot is node x - lead - 1; lead is k - 1, or k under the rule `text`. So leaves come in groups of 2^j
-   with equal slots, and a slot moves by one node from group to group: staircases. What the rules do about a pointer
-   that leaves its sibling behind: `shifted` lets slot 0 of the next level take the sibling, for the half of each group
-   where it is due; `text` appends it to its own level, for every second group; `algorithm1` forgets it and covers
-   tokens twice. */
+   with equal slots, and a slot moves by one node from group to group: staircases. The rules differ where a pointer
+   skips a sibling: `shifted` makes the sibling slot 0 of the next level, for one half of each group; `text` appends it
+   to its own level, for every second group; `algorithm1` drops it and covers tokens twice. */
 #include "hga_builders.h"
 #include "longer.h"
 
@@ -16,12 +15,12 @@ typedef struct bpt_tree {
     int64_t size[MAX_LEVELS], first[MAX_LEVELS + 1];
 } bpt_tree;
 
-/* What every step of building one graph needs. */
+/* The state of building one graph. */
 typedef struct bpt_drawing {
     hga_builder *builder;
     hga_id near;
     const hga_bpt *p;
-    hga_id n_tokens, there; /* those that are there, if there are fewer: the others' spans are whole */
+    hga_id n_tokens, there; /* the tokens so far, if fewer: spans of later ones are whole */
     int64_t k, lead;
     bpt_tree tree;
 } bpt_drawing;
@@ -45,7 +44,7 @@ hga_id hga_bpt_nodes(hga_id n_tokens)
     return nodes > INT32_MAX ? -1 : (hga_id)nodes;
 }
 
-/* More tokens have more nodes, so bisection finds them. */
+/* The number of nodes grows with that of tokens, so bisection inverts it. */
 hga_id hga_bpt_tokens(hga_id nodes)
 {
     hga_id lo = 1, hi = nodes;
@@ -70,8 +69,7 @@ static hga_status add_slots(const bpt_drawing *d, hga_id j, hga_staircase s)
     return hga_builder_add_staircase(d->builder, d->near, &s);
 }
 
-/* slot s has type 2 s + 1 on the left and 2 s + 2 on the right; `from` is the first slot that the level itself provides
-   */
+/* slot s has type 2 s + 1 on the left and 2 s + 2 on the right; `from` is the first slot of the level's own nodes */
 static hga_status add_left(const bpt_drawing *d, hga_id j, int64_t from)
 {
     int64_t group = (int64_t)1 << j, k = d->k;
@@ -100,8 +98,8 @@ static hga_status add_right(const bpt_drawing *d, hga_id j, int64_t from)
     return add_slots(d, j, s);
 }
 
-/* Slot 0 under `shifted`: half of each group takes the level's own node, the other half the sibling left behind one
-   level finer. */
+/* Slot 0 under `shifted`: half of each group takes the level's own node, the other half the skipped sibling one level
+   finer. */
 static hga_status add_shifted_slot(const bpt_drawing *d, hga_id j)
 {
     hga_status st = HGA_OK;
@@ -154,7 +152,7 @@ static hga_status add_spans(const bpt_drawing *d, hga_id j, int64_t first, int64
     return hga_builder_add_staircase(d->builder, d->near, &s);
 }
 
-/* A span sees its tokens, the last one those that are there. */
+/* A span sees its tokens, the last one only those so far. */
 static hga_status add_affiliated(const bpt_drawing *d, hga_id j)
 {
     int64_t group = (int64_t)1 << j, there = (d->there + group - 1) / group;
@@ -162,7 +160,7 @@ static hga_status add_affiliated(const bpt_drawing *d, hga_id j)
     return st || there == d->tree.size[j] ? st : add_spans(d, j, there, d->tree.size[j], d->n_tokens);
 }
 
-/* What leaves see of level j by the rule, and what its spans see. */
+/* Adds what leaves see of level j by the rule, and what its spans see. */
 static hga_status add_level(const bpt_drawing *d, hga_id j)
 {
     hga_status st = HGA_OK;
@@ -254,7 +252,7 @@ done:
     return st;
 }
 
-/* Over n_tokens tokens, of which the first `there` are there. */
+/* Draws n_tokens tokens, of which the first `there` exist. */
 static hga_status draw_bpt(hga_builder *b, const hga_bpt *p, hga_id n_tokens, hga_id there, hga_id *near)
 {
     hga_status st = HGA_OK;

@@ -8,7 +8,7 @@
 
 #include "hga_variants.h"
 
-/* are the first `length` bytes of `typed` the name? A dash may be an underscore, as Python's names have it */
+/* Whether the first `length` bytes of `typed` are the name. A dash may be an underscore, as in Python's names. */
 static int is_name(const char *name, const char *typed, size_t length)
 {
     if (strlen(name) != length) return 0;
@@ -50,7 +50,7 @@ static hga_status read_number(const char *name, const char *text, hga_id least, 
     return HGA_OK;
 }
 
-/* the place of `text` among words with blanks between them, -1 without */
+/* the index of `text` among words separated by blanks; -1: none */
 static int place_in_words(const char *words, const char *text)
 {
     size_t length = strlen(text);
@@ -63,7 +63,7 @@ static int place_in_words(const char *words, const char *text)
     return -1;
 }
 
-/* an array that has said how many must have said the same */
+/* an array that was set before must have the same length */
 static hga_status agrees_with_arrays(const hga_variant *v, void *parameters, const hga_parameter *number, hga_id value)
 {
     for (const hga_parameter *p = v->parameters; p->name; p++) {
@@ -124,7 +124,7 @@ hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *n
     return st;
 }
 
-/* how many an array has is told once, or always the same; up to `untold` nobody has told yet */
+/* Sets an array's length, or checks it against an earlier one; up to `untold` it is unset. */
 static hga_status say_count(const char *name, void *count, hga_id n, hga_id untold)
 {
     hga_id said;
@@ -162,7 +162,7 @@ void hga_variant_defaults(const hga_variant *v, void *parameters) { v->defaults(
 
 enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024, MAX_LISTS = 16 };
 
-/* What the words of a variant are read into. */
+/* The result of reading a variant's words. */
 typedef struct variant_reading {
     const hga_variant *variant;
     _Alignas(max_align_t) char parameters[PARAMETER_BYTES];
@@ -175,7 +175,7 @@ typedef struct variant_reading {
     int n_lists;
 } variant_reading;
 
-/* Nobody can know which of two values is meant. */
+/* Refuses a parameter given twice. */
 static hga_status mark_set(variant_reading *r, const char *name, const hga_parameter *p)
 {
     const int bit = p ? (int)(p - r->variant->parameters) : strcmp(name, "keys") == 0 ? 62 : 63;
@@ -203,7 +203,7 @@ static hga_status read_list(variant_reading *r, const hga_parameter *p, char *va
     return st;
 }
 
-/* Lists that must be of one length are compared once all words are read. */
+/* Sets the lists once all words are read, since some must have one length. */
 static hga_status set_lists(variant_reading *r)
 {
     hga_status st = HGA_OK;
@@ -234,7 +234,7 @@ static hga_status fail_unknown(const char *name)
     return hga_fail(HGA_EINVAL, "no variant '%s'; there are:%s", name, known);
 }
 
-/* Blanks may stand around the words, a colon only between two of them. */
+/* Blanks may surround the words; a colon may only be between two. */
 static hga_status check_ends(const char *text)
 {
     const size_t before = strspn(text, " \t\n");

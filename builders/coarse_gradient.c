@@ -1,6 +1,6 @@
-/* coarse_gradient.c: what TC-attention (Treeformer, eq. 4) asks of the paths of its queries and keys. A query's term of
-   level l is multiplied by the probability that it comes to its node, a key's share of the node's mean likewise; the
-   gradients are those of these products. */
+/* coarse_gradient.c: the gradients of TC-attention (Treeformer, eq. 4) for the paths of its queries and keys. A query's
+   term of level l is multiplied by the probability that it reaches its node, a key's share of the node's mean likewise;
+   the gradients are those of these products. */
 #include "hga_builders.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static hga_id children_of(const hga_treeformer *t, hga_id l) { return t->branchi
 static hga_id keys_of(const hga_treeformer *t) { return t->n_keys ? t->n_keys : t->n_queries; }
 static const int32_t *key_leaves(const hga_treeformer *t) { return t->key_leaf ? t->key_leaf : t->query_leaf; }
 
-/* The nodes of a leaf's path, root first; they count level after level. */
+/* The nodes of a leaf's path, root first; nodes are numbered level by level. */
 static void path_of(const hga_treeformer *t, int64_t leaf, int64_t *node)
 {
     int64_t first = hga_route_nodes(t->height, t->branching), nodes = 1;
@@ -36,8 +36,8 @@ static void add_floats(double *to, const float *x, hga_id n)
     for (hga_id c = 0; c < n; c++) to[c] += (double)x[c];
 }
 
-/* Fills what one head's nodes have: their keys, the mean of these keys' values, and the sum of their queries'
-   gradients. */
+/* Computes for one head's nodes the number of keys, the mean of their values, and the sum of their queries' gradients.
+   */
 static void sum_nodes(node_sums *s)
 {
     const hga_treeformer *t = s->tree;
@@ -71,7 +71,7 @@ static double of_query(const node_sums *s, int64_t i, int64_t node)
     return sum;
 }
 
-/* What the node's queries ask of the key's part of its mean. */
+/* The gradient of the node's queries for the key's share of its mean. */
 static double of_key(const node_sums *s, int64_t u, int64_t node)
 {
     hga_id columns = s->g->dim_v;
@@ -96,7 +96,7 @@ static void path_gradients(const node_sums *s, double (*of)(const node_sums *s, 
     }
 }
 
-/* Refuses a tree that cannot be, and a call that lacks an array. */
+/* Refuses impossible trees and calls without a required array. */
 static hga_status check_coarse_grad(const hga_treeformer *t, const hga_coarse_grad *g)
 {
     hga_status st = hga_check_reserved("hga_treeformer", t->reserved, sizeof t->reserved);
@@ -156,7 +156,7 @@ done:
 
 /* ---- balance ---- */
 
-/* Of a distribution of counts, in nats; 0 of none. */
+/* The entropy of a distribution of counts, in nats; 0 without counts. */
 static double entropy_of(const int64_t *count, hga_id n)
 {
     double all = 0, sum = 0;

@@ -1,8 +1,8 @@
-/* dilated.c: dilated attention (LongNet, Ding et al. 2023, eq. 5-11). A branch cuts the tokens into segments of w
-   and, in each, into r classes of equal remainder; a token sees its class. LongNet gives every head one class of r
-   and leaves the other tokens to other heads; here each head has all of them. A branch is a relation of its own, its
-   rows and columns sorted by segment and class, so that every class is a block. The branches' softmax states are
-   merged: by their denominators, as eq. 10 weighs them, so a pair that several branches have counts as often. */
+/* dilated.c: dilated attention (LongNet, Ding et al. 2023, eq. 5-11). A branch cuts the tokens into segments of w and,
+   in each, into r classes of equal remainder; a token sees its class. In LongNet a head has one class of r, and other
+   heads have the other tokens; here each head has all classes. A branch is a relation of its own, its rows and columns
+   sorted by segment and class, so that every class is a block. The branches' softmax states are merged: by their
+   denominators, as eq. 10 weighs them, so a pair of several branches counts several times. */
 #include "hga_builders.h"
 #include "longer.h"
 
@@ -13,7 +13,7 @@ enum { MAX_BRANCHES = HGA_MAX_STAGES };
 
 static const hga_id standard_segments[] = {64, 256, 1024}, standard_dilations[] = {1, 4, 16};
 
-/* One branch: segments of `width` tokens, of which every `step`-th belong together. */
+/* One branch: segments of `width` tokens, in which every `step`-th are one class. */
 typedef struct branch {
     hga_id n_tokens, width, step;
 } branch;
@@ -47,7 +47,7 @@ static void sort_by_class(const branch *c, hga_id *order)
             for (int64_t i = first + r; i < first + c->width && i < c->n_tokens; i += c->step) order[at++] = (hga_id)i;
 }
 
-/* without dilation tokens are in order as they are */
+/* Sets the order by classes; without dilation there is none. */
 static hga_status set_order(hga_builder *b, hga_id relation, const hga_allocator *a, const branch *c)
 {
     hga_status st = HGA_OK;
@@ -61,7 +61,7 @@ done:
     return st;
 }
 
-/* Blocks of one size, one after another. */
+/* Consecutive blocks of one size. */
 typedef struct class_run {
     int64_t first;
     hga_id size, count;
@@ -74,7 +74,7 @@ static hga_status flush(hga_builder *b, hga_id relation, hga_shape_kind shape, c
     return r->count ? hga_builder_add_blocks(b, relation, &classes) : HGA_OK;
 }
 
-/* `count` more classes of `size` each: of the run, or the start of another */
+/* Appends `count` classes of `size` tokens to the run, or starts another. */
 static hga_status put_classes(hga_builder *b, hga_id relation, hga_shape_kind shape, class_run *r, hga_id size,
                               hga_id count)
 {
@@ -130,7 +130,7 @@ done:
     return st;
 }
 
-/* no list is the three branches of the default */
+/* Without lists the defaults are three branches. */
 static hga_dilated with_branches(const hga_dilated *p)
 {
     hga_dilated d = *p;

@@ -1,9 +1,9 @@
 /* draft.c: tree attention of speculative decoding (SpecInfer, Miao et al. 2024; Medusa, Cai et al. 2024): drafts that a
    small model proposes, as a tree, are judged by the large one in one call. A draft sees the whole prefix, itself and
-   the drafts that it follows. The prefix is one block that all drafts share; a draft's own line is a few edges. */
+   the drafts that it follows. The prefix is one block shared by all drafts; a draft's ancestors are a few edges. */
 #include "hga_builders.h"
 
-/* Of every draft, whether its line is known to end at the prefix. */
+/* A draft's state: whether its ancestors are known to end at the prefix. */
 enum { UNSEEN, ON_THE_WAY, ENDS };
 
 static hga_status check_drafted(const hga_draft *p)
@@ -17,7 +17,8 @@ static hga_status check_drafted(const hga_draft *p)
     return HGA_OK;
 }
 
-/* Walk each line until it ends, or comes to a draft that is known to; a draft met twice on a way is in a ring. */
+/* Follows each draft's ancestors to the prefix or a draft known to end there; a draft visited twice in one walk is on a
+   cycle. */
 static hga_status check_lines(const hga_draft *p)
 {
     hga_status st = HGA_OK;
@@ -38,7 +39,7 @@ done:
     return st;
 }
 
-/* The prefix, and where it is left out what the keys have beside the drafts. */
+/* The prefix; if it is not set, the keys beside the drafts. */
 static hga_status find_prefix(const hga_draft *p, hga_id *prefix)
 {
     *prefix = p->prefix >= 0 ? p->prefix : p->n_keys - p->n_tokens;
@@ -53,7 +54,7 @@ static hga_status find_prefix(const hga_draft *p, hga_id *prefix)
     return HGA_OK;
 }
 
-/* Every draft follows another or the prefix, and no line is a ring; *prefix is how many tokens that has. */
+/* Every draft follows another or the prefix, without cycles; *prefix is its number of tokens. */
 static hga_status check_draft(const hga_draft *p, hga_id *prefix)
 {
     hga_status st = HGA_OK;
@@ -79,7 +80,7 @@ static hga_status add_lines(hga_builder *b, hga_id near, const hga_draft *p, hga
     return st;
 }
 
-/* A draft is where it will stand if it is taken: behind the drafts that it follows, as a query and as a key. */
+/* A draft's position, as a query and as a key, is behind the drafts that it follows. */
 static hga_status set_positions(hga_builder *b, const hga_draft *p, hga_id prefix)
 {
     hga_status st = HGA_OK;

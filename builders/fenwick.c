@@ -1,8 +1,8 @@
-/* fenwick.c: the partition of the past that Fenwick trees use, which log-linear attention (Guo et al. 2025) took up.
-   Level l has the complete spans of 2^l tokens. Token t sees itself and, for every set bit l of t, the span that ends
-   where its own number with the bits up to l cleared begins: node (t >> l) - 1 of level l. These spans tile 0 .. t - 1,
-   so every earlier token is seen through exactly one node. A span is complete before anybody sees it: causal, and the
-   same for every longer text that starts alike. */
+/* fenwick.c: the partition of the past of Fenwick trees, as in log-linear attention (Guo et al. 2025). Level l has the
+   complete spans of 2^l tokens. Token t sees itself and, for every set bit l of t, the span that ends where its own
+   number with the bits up to l cleared begins: node (t >> l) - 1 of level l. These spans tile 0 .. t - 1, so every
+   earlier token is seen through exactly one node. A span is complete before any token sees it: causal, and the same for
+   every longer text with this prefix. */
 #include "hga_builders.h"
 #include "longer.h"
 
@@ -35,8 +35,8 @@ done:
     return st;
 }
 
-/* Tokens by two: both see the first, the second itself, too. Above, the tokens of every second span see the span before
-   theirs. */
+/* On level 0 pairs of tokens: both see the first, the second also itself. Above, the tokens of every second span see
+   the previous span. */
 static hga_status add_past(hga_builder *b, hga_id past, const spans *s)
 {
     hga_status st = HGA_OK;

@@ -1,7 +1,6 @@
-/* forest.c: which nodes hierarchical self-attention has: hopping windows over tokens, or a tree given by its parents.
-
-   Nodes are numbered by height; within a level by their first token (leaves by the caller's ids where that is asked
-   for). */
+/* forest.c: the nodes of hierarchical self-attention: hopping windows over tokens, or a tree given by its parents.
+   Nodes are numbered by height; within a level by their first token (leaves by the caller's ids with HGA_LEAVES_BY_ID).
+   */
 #include "forest.h"
 
 void forest_clear(forest *f)
@@ -26,7 +25,7 @@ done:
 
 /* ---- hopping windows ---- */
 
-/* The last number must bring more levels to an end, since it is repeated. */
+/* The last number is repeated, so it must be at least 2 to reach a root. */
 static hga_status check_branching(const hga_hsa *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "n_tokens is %d; it must be at least 1", p->n_tokens);
@@ -104,7 +103,7 @@ typedef struct family_tree {
     hga_id *scratch;               /* [n + 1] */
 } family_tree;
 
-/* Arrays for all nodes, which other functions fill; they are cleared by tree_clear, whatever comes of it. */
+/* Allocates arrays for all nodes; to be cleared by tree_clear, whatever the status. */
 static hga_status tree_allocate(const hga_allocator *a, family_tree *t)
 {
     hga_status st = HGA_OK;
@@ -132,7 +131,7 @@ static void tree_clear(const hga_allocator *a, family_tree *t)
     hga_delete(a, t->scratch, (int64_t)t->n + 1, sizeof(hga_id));
 }
 
-/* Is each parent a node, or -1? Nothing is known of circles yet. */
+/* Each parent is a node or -1; cycles are found later. */
 static hga_status check_tree_parents(const hga_hsa *p)
 {
     if (p->n_parent < 1) return hga_fail(HGA_EINVAL, "n_parent is %d; it must be at least 1", p->n_parent);
@@ -157,8 +156,7 @@ static void list_children(family_tree *t)
         if (t->parent[v] >= 0) t->child[t->scratch[t->parent[v]]++] = v;
 }
 
-/* heights and leaf counts from the leaves up: a node is ready when its last child is; one that never is lies on a cycle
-   */
+/* heights and leaf counts from the leaves up: a node is ready after its last child; one that never is is on a cycle */
 static hga_status climb(family_tree *t)
 {
     hga_id ready = 0, *waiting = t->scratch;
@@ -178,7 +176,7 @@ static hga_status climb(family_tree *t)
     return HGA_OK;
 }
 
-/* the first leaf of every node, from the roots down; returns how many leaves and roots there are */
+/* the first leaf of every node, from the roots down; returns the number of leaves; *n_roots: of roots */
 static hga_id number_leaves(family_tree *t, hga_id *n_roots)
 {
     hga_id leaves = 0, roots = 0;
@@ -193,14 +191,14 @@ static hga_id number_leaves(family_tree *t, hga_id *n_roots)
     return leaves;
 }
 
-/* Leaves by id: places 0, 1, .. in the order of the caller's ids. */
+/* Numbers leaves 0, 1, .. in the order of the caller's ids. */
 static void place_leaves_by_id(family_tree *t)
 {
     for (hga_id v = 0, at = 0; v < t->n; v++)
         if (t->height[v] == 0) t->index[v] = at++;
 }
 
-/* Causal attention goes by the order of the tree; tokens in another order would see later ones. */
+/* Causal attention follows the order of the tree: tokens in another order would see later ones. */
 static hga_status check_leaf_order(const hga_hsa *p, const family_tree *t)
 {
     if ((unsigned)p->leaves > HGA_LEAVES_BY_ID)
@@ -212,7 +210,8 @@ static hga_status check_leaf_order(const hga_hsa *p, const family_tree *t)
     return HGA_OK;
 }
 
-/* place: by height, then by first leaf. Two counting sorts, the first (into climb, which has served) by first leaf. */
+/* index: by height, then by first leaf. Two counting sorts, the first (into climb, which is no longer needed) by first
+   leaf. */
 static void place_nodes(family_tree *t, hga_id n_leaves, hga_id *level_size, hga_id n_levels)
 {
     hga_id *next = t->scratch;
@@ -225,7 +224,7 @@ static void place_nodes(family_tree *t, hga_id n_leaves, hga_id *level_size, hga
     for (hga_id i = 0; i < t->n; i++) t->index[t->climb[i]] = next[t->height[t->climb[i]]]++;
 }
 
-/* the forest's arrays, by graph id: families in the order of their parents, roots behind them */
+/* the forest's arrays, by graph id: families in the order of their parents, then the roots */
 static void write_forest(family_tree *t, forest *f, hga_id *order)
 {
     hga_id *old = t->scratch, position = 0;
@@ -240,7 +239,7 @@ static void write_forest(family_tree *t, forest *f, hga_id *order)
         if (t->parent[old[g]] < 0) order[position++] = g;
 }
 
-/* A forest whose leaves are all equally deep is in order as it is: blocks may then name nodes, without a detour. */
+/* Drops an order that is the identity, as with leaves of equal depth: blocks then name nodes directly. */
 static void drop_identity(forest *f)
 {
     for (hga_id i = 0; i < f->n; i++)

@@ -21,8 +21,8 @@ static inline hga_id forest_member(const forest *f, hga_id position)
     return f->order ? f->order[position] : position;
 }
 
-/* Hopping windows over the tokens, or the tree that the caller gives by its parents; f->a is given, the rest zero.
-   Cleared whatever comes of it. */
+/* Hopping windows over the tokens, or the caller's tree of parents; f->a is set, the rest zero. To be cleared whatever
+   the status. */
 hga_status forest_plant(const hga_hsa *p, forest *f);
 void forest_clear(forest *f);
 

@@ -1,4 +1,4 @@
-/* formulas.c: edge counts without graphs. They share nothing with the builders, so that agreement means something. */
+/* formulas.c: edge counts without graphs, as independent tests of the builders: they share no code. */
 #include "formulas.h"
 #include "least.h"
 
@@ -23,7 +23,7 @@ double formula_dense(const void *parameters)
     return pairs(p->n_tokens, keys_of(p->n_tokens, p->n_keys), p->causal);
 }
 
-/* row i: multiples of the stride within reach, and the global columns that those leave out */
+/* row i: multiples of the stride within reach, and the global columns not among those */
 static int64_t window_row(const hga_window *p, int64_t n, int64_t i)
 {
     int64_t stride = p->stride, global = least(p->global, n);
@@ -209,7 +209,7 @@ double formula_segments(const void *parameters)
 
 /* ---- partitions ---- */
 
-/* itself, and a node for each bit: bit l is set in half of each full 2^(l + 1), and in what a last part has of it */
+/* itself, and a node for each bit: bit l is set in half of each full 2^(l + 1), and in the rest of a last one */
 double formula_fenwick(const void *parameters)
 {
     const hga_fenwick *p = parameters;
@@ -228,7 +228,7 @@ static double class_pairs(int64_t n, int64_t r, int causal)
     return (double)more * pairs(size + 1, size + 1, causal) + (double)(r - more) * pairs(size, size, causal);
 }
 
-/* Of each branch the full segments, and what is left. */
+/* The full segments of each branch, and the rest. */
 double formula_dilated(const void *parameters)
 {
     static const hga_id segments[] = {64, 256, 1024}, dilations[] = {1, 4, 16};
@@ -244,7 +244,7 @@ double formula_dilated(const void *parameters)
 
 /* ---- grids and drafts ---- */
 
-/* m tokens of a class see the kernel's number of each other, or as many as there are; causal: the first ones fewer */
+/* each of m tokens of a class sees `kernel` others, or all m; causal: the first ones fewer */
 static double class_neighbours(int64_t m, int64_t kernel, int causal)
 {
     int64_t seen = kernel < m ? kernel : m;
@@ -256,7 +256,7 @@ static hga_id of_axis(const hga_id *list, hga_id n, hga_id axis, hga_id standard
     return list ? list[n == 1 ? 0 : axis] : standard;
 }
 
-/* The product of what a coordinate sees along each axis. */
+/* The product of the pairs along each axis. */
 double formula_neighbourhood(const void *parameters)
 {
     const hga_neighbourhood *p = parameters;
@@ -288,8 +288,8 @@ typedef struct query_rows {
     int64_t first, last, own, last_own;
 } query_rows;
 
-/* Blocks chosen besides own: k of the candidates, but all that are forced; -1: it depends on the choice, since with
-   coarse blocks nobody knows how many candidates there are. */
+/* Blocks chosen besides own: k of the candidates, but all that are forced; -1: it depends on the choice, since the
+   number of candidates from coarse blocks is unknown. */
 static int64_t chosen_besides(const hga_routed *p, const query_rows *q, int64_t n_blocks)
 {
     int64_t all = p->causal ? q->own : n_blocks - (q->last_own - q->own + 1);

@@ -1,4 +1,4 @@
-/* formulas.h: how many edges a variant's attended relations have, by the papers' formulas instead of by a graph; NaN
+/* formulas.h: the number of edges of a variant's attended relations, by the papers' formulas instead of by a graph; NaN
    where none is known. Parameters are the builders' structures. */
 #ifndef HGA_BUILDERS_FORMULAS_H
 #define HGA_BUILDERS_FORMULAS_H

@@ -5,7 +5,7 @@
 
 static const char *const kinds[] = {"node", "cluster"};
 
-/* The leaves as one meets them from the roots down. */
+/* Lists the leaves in preorder. */
 static hga_status list_leaves(const hga_allocator *a, hga_tree *t)
 {
     hga_status st = HGA_OK;

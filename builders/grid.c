@@ -1,12 +1,9 @@
-/* grid.c: an image as nested patches.
-
-   Level 0 are the pixels, level l + 1 the patches of patch[l] x patch[l] cells of level l (fewer at the right and lower
-   edge), and above the last one root, unless a single cell is left. Nodes are numbered level by level; within a level
-   the cells of one patch follow each other, row by row, patch after patch.
-
-   The position embedding of cell (y, x) of a family of h x w places is e = (cos(pi y / h), sin(pi y / h), cos(pi x /
-   w), sin(pi x / w)), so that e(A).e(B) = cos(pi (y_A - y_B) / h) + cos(pi (x_A - x_B) / w) falls with either distance.
-   A patch at the edge keeps the h and w of a whole one. The root has 0. */
+/* grid.c: an image as nested patches. Level 0 are the pixels, level l + 1 the patches of patch[l] x patch[l] cells of
+   level l (fewer at the right and lower edge), and above the last one root, unless a single cell is left. Nodes are
+   numbered level by level; within a level the cells of one patch follow each other, row by row, patch after patch. The
+   position embedding of cell (y, x) of a family of h x w cells is e = (cos(pi y / h), sin(pi y / h), cos(pi x / w),
+   sin(pi x / w)), so that e(A).e(B) = cos(pi (y_A - y_B) / h) + cos(pi (x_A - x_B) / w) falls with either distance. A
+   patch at the edge keeps the h and w of a whole one. The root has 0. */
 #include "hga_builders.h"
 
 #include <math.h>
@@ -18,7 +15,7 @@ enum { MAX_GRIDS = 72 };
 
 typedef struct grid {
     hga_id height, width, first; /* cells, and the node of the first */
-    hga_id side_y, side_x;       /* a cell of this level has side_y x side_x places below */
+    hga_id side_y, side_x;       /* a cell of this level has side_y x side_x cells below */
 } grid;
 
 typedef struct pyramid {
@@ -28,7 +25,7 @@ typedef struct pyramid {
 
 static hga_id divide_up(hga_id n, hga_id d) { return (hga_id)(((int64_t)n + d - 1) / d); }
 
-/* Refuses images without pixels, patches without size, and more levels than a pyramid can have. */
+/* Refuses images without pixels, patches without size, and too many levels. */
 static hga_status check_grid(hga_id height, hga_id width, const hga_id *patch, hga_id n_patch)
 {
     if (height < 1 || width < 1)
@@ -42,7 +39,7 @@ static hga_status check_grid(hga_id height, hga_id width, const hga_id *patch, h
     return HGA_OK;
 }
 
-/* One more level, if its cells fit an id together with those before. */
+/* Appends a level, if all cells fit an id. */
 static hga_status push_level(pyramid *p, grid g)
 {
     int64_t nodes = p->n_nodes + (int64_t)g.height * g.width;
@@ -76,7 +73,7 @@ static void set_pos(float *e, hga_id y, hga_id h, hga_id x, hga_id w)
     e[2] = (float)cos(pi * x / w), e[3] = (float)sin(pi * x / w);
 }
 
-/* The cells below `cell` of level l, row by row, become its children; returns the next free place of level l - 1. */
+/* The cells below `cell` of level l, row by row, become its children; returns the next free index of level l - 1. */
 static hga_id open_cell(const pyramid *p, hga_id l, hga_id index, hga_id cell, hga_id next, hga_id *below, hga_tree *t)
 {
     const grid *g = &p->level[l], *finer = &p->level[l - 1];
@@ -91,7 +88,7 @@ static hga_id open_cell(const pyramid *p, hga_id l, hga_id index, hga_id cell, h
     return next;
 }
 
-/* From the root down: cells[i] is the row-major cell at place i of its level. At the end *cells are the pixels'. */
+/* From the root down: cells[i] is the row-major cell at index i of its level. At the end *cells are the pixels'. */
 static void open_levels(const pyramid *p, hga_id **cells, hga_id **below, hga_tree *t)
 {
     (*cells)[0] = 0;
@@ -112,7 +109,7 @@ static void name_kinds(const pyramid *p, hga_tree *t)
     t->n_kinds = 3;
 }
 
-/* A tree with room for the pyramid's nodes: pixels are leaves in their order, and the last node is the root. */
+/* Allocates a tree for the pyramid's nodes: pixels are leaves in their order, and the last node is the root. */
 static hga_status allocate(const hga_allocator *a, const pyramid *p, hga_tree *t)
 {
     hga_status st = HGA_OK;

@@ -10,7 +10,7 @@
 
 /* ---- blocks ---- */
 
-/* Blocks put one after another; those that repeat at a constant step are added as one. */
+/* Consecutive blocks; those that repeat at a constant step are added as one. */
 typedef struct chain {
     hga_block last;
     int used;
@@ -60,7 +60,7 @@ static int flat(const forest *f, hga_id start, hga_id m)
     return 1;
 }
 
-/* Children child .. child + n - 1 that go, `each` at a time, to parents from `parent` on. */
+/* Children child .. child + n - 1, `each` of them to a parent, from `parent` on. */
 typedef struct child_run {
     hga_id parent, child, n, each;
 } child_run;
@@ -72,7 +72,7 @@ static hga_status flush_families(hga_builder *b, child_run *f)
     return n ? hga_builder_set_families(b, f->parent, f->child, n, f->each) : HGA_OK;
 }
 
-/* The next parent with the next children, as many as the others have, is told with them. */
+/* Appends the next parent to the run if its children follow and are as many. */
 static hga_status put_family(hga_builder *b, child_run *f, hga_id parent, hga_id child, hga_id n)
 {
     if (f->n && n == f->each && parent == f->parent + f->n / f->each && child == f->child + f->n) {
@@ -84,7 +84,7 @@ static hga_status put_family(hga_builder *b, child_run *f, hga_id parent, hga_id
     return st;
 }
 
-/* Tells which children each node has, as far as they follow each other at once. */
+/* Sets each node's children, as runs of consecutive ids. */
 static hga_status add_families(hga_builder *b, const forest *f)
 {
     hga_status st = HGA_OK;
@@ -119,7 +119,7 @@ done:
     return st;
 }
 
-/* Who attends to siblings, family by family, and which leaves attend to themselves. */
+/* Adds edges to siblings, family by family, and of leaves to themselves. */
 static hga_status add_siblings(hga_builder *b, const forest *f, int self, int causal)
 {
     hga_status st = HGA_OK;
@@ -172,7 +172,7 @@ static hga_id widest_family(const forest *f)
     return widest;
 }
 
-/* Who attends to left siblings of its ancestors, family by family. */
+/* Adds edges to left siblings of ancestors, family by family. */
 static hga_status add_frontier(hga_builder *b, const forest *f)
 {
     hga_status st = HGA_OK;
@@ -243,7 +243,7 @@ static hga_status check_hsa(const hga_hsa *p)
     return HGA_OK;
 }
 
-/* Everything of the graph but what a longer one has. */
+/* Builds everything but the longer graph. */
 static hga_status build(const hga_hsa *p, const forest *f, hga_builder *b)
 {
     hga_status st = HGA_OK;
@@ -274,7 +274,7 @@ static hga_status draw_more_hsa(hga_builder *b, const void *parameters, hga_id n
     return st;
 }
 
-/* Frontiers are the tokens' alone: there is nothing to tell of whole groups of sixteen. */
+/* Draws the longer graph of frontiers, whose only rows are tokens: not needed where these are a multiple of 16. */
 static hga_status look_ahead(hga_builder *b, const hga_hsa *p, const forest *f)
 {
     if (!p->causal || p->mode != HGA_HSA_FRONTIER || !p->branching || f->order || p->n_tokens % 16 == 0) return HGA_OK;

@@ -1,12 +1,9 @@
 /* htransformer.c: H-Transformer-1D. Tokens come in blocks of c; a level coarsens pairs of nodes and has half as many
    blocks, until two are left. A query sees its own and the near blocks exactly, on level 0, and coarser nodes farther
-   away. What "near" means is a table of tiles, rectangles of blocks or half blocks, repeated along the level.
-
+   away. "Near" is defined by a table of tiles, rectangles of blocks or half blocks, repeated along the level.
    neighbours: coarsening maps each block of s nodes to ceil(s / 2), and two such halves form a block of the next level.
    Above level 0 a query sees the adjacent blocks except the halves that are adjacent to its own half: these were
-   adjacent blocks one level finer.
-
-   siblings: nodes pair plainly; a query sees the block that shares its parent. */
+   adjacent blocks one level finer. siblings: nodes pair plainly; a query sees the block that shares its parent. */
 #include "hga_builders.h"
 #include "longer.h"
 
@@ -57,7 +54,7 @@ static void size_levels(const hga_htransformer *p, hierarchy *h)
     }
 }
 
-/* Each level's queries, and in cross-attention its keys behind them. */
+/* Adds each level's queries, and in cross-attention its keys after them. */
 static hga_status add_side_levels(hga_builder *b, hierarchy *h)
 {
     hga_status st = HGA_OK;
@@ -72,13 +69,13 @@ done:
     return st;
 }
 
-/* Nodes that pair among themselves: a block where its last node stays an only child, else the whole level. */
+/* The run of nodes that pair with each other: a block where its last node stays an only child, else the whole level. */
 static int64_t stretch(const hga_htransformer *p, hga_id level, int64_t n)
 {
     return p->structure == HGA_NEIGHBOURS && level == 0 && p->block % 2 ? p->block : n;
 }
 
-/* The parents of one side's nodes of level l, which pair up within each stretch. */
+/* Sets the parents of one side's nodes of level l, which pair within each stretch. */
 static hga_status add_side_families(hga_builder *b, const hga_htransformer *p, const side_levels *s, hga_id l)
 {
     int64_t size = s->size[l], step = stretch(p, l, size), child = s->first[l], parent = s->first[l + 1];
@@ -146,7 +143,7 @@ static hga_status add_tile(hga_builder *b, hga_id near, const hierarchy *h, hga_
     return hga_builder_add_staircase(b, near, &s);
 }
 
-/* The near blocks of every level, by the table's tiles. */
+/* Adds the near blocks of every level, by the table's tiles. */
 static hga_status add_near(hga_builder *b, hga_id near, const hierarchy *h)
 {
     hga_status st = HGA_OK;
@@ -169,7 +166,7 @@ typedef struct strand {
 } strand;
 
 /* The first children of level l are one strand for each stretch; or, where stretches are many and short, one for each
-   place in a stretch. */
+   index in a stretch. */
 typedef struct weave {
     const side_levels *side;
     hga_id level;
@@ -252,7 +249,7 @@ done:
     return st;
 }
 
-/* The relation between levels that the causal and the linear variant need; *relation is left alone without one. */
+/* Adds the relation between levels of the causal and the linear variant; else *relation is unchanged. */
 static hga_status add_between(hga_builder *b, const hierarchy *h, hga_id *relation)
 {
     if (!h->p->causal && !h->p->linear) return HGA_OK;
@@ -272,7 +269,7 @@ done:
 
 /* ---- all of it ---- */
 
-/* The relations, over levels that are there. */
+/* Adds the relations, once levels exist. */
 static hga_status add_relations(hga_builder *b, const hierarchy *h, hga_id *near, hga_id *between)
 {
     hga_status st = HGA_OK;
@@ -296,7 +293,7 @@ static hga_status draw_more_htransformer(hga_builder *b, const void *parameters,
     return st ? st : add_relations(b, &h, &near, &between);
 }
 
-/* Refuses what no graph has: interpolation that would show later tokens, and more types than there are numbers. */
+/* Refuses interpolation that would show later tokens, and more types than fit 32 bits. */
 static hga_status check_htransformer(const hga_htransformer *p)
 {
     if (p->block < 1) return hga_fail(HGA_EINVAL, "block: %d, at least 1 is needed", p->block);

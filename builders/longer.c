@@ -1,10 +1,10 @@
-/* longer.c: drawing for more tokens than there are. */
+/* longer.c: draws a graph of more tokens than the caller's. */
 #include "longer.h"
 
 /* Trees have at most twice as many nodes as tokens, and a few for the ends of their levels. */
 enum { GROUP = 16, MOST_TOKENS = INT32_MAX / 2 - 4096 };
 
-/* Where so many more tokens have no room nothing is told of them. */
+/* Sets no longer graph where that many tokens do not fit. */
 hga_status draw_longer(hga_builder *b, const hga_allocator *a, hga_id n_tokens, int64_t widest, draw_tokens draw,
                        const void *parameters)
 {

@@ -1,16 +1,15 @@
 /* neighbourhood.c: neighbourhood attention (NATTEN, Hassani et al. 2023): a token of a grid sees the `kernel` tokens
-   nearest to it along every axis, `dilation` apart. At an edge the window is moved inwards, so that it keeps its size;
-   along a causal axis it ends at the token.
-   The edges are the product of the axes'. Along an axis the tokens stand by their residue modulo its dilation, so that
-   a class is a grid without dilation. The last axis is told in rectangles and bands, the others in repeated pairs of
-   coordinates, and a block repeats along one of them: a few dozen blocks where the kernel is much smaller than the
-   axes, however many tokens there are. */
+   nearest to it along every axis, with a stride of `dilation`. At an edge the window is moved inwards, so that it keeps
+   its size; along a causal axis it ends at the token. The edges are the product of the axes'. Along an axis the tokens
+   are sorted by their residue modulo its dilation, so that a class is a grid without dilation. The last axis is stored
+   in rectangles and bands, the others in repeated pairs of coordinates, and a block repeats along one of them: a few
+   dozen blocks where the kernel is much smaller than the axes, however many tokens there are. */
 #include "hga_builders.h"
 #include "longer.h"
 
 enum { MAX_AXES = 3 };
 
-/* Part of an axis' pairs, as a block whose rows and columns are positions along the axis. */
+/* An axis and its pairs, as blocks (`part`) whose rows and columns are positions along the axis. */
 typedef struct token_axis {
     hga_id n, kernel, dilation, stride; /* stride: tokens from one position to the next */
     int causal;
@@ -35,8 +34,8 @@ static hga_status add_part(const token_grid *g, token_axis *x, hga_block part)
     return st;
 }
 
-/* How a class of m positions falls: rows whose window is that of the class's start, rows that have it around them, and
-   rows with that of its end. */
+/* The rows of a class of m positions: those with the window at the class's start, those inside their window, and those
+   with the window at its end. */
 typedef struct windows {
     hga_id size, before, around, after;
 } windows;
@@ -50,7 +49,7 @@ static windows find_windows(const token_axis *x, hga_id m)
     return w;
 }
 
-/* The last axis: `count` classes of m positions, one after another from `first` on, in rectangles and bands. */
+/* The last axis: `count` classes of m positions, consecutive from `first` on, in rectangles and bands. */
 static hga_status add_shapes(const token_grid *g, token_axis *x, hga_id first, hga_id m, hga_id count)
 {
     hga_status st = HGA_OK;
@@ -114,7 +113,8 @@ done:
 
 /* ---- their product ---- */
 
-/* One part of each axis: the part that repeats most often is the block's repetition, the others are told one by one. */
+/* One part of each axis: the part that repeats most often is the block's repetition, the others are added one by one.
+   */
 static hga_status add_product(const token_grid *g, const hga_block *const *part)
 {
     hga_status st = HGA_OK;
@@ -226,7 +226,7 @@ static hga_status find_axes(const hga_neighbourhood *p, token_grid *g)
     return HGA_OK;
 }
 
-/* The axes with what is told of each, or of all of them at once. */
+/* Reads the axes with the parameters of each, or of all at once. */
 static hga_status read_parameters(const hga_neighbourhood *p, token_grid *g)
 {
     hga_status st = HGA_OK;

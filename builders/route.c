@@ -1,16 +1,16 @@
-/* route.c: which leaf of a tree of hyperplanes a vector falls into (Treeformer, eq. 2). */
+/* route.c: the leaf of a tree of hyperplanes for a vector (Treeformer, eq. 2). */
 #include "hga_builders.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The tree as the loops below want it. Node j of level l has its hyperplanes at row first[l] + j * rows_per_node: one a
-   node when binary, one a child otherwise. */
+/* The tree for the loops below. Node j of level l has its hyperplanes at row first[l] + j * rows_per_node: one a node
+   when binary, one a child otherwise. */
 typedef struct route_tree {
     const hga_router *r;
     const float *weights; /* r's, or a copy of them */
     int64_t n_rows;
-    float largest; /* of all |w|; INFINITY: not looked for */
+    float largest; /* of all |w|; INFINITY: unknown */
 } route_tree;
 
 static inline hga_id branches(const hga_id *branching, hga_id level) { return branching ? branching[level] : 2; }
@@ -44,7 +44,7 @@ static hga_status check_n_leaves(const hga_router *r)
     return HGA_OK;
 }
 
-/* Refuses n rows of x that the router's trees cannot lead to leaves. */
+/* Refuses impossible routers and inputs. */
 static hga_status check_inputs(const hga_router *r, const float *x, hga_id n, const int32_t *leaf)
 {
     if (r->height < 0) return hga_fail(HGA_EINVAL, "height is %d; it must be at least 0", r->height);
@@ -103,7 +103,7 @@ typedef int32_t four_words __attribute__((vector_size(16)));
 
 /* w.x + b up to `error` */
 typedef struct estimate {
-    double value, error; /* error: not less than INFINITY when the value says nothing */
+    double value, error; /* error: INFINITY or NaN when the value is unusable */
 } estimate;
 
 /* The sums of the lanes of two vectors. */
@@ -120,7 +120,7 @@ INLINED void sum_lanes(const floats *x, const floats *y, float *sum_x, float *su
 }
 
 /* Products and sums round by at most 2^-24 of sum |w x| each, in whatever order; twice that covers the rounding of sum
-   |w x| itself, and the last term what is lost below the smallest floats, flushed to zero or not. */
+   |w x| itself, and the last term underflow, flushed to zero or not. */
 INLINED estimate estimate_plane(const float *w, const float *x, hga_id dim, float bias)
 {
     floats sum = {0}, sum_abs = {0};
@@ -138,7 +138,7 @@ INLINED estimate estimate_plane(const float *w, const float *x, hga_id dim, floa
     return (estimate){(double)value + (double)bias, (double)size * (dim + 2) * 0x1p-23 + dim * 0x1p-125};
 }
 
-/* What choose_exactly finds, mostly without it: the sign, or a largest value that no other can reach. */
+/* The result of choose_exactly, mostly without it: the sign, or a largest value that no other can reach. */
 INLINED hga_id choose(const route_tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
 {
     const hga_router *r = t->r;
@@ -149,7 +149,7 @@ INLINED hga_id choose(const route_tree *t, hga_id head, int64_t row, hga_id n_pl
         return choose_exactly(t, head, row, n_planes, x, bad);
     }
     estimate best = {-INFINITY, 0};
-    double rival = -INFINITY; /* as large as any but the best may be */
+    double rival = -INFINITY; /* an upper bound of all but the best */
     hga_id child = 0;
     int sure = 1;
     for (hga_id c = 0; c < n_planes; c++) {
@@ -213,7 +213,7 @@ INLINED four sizes(const float *const *x, hga_id dim)
     return size;
 }
 
-/* Rows that go down side by side, four at a time: a decision waits for the one before it, but not for other rows'. */
+/* Rows descend ABREAST at once, in vectors of four: a decision depends on the one before it, but not on other rows'. */
 enum { ABREAST = 16, COMMON_DIM = 64 };
 
 typedef struct four_rows {
@@ -230,7 +230,7 @@ INLINED void start(const route_tree *t, const float *x, ptrdiff_t row_stride, hg
     f->node = (four_words){0};
 }
 
-/* The same for a row whose sign the product leaves open; -1: it is not finite. */
+/* The same for a row whose sign the estimate leaves open; -1: it is not finite. */
 static __attribute__((noinline, cold)) int32_t sign_exactly(const route_tree *t, hga_id head, int64_t row,
                                                             const float *x)
 {
@@ -273,10 +273,10 @@ typedef struct obstacle {
     int64_t plane;
 } obstacle;
 
-/* Rows that go down one head's tree before the next's, whose hyperplanes then are near. */
+/* Rows that descend one head's tree before the next head's, so that its hyperplanes stay in cache. */
 enum { ROWS = 512 };
 
-/* Rows are read once, a head at a time, which no machine foresees. */
+/* Prefetches rows, which are read once, a head at a time: hardware does not predict this. */
 INLINED void fetch(const rows *r, hga_id first, hga_id n, hga_id head, hga_id dim)
 {
     for (hga_id i = first; i < first + n && i < r->n; i++)
@@ -306,7 +306,7 @@ INLINED void descend(const route_tree *t, const rows *r, hga_id first, hga_id n,
     for (hga_id i = 0; i < n; i++) r->leaf[(int64_t)(first + i) * t->r->n_heads + head] = (int32_t)node[i];
 }
 
-/* The same for ABREAST rows of a binary tree whose largest weight is known. 0 when one fails: nothing is said of it. */
+/* The same for ABREAST rows of a binary tree whose largest weight is known. 0 when one fails: no leaf is written. */
 INLINED int descend_together(const route_tree *t, const rows *r, hga_id first, hga_id head, hga_id dim)
 {
     four_rows f[ABREAST / 4];
@@ -332,7 +332,8 @@ INLINED int can_descend_together(const route_tree *t, const rows *r, hga_id firs
 
 static inline int64_t n_weights(const route_tree *t) { return t->r->n_heads * t->n_rows * t->r->dim; }
 
-/* Of all weights, by their bits, which ascend as positive floats do. NaN is the largest: then no product is sure. */
+/* The largest |weight|, by its bits, which ascend as positive floats do. NaN is the largest: then no estimate is sure.
+   */
 INLINED float largest_weight(const route_tree *t)
 {
     const int64_t n = n_weights(t);
@@ -354,10 +355,10 @@ INLINED float largest_weight(const route_tree *t)
     return largest;
 }
 
-/* Are there rows enough to look at all hyperplanes before? */
+/* Whether n rows outweigh a pass over all hyperplanes. */
 static inline int pays(const route_tree *t, hga_id n) { return n / 8 >= t->n_rows; }
 
-/* 1 when all found their leaf; else *bad is the first row, by its first head, that did not. */
+/* Routes all rows: 1 when all have a leaf; else *bad is the first row, by its first head, without one. */
 INLINED int route(route_tree *t, const rows *r, obstacle *bad)
 {
     *bad = (obstacle){.row = -1};
@@ -396,7 +397,7 @@ static int route_all(route_tree *t, const rows *r, obstacle *bad)
     return route_plain(t, r, bad);
 }
 
-/* Many rows read the hyperplanes: where vectors of these would lie across two lines each, a copy of them does not. */
+/* Copies hyperplanes whose vectors would straddle two cache lines, since many rows read them. */
 static hga_status lay_on_lines(route_tree *t, float **copy)
 {
     if ((uintptr_t)t->weights % sizeof(floats) == 0 || t->r->dim % LANES) return HGA_OK;

@@ -1,12 +1,12 @@
-/* route_gradient.c: trees that learn. Routing is hard, and so has no slope; its straight-through gradient is that of
-   the product of the decisions' probabilities along a path (or to every node), each a sigmoid of the hyperplane,
-   or a softmax over a node's hyperplanes. */
+/* route_gradient.c: trees that learn. Routing is discrete, so its gradient is 0; its straight-through gradient is that
+   of the product of the decisions' probabilities along a path (or to every node), each a sigmoid of the hyperplane, or
+   a softmax over a node's hyperplanes. */
 #include "hga_builders.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Levels of the tree: where the hyperplanes and the nodes of each begin. */
+/* A tree's shape, and its numbers of hyperplanes and nodes. */
 typedef struct levels {
     hga_id height;
     const hga_id *branching;
@@ -57,8 +57,8 @@ static void probabilities(const hga_router *r, hga_id n_planes, const double *f,
     for (hga_id c = 0; c < n_planes; c++) share[c] /= sum;
 }
 
-/* What the gradients of the children's probabilities, times those, are for the hyperplanes' values: softmax's adjoint,
-   of which the sigmoid is the case of planes (0, f). */
+/* The gradients df of the hyperplanes' values, from d, the gradients of the children's probabilities: softmax's
+   adjoint, of which the sigmoid is the case of planes (0, f). */
 static void decision_adjoint(const hga_router *r, hga_id n, const double *share, const double *d, double *df)
 {
     double sum = 0;
@@ -68,7 +68,7 @@ static void decision_adjoint(const hga_router *r, hga_id n, const double *share,
 
 /* ---- a row ---- */
 
-/* A row's way through one head's tree. */
+/* A row's descent through one head's tree. */
 typedef struct descent {
     const hga_router *r;
     const hga_route_grad *g;
@@ -92,7 +92,7 @@ static void evaluate(const descent *w, int64_t row, hga_id n)
     probabilities(w->r, n, w->f, w->share);
 }
 
-/* The hyperplanes' values have gradients df. */
+/* Adds the gradients df of the hyperplanes' values to weights, biases and x. */
 static void spread(const descent *w, int64_t row, hga_id n)
 {
     for (hga_id c = 0; c < n; c++) {
@@ -104,8 +104,8 @@ static void spread(const descent *w, int64_t row, hga_id n)
     }
 }
 
-/* The path that was taken: `d` has the gradients of the log-probabilities of its first l decisions, l = 0 .. height, or
-   of all of them alone. */
+/* The taken path: `d` has the gradients of the log-probabilities of its first l decisions, l = 0 .. height, or one
+   gradient of all of them. */
 static void walk_path(const descent *w, const float *d, int by_level, int64_t leaf)
 {
     const levels *t = &w->t;
@@ -121,8 +121,8 @@ static void walk_path(const descent *w, const float *d, int by_level, int64_t le
     }
 }
 
-/* Every node: `d` has the gradients of the probabilities that the row comes to them. First how probable each is, then
-   back up: a node is asked for itself and, by their shares, for its children. */
+/* Every node: `d` has the gradients of the probabilities that the row comes to them. First the probabilities,
+   downwards; then, upwards, a node's gradient is its own plus its children's, weighted by their shares. */
 static void walk_all(const descent *w, const float *d)
 {
     const levels *t = &w->t;
@@ -156,7 +156,7 @@ static void walk_all(const descent *w, const float *d)
 
 /* ---- the call ---- */
 
-/* Refuses routers and rows that cannot be, and a call that brings no gradient at all. */
+/* Refuses impossible routers and rows, and a call without any gradient. */
 static hga_status check_route_grad(const hga_router *r, const hga_route_grad *g)
 {
     hga_status st = hga_check_reserved("hga_router", r->reserved, sizeof r->reserved);
@@ -185,7 +185,7 @@ static hga_status check_input_leaves(const hga_router *r, const hga_route_grad *
     return HGA_OK;
 }
 
-/* A row of x may be of several heads: it is cleared before the first adds to it. */
+/* A row of x may belong to several heads: all are cleared before the first adds to one. */
 static void clear_gradients(const hga_router *r, const hga_route_grad *g)
 {
     int64_t rows = hga_route_rows(r->height, r->branching) * r->n_heads;
@@ -197,7 +197,7 @@ static void clear_gradients(const hga_router *r, const hga_route_grad *g)
             memset(g->d_x + i * g->row_stride + h * g->head_stride, 0, (size_t)r->dim * sizeof *g->d_x);
 }
 
-/* Every row's way through one head's tree, with each kind of gradient that is given. */
+/* Every row's descent through one head's tree, with each kind of gradient present. */
 static void walk_head(descent *w)
 {
     const hga_route_grad *g = w->g;

@@ -1,4 +1,4 @@
-/* routed.c: a graph of what was chosen by content (hga_select.h): query blocks attend to the blocks of keys that they
+/* routed.c: a graph of blocks chosen by content (hga_select.h): query blocks attend to the blocks of keys that they
    chose. Each chooser has rows of its own: row h * n_tokens + t is token t of chooser h, and sees keys of the key/value
    head that it reads. */
 #include "hga_builders.h"
@@ -11,10 +11,10 @@ typedef struct routed_telling {
     hga_id relation;
     hga_id key_first; /* the node of the first key */
     hga_pos *first;   /* [query blocks of a chooser + 1]: where a sample's lists begin in `chosen` */
-    hga_id *chosen;   /* the lists one behind the other, where the caller has them as rows of a table */
+    hga_id *chosen;   /* the lists, contiguous, where the caller has a table */
 } routed_telling;
 
-/* What a query block chose, ascending. */
+/* The blocks that a query block chose, ascending. */
 typedef struct chosen_list {
     const int32_t *block;
     hga_id n;
@@ -32,7 +32,7 @@ static hga_id sample_tokens(const hga_routed *p, hga_id s, hga_id *first)
 
 static hga_id blocks_of(hga_id n, hga_id block) { return n / block + (n % block != 0); }
 
-/* Samples lie one behind the other and have all tokens. */
+/* Samples are contiguous and cover all tokens. */
 static hga_status check_samples(const hga_routed *p)
 {
     if (!p->offsets) return HGA_OK;
@@ -47,7 +47,7 @@ static hga_status check_samples(const hga_routed *p)
     return HGA_OK;
 }
 
-/* Refuses blocks, heads and choices that make no graph; samples are looked at last. */
+/* Refuses invalid blocks, heads, choices and samples. */
 static hga_status check_routed(const hga_routed *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "n_tokens is %d; it must be at least 1", p->n_tokens);
@@ -76,7 +76,7 @@ static chosen_list list_of(const hga_routed *p, int64_t row)
     return c;
 }
 
-/* Blocks of a row ascend, exist, and are none of later ones where rows are causal. */
+/* Blocks of a row ascend and exist; in causal rows none is later. */
 static hga_status check_blocks(const hga_routed *p, int64_t row, const chosen_list *c, hga_id n_blocks, hga_id last)
 {
     for (hga_id i = 0; i < c->n; i++) {
@@ -120,7 +120,7 @@ done:
     return st;
 }
 
-/* The choices of all choosers, sample by sample, as the builder takes them. */
+/* Adds the choices of all choosers, sample by sample. */
 static hga_status add_choice(routed_telling *x)
 {
     hga_status st = HGA_OK;
@@ -144,7 +144,7 @@ done:
     return st;
 }
 
-/* Tokens are at their own numbers, whichever head's: distances are those of one text. */
+/* A token's position is its own number, in every head: distances are those of one text. */
 static hga_status place_tokens(const routed_telling *x, hga_id nodes)
 {
     hga_status st = HGA_OK;
@@ -152,7 +152,7 @@ static hga_status place_tokens(const routed_telling *x, hga_id nodes)
     return st;
 }
 
-/* ---- how it is chosen ---- */
+/* ---- parameters of the selection ---- */
 
 hga_routed hga_routed_defaults(void)
 {
@@ -190,7 +190,8 @@ hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
 
 /* ---- the graph ---- */
 
-/* Tokens that choose for themselves have the bits that they have among more of them: each head's samples are parts. */
+/* Makes each head's samples parts, so that tokens that choose for themselves keep their bits when tokens are appended.
+   */
 static hga_status set_parts(const routed_telling *s)
 {
     hga_status st = HGA_OK;

@@ -26,7 +26,7 @@ static hga_status check_side(const char *what, const int32_t *segment, hga_id n)
     return HGA_OK;
 }
 
-/* Earlier means something only where both sides are one text. */
+/* Causal requires that both sides are one text. */
 static hga_status check_equal(const hga_segmented *p)
 {
     for (hga_id i = 0; i < p->n_keys; i++)
@@ -74,7 +74,7 @@ static hga_id segment_end(const segment_side *t, hga_id first, hga_id position)
     return position;
 }
 
-/* The two sides side by side: a segment that both have is a block. */
+/* Merges the two sides: a segment of both is a block. */
 static hga_status add_segments(hga_builder *b, hga_id relation, const segment_side *query, const segment_side *key,
                                hga_id key_first, hga_shape_kind shape)
 {

@@ -1,4 +1,4 @@
-/* sides.c: query tokens first, key tokens behind them, or one range that is both. */
+/* sides.c: query tokens first, then key tokens, or one range that is both. */
 #include "hga_builders.h"
 
 hga_status hga_sides_check(hga_id n_tokens, hga_id n_keys, int causal)

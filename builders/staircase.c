@@ -1,4 +1,4 @@
-/* staircase.c: turn a staircase into as few blocks as its ends allow. */
+/* staircase.c: turns a staircase into as few blocks as its ends allow. */
 #include "hga_builders.h"
 #include "least.h"
 
@@ -47,7 +47,7 @@ static hga_status add_instances(hga_builder *b, hga_id relation, const hga_stair
 
 static int outside(int64_t begin, int64_t end) { return begin < end && (begin < 0 || end > INT32_MAX); }
 
-/* Refuses steps that do not move on, rows and columns that are no ids, and shapes that cannot be repeated. */
+/* Refuses steps below 1, rows and columns that are no ids, and shapes that cannot be repeated. */
 static hga_status check_staircase(const hga_staircase *s)
 {
     if (s->row_step < 1 || s->col_step < 1)
@@ -61,7 +61,7 @@ static hga_status check_staircase(const hga_staircase *s)
     return HGA_OK;
 }
 
-/* the lowest instance that is there has lost its first rows or columns */
+/* whether instance m has lost its first rows or columns */
 static int clipped_low(const hga_staircase *s, int64_t m)
 {
     return s->row + m * s->row_step < s->row_begin || s->col + m * s->col_step < s->col_begin;

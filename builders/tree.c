@@ -1,8 +1,4 @@
-/* tree.c: the simplest trees, of sets and of records, and the end of every tree.
-
-   Position embeddings of a record, e = (is key, cos t, sin t): a key has (1, 0, 0); value j of n has (0, cos t, sin t),
-   t = pi j / n. So keys agree with keys, no key with any value, and values the less the further apart they are:
-   e(i).e(j) = cos(pi (i - j) / n). Fields stand in no order and have (0, 0, 0), as the root has. */
+/* tree.c: the trees of sets and records, and hga_tree_clear for every tree. */
 #include "hga_builders.h"
 
 #include <math.h>

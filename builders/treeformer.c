@@ -32,7 +32,7 @@ static int is_cross(const hga_treeformer *p) { return p->n_keys > 0; }
 
 /* ---- checks ---- */
 
-/* Refuses trees and leaves that make no graph, for both of Treeformer's builders. */
+/* Refuses impossible trees and leaves, for both of Treeformer's builders. */
 static hga_status check_treeformer(const hga_treeformer *p)
 {
     if (p->n_queries < 1) return hga_fail(HGA_EINVAL, "n_queries is %d; it must be at least 1", p->n_queries);
@@ -81,7 +81,7 @@ static int32_t largest_leaf(const int32_t *leaf, hga_id n)
     return most;
 }
 
-/* Leaves of one head's tree. Fine without any description of the tree takes what it sees. */
+/* The number of leaves of one head's tree. Fine without a description of the tree counts the leaves that occur. */
 static hga_status count_leaves(const layout *t, int coarse, hga_id *leaves)
 {
     const hga_treeformer *p = t->p;
@@ -178,8 +178,8 @@ static void shift_keys(layout *t)
 /* ---- fine ---- */
 
 /* Queries [q, q_end) against keys [k, k_end) of one leaf, both in token order, each query seeing the keys up to its own
-   token. Halve the queries: the later half sees all keys up to the middle token, a full block; what is left are two
-   smaller staircases. So a row has few columns intervals, log of the leaf's size. */
+   token. Halve the queries: the later half sees all keys up to the middle token, a full block; the rest are two smaller
+   staircases. So a row has few intervals of columns, log of the leaf's size. */
 static hga_status add_stairs(hga_builder *b, hga_id relation, const layout *t, hga_id q, hga_id q_end, hga_id k,
                              hga_id k_end)
 {
@@ -210,7 +210,8 @@ static int same_rows(const layout *t, hga_id leaf)
     return 1;
 }
 
-/* Staircases are cut anew where tokens are added. */
+/* Whether queries and keys of every leaf are the same tokens: only then rows keep their positions when tokens are
+   appended. */
 static int are_same(const layout *t)
 {
     hga_id leaf = 0;
@@ -276,8 +277,8 @@ typedef struct tree_level {
     hga_id first;            /* the graph's id of the first */
 } tree_level;
 
-/* Mean over the keys of each node, and from each node to its queries: blocks wherever there are any. The mass of a node
-   is the number of its keys. */
+/* Adds blocks from keys to their node, for the mean, and from each node to its queries. The mass of a node is its
+   number of keys. */
 static hga_status add_tree_level(hga_builder *b, hga_id member, hga_id path, const layout *t, const tree_level *l)
 {
     hga_status st = HGA_OK;

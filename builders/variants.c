@@ -165,7 +165,7 @@ static const hga_parameter routed_parameters[] = {
     {0},
 };
 
-/* ---- what shows a variant, and what is worth comparing ---- */
+/* ---- settings for display, and settings to compare ---- */
 
 #define SHOWS(name, ...) static const char *const name##_shows[] = {__VA_ARGS__, NULL}
 SHOWS(dense, "", "causal=1");
@@ -205,7 +205,7 @@ static const hga_sweep neighbourhood_sweeps[] = {{"kernel=#", 1, {7, 33, 129, 51
 
 /* ---- the table ---- */
 
-/* the functions of a type without their types */
+/* typed functions behind untyped pointers */
 #define FUNCTIONS(name, type, builder)                                                 \
     static void start_##name(void *p) { *(type *)p = type##_defaults(); }              \
     static hga_status build_##name(const void *p, hga_graph **g, hga_program *program) \
@@ -227,7 +227,7 @@ FUNCTIONS(neighbourhood, hga_neighbourhood, hga_build_neighbourhood)
 FUNCTIONS(draft, hga_draft, hga_build_draft)
 FUNCTIONS(routed, hga_routed, hga_build_routed)
 
-/* What programs of attention take; of one stage, into which nothing is merged; and where distances mean something. */
+/* The options of programs of attention; of one stage, into which nothing is merged; and without distances. */
 #define MERGED            (HGA_TAKES_SOFTCAP | HGA_TAKES_SINK | HGA_TAKES_SLOPES | HGA_TAKES_SIGMOID)
 #define WHOLE_ROWS        (MERGED | HGA_TAKES_ENTMAX)
 #define WITHOUT_DISTANCES (WHOLE_ROWS & ~(unsigned)HGA_TAKES_SLOPES)

@@ -1,10 +1,10 @@
 /* window.c: sliding window, strided window and global tokens. Query i sees key j if -left <= j - i <= right and stride
-   divides j - i, or i < global or j < global. The three parts share no pair: global rows see everything, the other rows
-   see the global columns, and what is left is a band. */
+   divides j - i, or i < global or j < global. The three sets of pairs are disjoint: global rows see everything, the
+   other rows see the global columns, and the rest is a band. */
 #include "hga_builders.h"
 #include "longer.h"
 
-/* The rectangle of query rows and key columns behind the global ones. */
+/* The rectangle of query rows and key columns after the global ones. */
 typedef struct frame {
     hga_id n_queries, n_keys, key_first; /* all tokens; the node of key 0 */
     hga_id rows, cols;                   /* global tokens among the queries and the keys */
@@ -13,13 +13,13 @@ typedef struct frame {
 
 static hga_id least_id(hga_id a, hga_id b) { return a < b ? a : b; }
 
-/* strides from a row to the farthest column a limit allows; no limit is all there are */
+/* strides from a row to the farthest column that a limit allows; below 0: no limit */
 static hga_id strides_within(hga_id limit, hga_id longest, hga_id stride)
 {
     return (limit < 0 || limit > longest ? longest : limit) / stride;
 }
 
-/* What global tokens take of both sides, and how far the others see. */
+/* The numbers of global tokens of both sides, and how far the others see. */
 static frame find_frame(const hga_window *p)
 {
     hga_id n_keys = p->n_keys > 0 ? p->n_keys : p->n_tokens, longest = n_keys > p->n_tokens ? n_keys : p->n_tokens;
@@ -41,7 +41,7 @@ static void sort_by_residue(hga_id first, hga_id n, hga_id global, hga_id stride
         for (int64_t i = (int64_t)global + c; i < n; i += stride) order[at++] = first + (hga_id)i;
 }
 
-/* Both sides sorted: global tokens, then the others by residue. */
+/* Sorts both sides: global tokens, then the others by residue. */
 static hga_status set_orders(hga_builder *b, hga_id near, const hga_window *p, const frame *f)
 {
     hga_status st = HGA_OK;
@@ -57,8 +57,7 @@ done:
     return st;
 }
 
-/* Where residue class c of m nodes starts among them, and how many nodes it has: the first m mod stride classes have
-   one more. */
+/* The first index of residue class c of m nodes, and the class's size: the first m mod stride classes have one more. */
 static hga_id class_first(hga_id m, hga_id stride, hga_id c) { return c * (m / stride) + least_id(c, m % stride); }
 static hga_id class_size(hga_id m, hga_id stride, hga_id c) { return m / stride + (c < m % stride); }
 

@@ -10,15 +10,15 @@
 
 enum { LINE = 64, HUGE_PAGE = 1 << 21 };
 
-/* Large storage asks for huge pages, without which every row that is read from anywhere in it begins with a walk
-   through the page tables. */
+/* Large allocations ask for huge pages, without which every random row access begins with a walk through the page
+   tables. */
 static void *take_aligned(size_t bytes)
 {
     void *p = NULL;
     int large = bytes >= 2 * (size_t)HUGE_PAGE;
     if (posix_memalign(&p, large ? HUGE_PAGE : LINE, bytes)) return NULL;
 #ifdef MADV_HUGEPAGE
-    if (large) madvise(p, bytes, MADV_HUGEPAGE); /* a wish: where it is not granted, small pages do */
+    if (large) madvise(p, bytes, MADV_HUGEPAGE); /* a hint: where it is not granted, small pages do */
 #endif
     return p;
 }
@@ -29,9 +29,9 @@ static void *take_memory(const hga_allocator *a, size_t bytes)
 }
 
 #ifdef WRITTEN_IS_SEEN
-/* Packages write unseen. So what malloc gives counts as written, but what hga_new gives does not; and what the C
-   library's functions are given is not checked, as packages call them, too: our own code is checked where it is
-   compiled, and what it writes to files in write.c. */
+/* Packages write unseen by the sanitizer. So memory of malloc counts as written, memory of hga_new does not, and
+   arguments of the C library's functions are not checked, as packages call them, too. Our own code is checked where it
+   is compiled, and what it writes to files in write.c. */
 const char *__msan_default_options(void) { return "poison_in_malloc=0:poison_in_free=0"; }
 static void count_as_written(const volatile void *p, size_t bytes) { __msan_unpoison(p, bytes); }
 static void pass(const volatile void *p) { (void)p; }
@@ -59,7 +59,7 @@ hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
     return HGA_OK;
 }
 
-enum { AT_ONCE = 1 << 26 }; /* bytes that are written between two questions whether to go on */
+enum { AT_ONCE = 1 << 26 }; /* bytes written between two checks for an interrupt */
 
 hga_status hga_new_zero(const hga_allocator *a, int64_t n, size_t size, void *out)
 {

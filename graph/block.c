@@ -10,7 +10,7 @@ static int64_t pairs_up_to(int64_t n_dst, int64_t n_src, int64_t t)
     return sloped * (rise + t + 1 + full + t) / 2 + (n_dst - full) * n_src;
 }
 
-/* How many edges the block has; -1: more than 63 bits count. */
+/* The block's number of edges; -1: more than 63 bits count. */
 int64_t block_edges(const hga_block *b)
 {
     int64_t lo, hi;

@@ -1,4 +1,4 @@
-/* block.h: the shape of one block, for those who count its edges (block.c) and those who cut it (blocks.c). */
+/* block.h: the shape of one block, for counting its edges (block.c) and cutting it (blocks.c). */
 #ifndef BLOCK_H
 #define BLOCK_H
 
@@ -17,7 +17,7 @@ static inline int64_t row_end(const hga_block *b)
     return b->dst + (int64_t)(instances(b) - 1) * b->dst_step + b->n_dst;
 }
 
-/* The shape as a band of offsets column - row; *hole tells whether offset 0 is left out. */
+/* The shape as a band of offsets column - row; *hole: offset 0 is left out. */
 static inline void shape_band(const hga_block *b, int64_t *lo, int64_t *hi, int *hole)
 {
     int64_t low = -(int64_t)b->n_dst, high = b->n_src;

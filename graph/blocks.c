@@ -4,7 +4,7 @@
 #include "segment_order.h"
 #include "sort.h"
 
-/* By place, and where that is the same by every member, so that the order of equals does not depend on who sorts. */
+/* By position, then by every other member, so that the order does not depend on the sorting algorithm. */
 static int block_before(const hga_block *a, const hga_block *b)
 {
     if (a->dst != b->dst) return a->dst < b->dst;
@@ -31,8 +31,8 @@ SORT_DEFINE(sort_blocks, hga_block, block_before)
 
 void blocks_sort(hga_block *blocks, hga_pos n) { sort_blocks(blocks, n); }
 
-/* The sorted array read as a balanced tree, the middle of every range its root, gives an interval index: reach is the
-   farthest row below a root. */
+/* An interval index: the sorted array read as a balanced tree whose roots are the middles of ranges. reach[root] is one
+   past the last row of its subtree. */
 static int64_t index_range(const hga_block *blocks, hga_pos lo, hga_pos hi, int64_t *reach)
 {
     if (lo >= hi) return 0;
@@ -45,7 +45,7 @@ static int64_t index_range(const hga_block *blocks, hga_pos lo, hga_pos hi, int6
 
 void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach) { index_range(blocks, 0, n, reach); }
 
-/* Cut one instance, its first row at `row`, to the rows [first, last), and its columns to those that some row keeps. */
+/* Cuts instance i to the rows [first, last), and its columns to those that some of these rows has. 0: nothing left. */
 static int cut_instance(const hga_block *b, hga_id i, int64_t first, int64_t last, hga_segment *s)
 {
     int64_t lo, hi, row = b->dst + (int64_t)i * b->dst_step;
@@ -71,8 +71,8 @@ static int cut_instance(const hga_block *b, hga_id i, int64_t first, int64_t las
     return 1;
 }
 
-/* How many instances from i on, up to i1, are cut alike: all of them where they share their rows, else those that lie
-   inside. */
+/* The number of instances from i to i1 that are cut alike: all where they share their rows, else those that lie inside
+   [first, last). */
 static int64_t alike(const hga_block *b, int64_t i, int64_t i1, int64_t first, int64_t last)
 {
     int64_t row = b->dst + i * b->dst_step;
@@ -81,8 +81,8 @@ static int64_t alike(const hga_block *b, int64_t i, int64_t i1, int64_t first, i
     return least(i1, floor_div(last - b->n_dst - b->dst, b->dst_step)) - i + 1;
 }
 
-/* The instances [*i0, *i1] of a block that have some of rows [first, last). One division finds the last of them, and
-   mostly no other the first. */
+/* The instances [*i0, *i1] of a block that have some of rows [first, last). One division finds the last; the first
+   rarely needs another. */
 static void find_instances(const hga_block *b, int64_t first, int64_t last, int64_t *i0, int64_t *i1)
 {
     *i0 = 0, *i1 = instances(b) - 1;
@@ -95,7 +95,7 @@ static void find_instances(const hga_block *b, int64_t first, int64_t last, int6
         *i0 = most(0, *i1 - (beyond - 1) / b->dst_step);
 }
 
-/* The block's instances that have rows in [first, last), those that are cut alike together. */
+/* Visits the block's instances with rows in [first, last); those cut alike are one hga_segments. */
 static void visit_block(const hga_block *b, int64_t first, int64_t last, hga_segments_visit visit, void *context)
 {
     int64_t i0, i1;
@@ -117,7 +117,7 @@ typedef struct query {
     void *context;
 } query;
 
-/* Blocks [lo, hi) of the tree that have some of the rows asked for, in order. */
+/* Visits, in order, the blocks among [lo, hi) of the tree that have some of the requested rows. */
 static void visit_range(const query *q, hga_pos lo, hga_pos hi)
 {
     while (lo < hi) {

@@ -1,4 +1,4 @@
-/* builder.c: collect levels, families, relations, blocks and edges; finish.c makes the graph of them. */
+/* builder.c: collects levels, families, relations, blocks and edges; finish.c makes the graph of them. */
 #include "builder.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ void hga_builder_destroy(hga_builder *b)
     hga_delete(&a, b, 1, sizeof *b);
 }
 
-/* The positions of a panel of rows that begins at the last node still fit an id. */
+/* A panel of rows that begins at the last node still has positions that fit an id. */
 enum { MOST_NODES = INT32_MAX - 4096 };
 
 hga_status hga_builder_add_level(hga_builder *b, hga_id n, hga_id *first)
@@ -181,7 +181,7 @@ static draft *find_draft(hga_builder *b, hga_id relation)
     return NULL;
 }
 
-/* A copy of the order in place of the one that was there; NULL: none. */
+/* Replaces *copy by a copy of the order; NULL: none. */
 static hga_status copy_order(const hga_allocator *a, const hga_id *order, hga_id n, hga_id **copy, hga_id *n_copy)
 {
     hga_delete(a, *copy, *n_copy, sizeof **copy);
@@ -206,7 +206,7 @@ hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *
     return st;
 }
 
-/* Is what comes next an edge between nodes, with a type and a weight? */
+/* Checks the ends, type and weight of the draft's next edge. */
 static hga_status check_edge(const hga_builder *b, const draft *d, hga_id src, hga_id dst, int32_t type, float weight)
 {
     long long e = (long long)d->edges.n;
@@ -222,7 +222,7 @@ static hga_status check_edge(const hga_builder *b, const draft *d, hga_id src, h
     return HGA_OK;
 }
 
-/* Edges have types once one has another than 0. */
+/* The array of types is allocated with the first type other than 0. */
 static hga_status reserve_types(const hga_allocator *a, declared_edges *e, int64_t n, const int32_t *type)
 {
     int64_t first = 0, used = e->type ? e->n : 0;
@@ -233,7 +233,7 @@ static hga_status reserve_types(const hga_allocator *a, declared_edges *e, int64
     return st;
 }
 
-/* .. and weights once one has another than 1. */
+/* The array of weights is allocated with the first weight other than 1. */
 static hga_status reserve_weights(const hga_allocator *a, declared_edges *e, int64_t n, const float *weight)
 {
     int64_t first = 0, used = e->weight ? e->n : 0;

@@ -1,5 +1,5 @@
-/* check.c: the rules every graph keeps, one named function each. A finished graph keeps them all; they guard against
-   what a builder, a file or a fault in this library might do, and `hga check` prints them. */
+/* check.c: the rules of graphs, one named function each. A finished graph obeys them all; they guard against faults of
+   builders, files and this library, and `hga check` prints them. */
 #include "within.h"
 #include "graph.h"
 
@@ -26,7 +26,7 @@ static hga_status parents_are_higher(const hga_graph *g)
     return HGA_OK;
 }
 
-/* The rule that lists of children say what parents say: every listed child names this parent, and none is missing. */
+/* The rule that lists of children agree with the parents: every listed child has this parent, and none is missing. */
 static hga_status children_are_the_parents_turned_round(const hga_graph *g)
 {
     if (!g->children.ptr) return HGA_OK;
@@ -102,7 +102,7 @@ static hga_status order_lists_nodes(const stored_relation *r, hga_id n)
     return HGA_OK;
 }
 
-/* The rule of a relation's orders: destinations are each node once, sources are nodes. */
+/* The rule of a relation's orders: dst_order is a permutation, src_order lists nodes. */
 static hga_status orders_are_permutations(const hga_graph *g)
 {
     hga_status st = HGA_OK;
@@ -128,7 +128,7 @@ static hga_status blocks_stay_inside(const hga_graph *g)
     return HGA_OK;
 }
 
-/* Are row v's sources nodes, and its edges in the order of sources and types, each once? */
+/* Row v's sources are nodes; its edges ascend by source and type, each once. */
 static hga_status row_is_sorted(const stored_relation *r, hga_id n, hga_id v)
 {
     for (hga_pos e = r->edges.ptr[v]; e < r->edges.ptr[v + 1]; e++) {
@@ -143,7 +143,7 @@ static hga_status row_is_sorted(const stored_relation *r, hga_id n, hga_id v)
     return HGA_OK;
 }
 
-/* The rule of edges that are listed one by one, for all rows of all relations. */
+/* The rule of explicit edges, for all rows of all relations. */
 static hga_status explicit_rows_are_sorted(const hga_graph *g)
 {
     for (hga_id i = 0; i < g->n_relations; i++) {

@@ -1,5 +1,5 @@
-/* choices.c: relations whose rows choose blocks of columns, as where content chooses them: the lists are stored as they
-   come, four bytes a chosen block, and blocks and segments are said of them as they are asked for. */
+/* choices.c: relations whose rows choose blocks of columns, for example by content. The lists are stored, four bytes a
+   chosen block; blocks and segments are made on demand. */
 #include "block.h"
 #include "builder.h"
 #include "sort.h"
@@ -10,7 +10,7 @@ static hga_pos lists_of(const hga_choice *c) { return c->n_dst / c->row_block + 
 
 /* ---- building ---- */
 
-/* The choice's rows and columns are nodes, its blocks have some, and its rows lie behind all that have chosen. */
+/* The choice's rows and columns are nodes, its blocks are not empty, and its rows follow those of earlier choices. */
 static hga_status check_form(const hga_builder *b, const draft *d, const hga_choice *c)
 {
     const long long at = (long long)d->n_choices;
@@ -34,7 +34,7 @@ static hga_status check_form(const hga_builder *b, const draft *d, const hga_cho
     return HGA_OK;
 }
 
-/* The list of a block of rows: it ascends, and no block is later than all of the rows. */
+/* The list of a block of rows ascends; in a causal choice its last block begins before the rows end. */
 static hga_status check_choice_list(const draft *d, const hga_choice *c, hga_pos list)
 {
     const hga_id *x = c->chosen + c->first[list], n_blocks = c->n_src / c->block + (c->n_src % c->block != 0);
@@ -58,7 +58,7 @@ static hga_status check_choice_list(const draft *d, const hga_choice *c, hga_pos
     return HGA_OK;
 }
 
-/* Copies the lists of a choice behind those of the choices before it. */
+/* Appends a copy of the choice's lists to those of the choices before it. */
 hga_status choice_add(hga_builder *b, draft *d, const hga_choice *c)
 {
     hga_status st = check_form(b, d, c);
@@ -101,7 +101,7 @@ int64_t choices_bytes(const stored_relation *r)
 
 /* ---- as blocks ---- */
 
-/* Block `chosen` of list `list`: rows of whose last some do not see all columns where it is the rows' own. */
+/* Block `chosen` of list `list`; where it is causal and reaches past its first row, a lower triangular band. */
 static hga_block block_of(const hga_choice *c, hga_pos list, hga_id chosen)
 {
     const int64_t row = list * c->row_block, column = (int64_t)chosen * c->block;
@@ -112,7 +112,8 @@ static hga_block block_of(const hga_choice *c, hga_pos list, hga_id chosen)
     return b;
 }
 
-/* Those blocks of a list that all of its rows see whole come first. */
+/* Counts a list's edges. Blocks that all of its rows see whole come first, so only the last ones are counted one by
+   one. */
 static hga_pos list_edges(const hga_choice *c, hga_pos list)
 {
     const int64_t row = list * c->row_block, n_dst = least(c->row_block, c->n_dst - row);
@@ -179,7 +180,7 @@ hga_status choices_finish(draft *d, stored_relation *r)
 
 /* ---- as segments ---- */
 
-/* Blocks side by side are one segment. The columns that no row of [row, end) sees are cut off. */
+/* Contiguous blocks are one segment. The columns that no row of [row, end) sees are cut off. */
 static void visit_list(const hga_choice *c, hga_pos list, int64_t row, int64_t end, hga_segments_visit visit,
                        void *context)
 {
@@ -204,7 +205,7 @@ static int ends_after(const void *context, int64_t i)
     return c->dst + c->n_dst > ((const hga_choice *const *)context)[1]->dst;
 }
 
-/* Of each choice with some of the rows, list by list. */
+/* Visits the segments of rows [first, first + n), choice by choice and list by list. */
 void choices_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context)
 {
     const hga_choice from = {.dst = first}, *requested[2] = {r->choices.row, &from};

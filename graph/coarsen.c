@@ -1,12 +1,12 @@
-/* coarsen.c: a tree of clusters over a graph, as METIS's multilevel schemes coarsen: the nodes of a level are cut into
-   clusters of a few, whose graph is that of the level above. */
+/* coarsen.c: a tree of clusters over a graph, as in METIS's multilevel schemes: the nodes of a level are partitioned
+   into small clusters, whose graph is that of the level above. */
 #include "copy.h"
 #include "graph.h"
 #include "interrupt.h"
 #include "partition.h"
 #include "sort.h"
 
-/* Some edges of a relation between two nodes of a level, of one type: one in the level's graph. */
+/* An edge of a level's graph: all edges of one relation and type between the tokens of two of its nodes. */
 typedef struct bundle {
     hga_id relation, dst, src;
     int32_t type;
@@ -20,7 +20,7 @@ typedef struct coarsening {
     hga_id n_levels, *level_ptr; /* [n_levels + 1] */
     hga_id *parent;              /* [level_ptr[n_levels]] */
     double *mass;                /* the same */
-    bundle *bundle;              /* of the level at hand */
+    bundle *bundle;              /* [n], of the current level */
     int64_t n, capacity;
     hga_builder *b;
     hga_progress progress;
@@ -30,7 +30,7 @@ typedef struct coarsening {
 
 /* ---- what can be coarsened, and into how many ---- */
 
-/* A graph of one level and of one text, and clusters of at least 2. */
+/* Requires a graph of one level whose queries are its keys, and clusters of at least 2. */
 static hga_status check_graph(const hga_graph *g, const hga_id *size, hga_id n_sizes)
 {
     if (!g) return hga_fail(HGA_EINVAL, "no graph to coarsen");
@@ -43,7 +43,7 @@ static hga_status check_graph(const hga_graph *g, const hga_id *size, hga_id n_s
     return HGA_OK;
 }
 
-/* Levels until the sizes end or one cluster is left. */
+/* Plans levels until the sizes end or one cluster is left, and allocates parents and masses. */
 static hga_status plan_levels(coarsening *x, const hga_id *size, hga_id n_sizes)
 {
     hga_status st = hga_new(x->a, (int64_t)n_sizes + 2, sizeof *x->level_ptr, &x->level_ptr);
@@ -108,7 +108,7 @@ static int bundle_before(const bundle *a, const bundle *b)
 
 SORT_DEFINE(sort_bundles, bundle, bundle_before)
 
-/* The ends' parents in their place, and what then is the same edge together. */
+/* Replaces the ends of bundles by their parents and merges equal edges. */
 static void bundle_above(coarsening *x)
 {
     int64_t used = 0;
@@ -127,7 +127,7 @@ static void bundle_above(coarsening *x)
 
 /* ---- clusters ---- */
 
-/* A thousand times at most: a callback may cost more than the smallest clusters do. */
+/* Reports progress at most a thousand times: a callback may cost more than the smallest clusters do. */
 static void tell_found(void *context)
 {
     coarsening *x = context;
@@ -135,7 +135,7 @@ static void tell_found(void *context)
     if (before * 1000 / all < x->found * INT64_C(1000) / all) x->progress((double)x->found / (double)all, x->context);
 }
 
-/* The level's graph as METIS takes it: an edge weighs as many tokens' edges as it stands for. */
+/* Partitions the level's graph into the clusters above it. An edge's weight is the number of token edges in it. */
 static hga_status cut_level(coarsening *x, hga_id level)
 {
     hga_status st = HGA_OK;
@@ -167,7 +167,7 @@ done:
 
 /* ---- the whole graph ---- */
 
-/* A relation with the edges that it has among tokens. */
+/* Adds a relation with its edges between tokens. */
 static hga_status begin_relation(coarsening *x, hga_id relation)
 {
     hga_status st = HGA_OK;
@@ -185,7 +185,7 @@ done:
     return st;
 }
 
-/* Everything but the parents, and the edges above the tokens. */
+/* Adds everything but the parents and the edges above the tokens. */
 static hga_status begin_graph(coarsening *x)
 {
     hga_status st = HGA_OK;
@@ -201,7 +201,7 @@ done:
     return st;
 }
 
-/* Edges of no weight are none: those of tokens without mass. */
+/* Adds the level's edges. Those of weight 0, between tokens without mass, are left out. */
 static hga_status add_bundles(const coarsening *x)
 {
     hga_status st = HGA_OK;

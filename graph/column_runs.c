@@ -1,16 +1,16 @@
-/* column_runs.c: runs of columns, row after row, as blocks. Runs of consecutive rows that keep their ends, or move them
-   by one, grow into pieces; equal pieces at equal distances become one block with a count. What stays small is told as
-   explicit edges. All in positions, that is in the relation's orders. */
+/* column_runs.c: runs of columns, row after row, as blocks. Runs of consecutive rows whose ends stay, or move by one,
+   grow into a column_run; equal ones at equal distances become one block with a count. Small ones become explicit
+   edges. All in positions, that is in the relation's orders. */
 #include "column_runs.h"
 #include "sort.h"
 
 #include <string.h>
 
-/* A block of fewer edges is not worth its record. */
+/* A block of fewer edges takes more memory than they do. */
 enum { FEWEST_EDGES = 4 };
 
 /* Rows [dst, dst + n_dst); row r has columns [src + r * left, src + n + r * right), both 0 or 1: rectangles, triangles,
-   bands. `count` times with the steps; 0: another piece tells it. */
+   bands. `count` times with the steps; 0: part of another run's repeat. */
 struct column_run {
     hga_id n_dst, n;
     int32_t type, type_dst, type_src;
@@ -19,25 +19,24 @@ struct column_run {
     hga_id dst, src, count, dst_step, src_step;
 };
 
-/* ---- runs into pieces ---- */
+/* ---- runs of one row into runs of several ---- */
 
 static int64_t size_of(int64_t x) { return x < 0 ? -x : x; }
 
-/* The first column, and the number of columns, of row r of a piece. */
+/* The first column, and the number of columns, of row r of a run. */
 static hga_id row_src(const column_run *p, hga_id r) { return p->src + r * p->left; }
 
 static hga_id row_n(const column_run *p, hga_id r) { return p->n + r * p->right - r * p->left; }
 
-/* Has every cell of the rectangle around the piece a type that fits, so that nothing overflows on the way to those that
-   count? */
+/* Whether every cell of the run's bounding rectangle has a type that fits, so that no sum overflows. */
 static int types_fit(const column_run *p)
 {
     int64_t width = (int64_t)p->n + p->n_dst;
     return size_of(p->type) + size_of(p->type_dst) * p->n_dst + size_of(p->type_src) * width <= INT32_MAX;
 }
 
-/* The piece with the run as its next row, if it has that form. *rank says how well they fit: going on as before,
-   staying, or starting to move. */
+/* Extends p by x as its next row, if the forms fit. *rank is 3 where it continues as before, 2 where its ends stay, 1
+   where both move, 0 where one does. */
 static int extend_run(const column_run *p, const edge_run *x, column_run *longer, int *rank)
 {
     hga_id last = p->n_dst - 1, left = x->src - row_src(p, last), right = left + x->n - row_n(p, last);
@@ -76,14 +75,15 @@ static hga_status start_run(column_runs *c, const edge_run *x)
     return push_number(c, &c->next, &c->n_next, &c->next_capacity, c->n_list++);
 }
 
-/* Where an open piece's last row begins. */
+/* The first column of an open run's last row. */
 static hga_id open_src(const column_runs *c, int64_t i)
 {
     const column_run *p = &c->list[c->open[i]];
     return row_src(p, p->n_dst - 1);
 }
 
-/* `from` is the first open piece that this run and later ones of its row can reach. */
+/* Extends the open run that fits best, or starts one. `from` is the first open run that this and later runs of the row
+   can extend. */
 hga_status column_runs_add_run(column_runs *c, const edge_run *x)
 {
     int64_t best = -1;
@@ -124,7 +124,7 @@ int column_runs_repeat_row(column_runs *c, hga_id n)
 
 /* ---- edges into runs ---- */
 
-/* Total: a row has one edge of a source and type. */
+/* A total order: a row has one edge of a source and type. */
 static int cell_before(const cell *a, const cell *b)
 {
     return a->column != b->column ? a->column < b->column : a->type < b->type;
@@ -147,7 +147,7 @@ static edge_run run_at(const cell *cells, int64_t n, hga_id row, int64_t i)
     return x;
 }
 
-/* A row's cells as runs, each of which goes on with a piece or begins one. */
+/* A row's cells as runs, each of which extends an open run or starts one. */
 hga_status column_runs_add_row(column_runs *c, hga_id row, cell *cells, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -162,9 +162,9 @@ done:
     return st;
 }
 
-/* ---- pieces into repeats ---- */
+/* ---- runs into repeats ---- */
 
-/* Equal but for their place. */
+/* Orders runs by everything but their position; 0: equal. */
 static int by_form(const column_run *a, const column_run *b)
 {
     if (a->n_dst != b->n_dst) return a->n_dst < b->n_dst ? -1 : 1;
@@ -177,7 +177,7 @@ static int by_form(const column_run *a, const column_run *b)
     return (a->right > b->right) - (a->right < b->right);
 }
 
-/* Total: two pieces of one form that begin at one edge would share it. */
+/* A total order: two runs of one form that begin at one edge would share it. */
 static int run_before(const column_run *a, const column_run *b)
 {
     int form = by_form(a, b);
@@ -191,8 +191,8 @@ static int64_t next_dst(const column_run *p) { return p->dst + (int64_t)p->count
 
 static int64_t next_src(const column_run *p) { return p->src + (int64_t)p->count * p->src_step; }
 
-/* Pieces by a place: where they begin, or where the next of a repeat is expected. The form takes no part, since few
-   forms share a place. */
+/* A hash table of runs by a position: where they begin, or where the next of a repeat is expected. The form is not
+   hashed, since few forms share a position. */
 static int64_t *run_slot(const column_runs *c, int64_t *slots, int64_t dst, int64_t src)
 {
     uint64_t x = (uint64_t)dst * 0x9E3779B97F4A7C15u ^ (uint64_t)src * 0xC2B2AE3D27D4EB4Fu;
@@ -216,7 +216,7 @@ static void expect_next(column_runs *c, int64_t i)
     put_run(c, c->slots, next_dst(&c->list[i]), next_src(&c->list[i]), i);
 }
 
-/* The repeated piece that expects an equal one just here; -1 without. Entries that have moved on since no longer match.
+/* The repeat whose next instance is expected at `here`; -1: none. Entries of repeats that grew since no longer match.
    */
 static int64_t find_expecting(const column_runs *c, const column_run *here)
 {
@@ -228,7 +228,7 @@ static int64_t find_expecting(const column_runs *c, const column_run *here)
     return -1;
 }
 
-/* Does a piece of this form begin there? */
+/* Whether a run of this form begins at (dst, src). */
 static int is_run_at(const column_runs *c, const column_run *form, int64_t dst, int64_t src)
 {
     int64_t *slot = run_slot(c, c->positions, dst, src);
@@ -239,7 +239,7 @@ static int is_run_at(const column_runs *c, const column_run *form, int64_t dst, 
     return 0;
 }
 
-/* How often the step from `first` to `here` leads on to another piece of the form; FAR is far enough. */
+/* How often the step from `first` to `here` leads to another run of the form, FAR at most. */
 enum { FAR = 8 };
 
 static int steps_on(const column_runs *c, const column_run *first, const column_run *here)
@@ -261,12 +261,12 @@ static int is_right_of(const void *context, int64_t i)
     return p->runs[i].src > p->src;
 }
 
-/* Equal pieces that begin in one row: [before, row) in the row before, [row, end) in this. */
+/* Runs of one form: [before, row) begin in the previous row that has some, [row, end) in this. */
 typedef struct equal_runs {
     int64_t before, row, end;
 } equal_runs;
 
-/* What a piece may be the second of a repeat with, and how far that repeat would go. */
+/* The first run of a possible repeat, and how many more instances it would have. */
 typedef struct partner {
     int64_t first; /* -1: none */
     int far;
@@ -280,8 +280,8 @@ static void consider(const column_runs *c, const column_run *here, int64_t i, pa
     if (best->first < 0 || far > best->far) *best = (partner){i, far};
 }
 
-/* Of the row before the counterpart where both rows have as many, and the nearest ones not to the right: a few, so that
-   the cost stays linear. Of two that lead as far the earlier named. */
+/* Considers of the row before the counterpart, where both rows have as many, and the 3 nearest runs not to the right,
+   so that the cost stays linear. Of two that lead as far, the first considered wins. */
 static partner find_partner(const column_runs *c, const equal_runs *at, int64_t i)
 {
     partner best = {-1, 0};
@@ -293,7 +293,7 @@ static partner find_partner(const column_runs *c, const equal_runs *at, int64_t 
     return best;
 }
 
-/* Join a piece that stands alone to a repeat; to start one it must lead `least` steps on. */
+/* Joins a single run to a repeat; a new repeat needs `least` more instances. */
 static void join_run(column_runs *c, const equal_runs *at, int64_t i, int least)
 {
     column_run *here = &c->list[i];
@@ -311,7 +311,7 @@ static void join_run(column_runs *c, const equal_runs *at, int64_t i, int least)
     expect_next(c, first);
 }
 
-/* The next row of equal pieces; a new form starts without a row before. */
+/* The next row of runs of one form; a new form starts without a row before. */
 static equal_runs next_row(const column_runs *c, const equal_runs *last)
 {
     int64_t row = last->end, end = row + 1;
@@ -328,7 +328,7 @@ static void join_rows(column_runs *c, int least)
     }
 }
 
-/* First those that stand three times and more at equal distances, so that no pair breaks them up; then pairs. */
+/* First repeats of three and more, so that no pair breaks them up; then pairs. */
 static hga_status find_repeats(column_runs *c)
 {
     hga_status st = HGA_OK;
@@ -353,7 +353,7 @@ static int64_t run_edges(const column_run *p)
     return (first + last) * p->n_dst / 2 * p->count;
 }
 
-/* The block of a piece; its shape follows from which ends of its rows move. */
+/* The block of a run; its shape follows from which ends of its rows move. */
 static hga_block block_of(const column_run *p)
 {
     hga_block b = {.dst = p->dst,
@@ -376,7 +376,7 @@ static hga_block block_of(const column_run *p)
 
 static hga_id node_in_order(const hga_id *order, hga_id position) { return order ? order[position] : position; }
 
-/* One row of a piece as explicit edges. */
+/* Adds one row of a run as explicit edges. */
 static hga_status tell_row(const column_runs *c, const column_run *p, hga_id instance, hga_id r)
 {
     hga_status st = HGA_OK;
@@ -389,7 +389,7 @@ static hga_status tell_row(const column_runs *c, const column_run *p, hga_id ins
     return st;
 }
 
-/* A piece as a block, or, with few edges, as these. */
+/* Adds a run as a block, or, with few edges, as explicit edges. */
 static hga_status tell_run(const column_runs *c, const column_run *p)
 {
     if (run_edges(p) >= FEWEST_EDGES) {

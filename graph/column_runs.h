@@ -1,5 +1,4 @@
-/* column_runs.h: rows that come as runs of columns, and the blocks that are found in them. Only graph/ includes
-   this. */
+/* column_runs.h: finds blocks in rows of column runs. Only graph/ includes this. */
 #ifndef COLUMN_RUNS_H
 #define COLUMN_RUNS_H
 
@@ -19,7 +18,7 @@ typedef struct edge_run { /* columns [src, src + n) of one row; column c has typ
 
 typedef struct column_run column_run;
 
-/* Zeroed but for the first five members, which are whose memory it takes and where it tells what it found. */
+/* Zeroed but for the first five members: the allocator, and the relation that receives blocks and edges. */
 typedef struct column_runs {
     const hga_allocator *allocator;
     hga_builder *b;
@@ -32,15 +31,15 @@ typedef struct column_runs {
     int64_t *positions;   /* hash table: where pieces begin */
 } column_runs;
 
-/* The next run of a row, to the right of the one before; and that the row has no more. Rows ascend. */
+/* Adds the next run of a row, to the right of the one before. Rows ascend. */
 hga_status column_runs_add_run(column_runs *c, const edge_run *x);
 void column_runs_end_row(column_runs *c);
-/* n more rows with the runs of the row that ended. 0, and nothing done, where they would not make every piece of that
-   row longer as it is: then the rows are to be added one by one. */
+/* Repeats the last row n more times. 0, and nothing done, where a run of that row would have to change its form: then
+   add the rows one by one. */
 int column_runs_repeat_row(column_runs *c, hga_id n);
-/* A whole row by its edges, no two of one column and type, which are sorted. */
+/* Adds a whole row by its edges, no two of one column and type; sorts them. */
 hga_status column_runs_add_row(column_runs *c, hga_id row, cell *cells, int64_t n);
-/* Blocks and explicit edges into the builder. */
+/* Adds the blocks and explicit edges to the builder. */
 hga_status column_runs_tell(column_runs *c);
 void column_runs_clear(column_runs *c);
 

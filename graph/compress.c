@@ -1,5 +1,5 @@
-/* compress.c: explicit edges as blocks, wherever they are regular: the edges of a row fall into runs of columns, of
-   which column_runs.c makes blocks. All in positions, that is in the relation's orders. */
+/* compress.c: regular explicit edges as blocks: a row's edges are split into runs of columns, of which column_runs.c
+   makes blocks. All in positions, that is in the relation's orders. */
 #include "copy.h"
 #include "column_runs.h"
 
@@ -56,7 +56,7 @@ static hga_status number_columns(compression *c)
     return HGA_OK;
 }
 
-/* Blocks stay as they are; explicit edges become blocks where they make pieces. */
+/* Copies blocks unchanged; explicit edges become blocks where they are regular. */
 static hga_status compress_relation(compression *c)
 {
     hga_status st = HGA_OK;

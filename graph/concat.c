@@ -1,11 +1,11 @@
-/* concat.c: graphs side by side, level by level. A block keeps its form where its nodes keep their neighbours, so the
-   cost is that of nodes and blocks, not of edges. */
+/* concat.c: the disjoint union of graphs, level by level. A block keeps its form where its nodes stay contiguous, so
+   the cost is that of nodes and blocks, not of edges. */
 #include "block.h"
 #include "copy.h"
 
 #include <string.h>
 
-/* One graph on its way into the whole. */
+/* One of the graphs. */
 typedef struct sample {
     const hga_graph *g;
     hga_nodes nodes;
@@ -24,7 +24,8 @@ typedef struct whole {
 
 /* ---- nodes ---- */
 
-/* The graphs to be put together: all of one form, with few enough nodes for an id. */
+/* Checks that the graphs are all self-attention or all cross-attention and their nodes fit an id, and allocates the
+   maps. */
 static hga_status take_samples(whole *w, const hga_graph *const *graphs)
 {
     hga_status st = hga_new_zero(w->allocator, w->n_samples, sizeof *w->samples, &w->samples);
@@ -59,14 +60,13 @@ static void clear_whole(whole *w)
     hga_builder_destroy(w->b);
 }
 
-/* Where a node is numbered: tokens by the query and key ranges, which must stay ranges. */
+/* The side by which a node is numbered: tokens by the query and key ranges, which must stay contiguous. */
 static int numbering_side(const hga_nodes *nodes, hga_id l, hga_id v)
 {
     return l == 0 ? side_by_default(nodes, v) : node_side(nodes, v);
 }
 
-/* Number the nodes of one level that stand on one side, sample after sample. A single graph keeps its ids, so there
-   sides are not told apart. */
+/* Numbers the nodes of one level and side, sample after sample. A single graph keeps its ids: side -1 is every node. */
 static void number_level(whole *w, hga_id l, int side, hga_id *next)
 {
     for (hga_id i = 0; i < w->n_samples; i++) {
@@ -77,7 +77,7 @@ static void number_level(whole *w, hga_id l, int side, hga_id *next)
     }
 }
 
-/* Numbers nodes level by level; end[v] is where the nodes end that keep their distance from node v. */
+/* Numbers nodes level by level; end[v] is one past the nodes that move by the same distance as node v. */
 static hga_status number_nodes(whole *w)
 {
     static const int sides[] = {HGA_SIDE_QUERY, HGA_SIDE_BOTH, HGA_SIDE_KEY};
@@ -97,7 +97,7 @@ static hga_status number_nodes(whole *w)
     return st;
 }
 
-/* Queries and keys as the only graph has them, or, in cross-attention, all queries and then all keys. */
+/* The token ranges of a single graph, or, in cross-attention, all queries and then all keys. */
 static hga_status tell_tokens(const whole *w)
 {
     const hga_nodes *first = &w->samples[0].nodes;
@@ -110,7 +110,7 @@ static hga_status tell_tokens(const whole *w)
     return hga_builder_set_tokens(w->b, 0, queries, queries, keys);
 }
 
-/* Every side that its sample knows, in runs that stay together. */
+/* Sets the sides of a sample, in runs that stay contiguous. */
 static hga_status tell_sides(const whole *w, const sample *s)
 {
     hga_status st = HGA_OK;
@@ -124,7 +124,7 @@ static hga_status tell_sides(const whole *w, const sample *s)
     return st || !unsaid ? st : hga_builder_set_side(w->b, 0, 0, HGA_SIDE_BOTH);
 }
 
-/* Parents of all samples, under the numbers that nodes have in the whole. */
+/* Sets the parents of all samples, in the ids of the union. */
 static hga_status tell_parents(whole *w)
 {
     hga_status st = hga_new(w->allocator, w->n, sizeof *w->parent, &w->parent);
@@ -137,7 +137,7 @@ static hga_status tell_parents(whole *w)
     return st ? st : parents_copy(w->b, w->parent, w->n);
 }
 
-/* With other numbers the children of a node may be summed in another order, so what is usual is found anew. */
+/* In other ids the children of a node may be summed in another order, so the default masses are computed anew. */
 static hga_status tell_masses(const whole *w)
 {
     float *mass = NULL;
@@ -151,7 +151,7 @@ static hga_status tell_masses(const whole *w)
     return st;
 }
 
-/* What all promise; but pairs across samples are not covered. */
+/* The claims of all samples; pairs across samples are not covered, so a union is never complete. */
 static hga_status tell_claims(const whole *w)
 {
     uint32_t claims = w->samples[0].nodes.claims;
@@ -160,7 +160,8 @@ static hga_status tell_claims(const whole *w)
     return hga_builder_set_claims(w->b, claims);
 }
 
-/* Tokens of one sample keep their distances wherever it begins, unless queries and keys do not move alike. */
+/* Without positions, tokens of a sample keep their distances, unless queries and keys move by different ones: then
+   their index is set. */
 static hga_status tell_positions(const whole *w)
 {
     hga_status st = HGA_OK;
@@ -171,7 +172,7 @@ static hga_status tell_positions(const whole *w)
     return st;
 }
 
-/* All that is said of nodes, in the order in which a builder wants it. */
+/* Sets everything about nodes, in the order that a builder requires. */
 static hga_status tell_nodes(whole *w)
 {
     hga_status st = HGA_OK;
@@ -190,7 +191,7 @@ done:
 
 /* ---- blocks ---- */
 
-/* How positions along one side of a block move. Without an order they are nodes and move with them; with one, all by
+/* How positions of rows or of columns move. Without an order they are nodes and move with them; with one, all move by
    `offset`. */
 typedef struct axis {
     const sample *s;
@@ -203,8 +204,8 @@ static int64_t axis_move(const axis *a, int64_t position)
     return a->ordered ? a->offset : a->s->map[position] - position;
 }
 
-/* How many instances from the first, which lies at [position, position + n), move by the same distance; 0: not even one
-   stays together. */
+/* The number of instances from the first, at [position, position + n), that move by the same distance; 0: not even the
+   first stays contiguous. */
 static hga_id instances_together(const axis *a, int64_t position, hga_id n, hga_id step, hga_id count)
 {
     if (a->ordered) return count;
@@ -213,7 +214,7 @@ static hga_id instances_together(const axis *a, int64_t position, hga_id n, hga_
     return step == 0 || capacity / step + 1 >= count ? count : (hga_id)(capacity / step + 1);
 }
 
-/* Does an instance hold nodes that do not stay together? */
+/* Whether some instance has nodes that do not stay contiguous. */
 static int is_torn(const sample *s, hga_id first, hga_id n, hga_id step, hga_id count)
 {
     axis nodes = {s, 0, 0};
@@ -224,7 +225,7 @@ static int is_torn(const sample *s, hga_id first, hga_id n, hga_id step, hga_id 
     return 0;
 }
 
-/* Whose position instance i uses, moved. */
+/* The pos_of of instance i, moved. */
 static hga_id position_moved(const axis *pos, hga_id pos_of, hga_id step, hga_id i)
 {
     if (pos_of == HGA_POS_OWN) return HGA_POS_OWN;
@@ -245,7 +246,7 @@ static hga_block block_moved(const hga_block *b, hga_id i, hga_id n, const axis 
     return moved;
 }
 
-/* How many instances from i have the nodes of their positions move by the same distance. */
+/* The number of instances from i whose position nodes move by the same distance. */
 static hga_id positions_together(const axis *pos, hga_id pos_of, hga_id step, hga_id i, hga_id count)
 {
     if (pos_of == HGA_POS_OWN) return count;
@@ -256,7 +257,7 @@ static hga_id positions_together(const axis *pos, hga_id pos_of, hga_id step, hg
     return n;
 }
 
-/* The block in as few pieces as have all their instances move alike. */
+/* Adds the block in as few blocks as have all their instances move by the same distance. */
 static hga_status tell_block(hga_builder *out, hga_id relation, const hga_block *b, const axis *dst, const axis *src)
 {
     hga_status st = HGA_OK;
@@ -276,7 +277,7 @@ static hga_status tell_block(hga_builder *out, hga_id relation, const hga_block 
 
 /* ---- relations ---- */
 
-/* One relation of the whole: whether its rows and columns need orders, and these. */
+/* A relation of the union: whether its rows and columns need orders, and these. */
 typedef struct gathered {
     const char *name;
     hga_id index, n_rows, n_columns;
@@ -284,7 +285,7 @@ typedef struct gathered {
     hga_id *row_order, *column_order; /* [whole n] */
 } gathered;
 
-/* The sample's relation of that name; 0 without. */
+/* The sample's relation of that name; 0: none. */
 static int find_named(const sample *s, const char *name, hga_relation *out)
 {
     hga_id i = hga_graph_find_relation(s->g, name);
@@ -308,7 +309,7 @@ static void append_order(const sample *s, const hga_id *order, hga_id n, hga_id 
     for (hga_id p = 0; p < n; p++) out[(*n_out)++] = s->map[order ? order[p] : p];
 }
 
-/* Ask all samples whether orders are needed, and join them. */
+/* Finds whether some sample needs orders, and concatenates them. */
 static hga_status gather_orders(const whole *w, gathered *to)
 {
     hga_status st = HGA_OK;
@@ -340,7 +341,7 @@ static hga_status tell_edges(const whole *w, const sample *s, const hga_relation
     return st;
 }
 
-/* A sample's edges; its positions come after those of the samples before it. */
+/* Adds a sample's edges; its positions follow those of earlier samples. */
 static hga_status tell_part(const whole *w, const sample *s, const hga_relation *r, gathered *to)
 {
     hga_status st = HGA_OK;
@@ -352,7 +353,7 @@ static hga_status tell_part(const whole *w, const sample *s, const hga_relation 
     return st ? st : tell_edges(w, s, r, to->index);
 }
 
-/* The relation of that name, of all samples that have one. */
+/* Adds the relation of that name, from all samples that have one. */
 static hga_status tell_relation(const whole *w, const char *name)
 {
     hga_status st = HGA_OK;
@@ -388,7 +389,7 @@ static hga_status tell_relations(const whole *w)
 
 /* ---- the whole ---- */
 
-/* The maps change hands. */
+/* Moves the samples' maps to the caller's node map. */
 static hga_status give_map(whole *w, hga_node_map *map)
 {
     hga_status st = hga_new(w->allocator, w->n_samples, sizeof *map->id, &map->id);

@@ -1,9 +1,9 @@
-/* copy.c: what a graph is made of, said again to a builder; what can be derived is left out. */
+/* copy.c: copies a graph's contents to a builder; what can be derived is left out. */
 #include "copy.h"
 #include "graph.h"
 
-/* The sums run in the order of the builder's, so that they round alike. -1 marks a node that no child has reached yet;
-   ids ascend with levels, so at its own turn none will. */
+/* (*out)[v] is the sum of the children's masses, 1 without children. It is summed in the builder's order, so that both
+   round alike. sum -1: no child yet; ids ascend with levels, so every child comes before its parent. */
 hga_status masses_by_default(const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass, float **out)
 {
     hga_status st = HGA_OK;
@@ -30,7 +30,7 @@ static hga_id same_parent_until(const hga_id *parent, hga_id n_nodes, hga_id chi
     return end;
 }
 
-/* The children from `child` on of parents that follow each other and have equally many, the last perhaps fewer. */
+/* The children from `child` on of consecutive parents with equally many children each, the last perhaps fewer. */
 family_run family_run_at(const hga_id *parent, hga_id n_nodes, hga_id child)
 {
     hga_id end = same_parent_until(parent, n_nodes, child);
@@ -44,7 +44,7 @@ family_run family_run_at(const hga_id *parent, hga_id n_nodes, hga_id child)
     return run;
 }
 
-/* Families are found as runs of children, and said run by run. */
+/* Sets the parents family run by family run. */
 hga_status parents_copy(hga_builder *b, const hga_id *parent, hga_id n_nodes)
 {
     hga_status st = HGA_OK;
@@ -71,8 +71,7 @@ side_run side_run_at(const hga_nodes *nodes, hga_id v)
     return run;
 }
 
-/* Where every node has its default side, a view without sides and one that tells them still differ: one call keeps the
-   difference. */
+/* A view with sides, all default, differs from one without: one call preserves that. */
 static hga_status sides_copy(hga_builder *b, const hga_nodes *nodes)
 {
     hga_status st = HGA_OK;
@@ -123,7 +122,7 @@ hga_status kinds_copy(hga_builder *b, const hga_graph *g, const hga_id *map)
     return st;
 }
 
-/* All that is said of g's nodes, said again to a builder. */
+/* Copies everything about g's nodes, claims excepted, to a builder. */
 hga_status nodes_copy(hga_builder *b, const hga_graph *g)
 {
     hga_status st = HGA_OK;

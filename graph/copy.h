@@ -1,18 +1,18 @@
-/* copy.h: what a graph is made of, said again to a builder. Only graph/ includes this. */
+/* copy.h: copies a graph's contents to a builder. Only graph/ includes this. */
 #ifndef COPY_H
 #define COPY_H
 
 #include "hga_graph.h"
 #include "sides.h"
 
-/* The longest run of nodes from v that stand on one side, all by default or none; nodes->side must not be NULL. */
+/* The longest run of nodes from v that are on one side, all by default or none; nodes->side must not be NULL. */
 typedef struct side_run {
     hga_id first, n;
     int side, is_default;
 } side_run;
 side_run side_run_at(const hga_nodes *nodes, hga_id v);
 
-/* The mass that a builder gives each of n nodes when it knows those of the children only; *out is [n]. parent may be
+/* The mass that a builder gives each of n nodes when only those of the children are set; *out is [n]. parent may be
    NULL. */
 hga_status masses_by_default(const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass, float **out);
 
@@ -23,12 +23,12 @@ typedef struct family_run {
 } family_run;
 family_run family_run_at(const hga_id *parent, hga_id n_nodes, hga_id child);
 
-/* Say these parents (NULL: none), [n_nodes] with -1 for none, to a builder. */
+/* Sets parents (NULL: none), [n_nodes] with -1 for none. */
 hga_status parents_copy(hga_builder *b, const hga_id *parent, hga_id n_nodes);
-/* Say those masses to it that it would not find itself. */
+/* Sets the masses that the builder would not derive itself. */
 hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass);
-/* Say the names of all nodes, of node v for node map[v]; NULL: the identity. */
-/* Where tokens are, if the graph says so; with `index` also where they are at their index. */
+/* Sets positions, names and kinds of g's nodes, of node v for node map[v] (NULL: the identity); positions only if g has
+   some, or, with `index`, always. */
 hga_status positions_copy(hga_builder *b, const hga_graph *g, int index, const hga_id *map);
 hga_status names_copy(hga_builder *b, const hga_graph *g, const hga_id *map);
 hga_status kinds_copy(hga_builder *b, const hga_graph *g, const hga_id *map);

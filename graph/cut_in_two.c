@@ -1,8 +1,7 @@
-/* cut_in_two.c: the one file that knows METIS. METIS divides by log 1 for one part, prints when a part is left without
-   vertices, may answer METIS_OK with empty parts, cannot be entered twice, and cannot be stopped. So it is only ever
-   asked to cut a graph of at least two vertices and one edge in two, under a lock, and its answer is checked; where the
-   caller may end the call, another thread asks, which he leaves behind: it ends with METIS, and gives back what METIS
-   was given. */
+/* cut_in_two.c: the one file that includes METIS. METIS divides by log 1 for one part, prints when a part is left
+   without vertices, may return METIS_OK with empty parts, is not reentrant, and cannot be stopped. So it only ever cuts
+   a graph of at least two vertices and one edge in two, under a lock, and its answer is checked. Where the caller may
+   end the call, METIS runs in another thread, which is left behind: it frees METIS's input and ends with METIS. */
 #include "cut_in_two.h"
 #include "interrupt.h"
 #include "written.h"
@@ -44,20 +43,20 @@ void subgraph_clear(const hga_allocator *a, subgraph *p)
 
 /* ---- METIS ---- */
 
-/* A graph that METIS cuts in shares for `left` and `right` parts. */
+/* A graph that METIS cuts in two, with weights in the ratio left : right. */
 typedef struct cut_job {
     subgraph p;
     int32_t *side;
     int64_t left, right;
     int answer;
-    /* of a thread's */
+    /* only of a job in a thread */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int over, left_behind;
 } cut_job;
 
-/* One caller at a time. While METIS runs, SIGTERM makes it answer METIS_ERROR, which nothing else does: whoever sent it
-   meant the process. */
+/* One caller at a time. METIS returns METIS_ERROR only on SIGTERM, which was meant for the process: it is raised
+   again. */
 static void call_metis(cut_job *x)
 {
     static pthread_mutex_t metis_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -113,14 +112,15 @@ static void *run_job(void *context)
     return NULL;
 }
 
-/* METIS has its own way with SIGTERM, which is for the thread that runs METIS; the signal may come to any other. */
+/* METIS installs its own SIGTERM handler, which works only in the thread that runs METIS; the signal may come to any
+   other. */
 static void restore_handler(const struct sigaction *before)
 {
     struct sigaction now;
     if (sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler != before->sa_handler) sigaction(SIGTERM, before, NULL);
 }
 
-/* Until the job is over, or the caller wants no more of it. */
+/* Waits until the job is over or the caller interrupts. */
 static hga_status await_job(cut_job *job)
 {
     hga_status st = HGA_OK;
@@ -154,7 +154,7 @@ static hga_status job_start(cut_job *job)
     return error ? hga_fail(HGA_ENOMEM, "cannot start a thread for METIS") : HGA_OK;
 }
 
-/* What METIS reads and writes is the job's from here on; the caller has it back where the job is over. */
+/* Cuts in a thread of its own. The job owns the graph and *side; they return to the caller once the job is over. */
 static hga_status cut_disjoint(subgraph *p, int64_t left, int64_t right, int32_t **side)
 {
     cut_job *job = NULL;
@@ -185,8 +185,8 @@ static hga_status cut_here(subgraph *p, int64_t left, int64_t right, int32_t *si
 
 /* ---- in two ---- */
 
-/* The first vertices, by weight, to side 0: good where there are no edges, and in place of an answer that leaves a side
-   short of vertices. */
+/* The first vertices, by weight, to side 0: for graphs without edges, and instead of an answer that leaves a side short
+   of vertices. */
 static void cut_in_order(const subgraph *p, int64_t left, int64_t right, int32_t *side)
 {
     double total = 0, sum = 0;

@@ -11,10 +11,11 @@ typedef struct subgraph {
     int64_t *name;
 } subgraph;
 
-/* The memory that subgraphs and sides are to have: that of `a`, or the C library's where the caller may end the call
-   and leave METIS behind with it. */
+/* The allocator of subgraphs and sides: `a`, or NULL, the C library's, where the caller may end the call and leave
+   METIS running with them. */
 const hga_allocator *subgraph_allocator(const hga_allocator *a);
-/* A graph of n vertices and n_adj neighbours, to be filled; cleared by subgraph_clear, whatever comes of it. */
+/* Allocates a graph of n vertices and n_adj neighbours, to be filled; to be cleared by subgraph_clear, whatever the
+   status. */
 hga_status subgraph_create(const hga_allocator *a, int64_t n, int64_t n_adj, subgraph *p);
 void subgraph_clear(const hga_allocator *a, subgraph *p);
 

@@ -1,12 +1,12 @@
-/* degrees.c: how many in-edges rows have, without expanding them, and whether a row can be listed at all. The degrees
-   of an instance's rows are a line with a few bends, so they are told as second differences, which are summed up twice
-   in the end: the cost is that of instances and rows, however many instances lie on one another. A file of two hundred
-   bytes can ask for 2^62 edges; what cannot be looked at in the time and memory of its nodes is refused here. */
+/* degrees.c: in-degrees of rows, without expanding edges, and whether a row can be listed at all. The degrees of an
+   instance's rows are piecewise linear, so instances add second differences, and two prefix sums end it: the cost is
+   that of instances and rows, however many instances overlap. A file of two hundred bytes can declare 2^62 edges;
+   graphs that cannot be visited in time and memory proportional to their nodes are refused here. */
 #include "block.h"
 
 typedef struct counting { /* positions [first, first + n) */
     hga_id first, n;
-    hga_pos *bend; /* [n] second differences; they may wrap on the way, so they are added as unsigned numbers */
+    hga_pos *bend; /* [n] second differences; sums may wrap, so they are added as unsigned numbers */
 } counting;
 
 static void add_bend(const counting *c, int64_t position, int64_t x)
@@ -15,13 +15,13 @@ static void add_bend(const counting *c, int64_t position, int64_t x)
     if (i < c->n) c->bend[i] = (hga_pos)((uint64_t)c->bend[i] + (uint64_t)x);
 }
 
-/* `x` more from that position on. */
+/* Adds x to the degrees from that position on. */
 static void add_step(const counting *c, int64_t position, int64_t x)
 {
     add_bend(c, position, x), add_bend(c, position + 1, -x);
 }
 
-/* `times` clamp(r + t, 0, n_src) more in row r of the segment. */
+/* Adds times * clamp(r + t, 0, n_src) to the degree of row r of the segment. */
 static void add_ramp(const counting *c, const hga_segment *s, int64_t t, int64_t times)
 {
     int64_t last = (int64_t)s->n_rows - 1, from = clamp(-t, 0, last), to = clamp(s->n_src - t, from, last);
@@ -49,7 +49,7 @@ static void count_segments(const hga_segments *s, void *context)
     }
 }
 
-/* By position, blocks only. */
+/* The degrees of positions [first, first + n), from blocks only. */
 static void count_positions(const stored_relation *r, hga_id first, hga_id n, hga_pos *degree)
 {
     counting c = {first, n, degree};
@@ -62,7 +62,7 @@ static void count_positions(const stored_relation *r, hga_id first, hga_id n, hg
     }
 }
 
-/* x[order[p]] takes what x[p] was, in place: round by round, and what has moved is marked by its sign. */
+/* Permutes in place, cycle by cycle: x[order[p]] becomes the old x[p]. A moved value is marked by its sign. */
 static void move_to_nodes(const hga_id *order, hga_id n, hga_pos *x)
 {
     for (hga_id start = 0; start < n; start++) {
@@ -91,10 +91,11 @@ void hga_graph_degrees(const hga_graph *g, hga_id index, hga_id first, hga_id n,
 
 /* ---- rows that can be listed ---- */
 
-/* Four for every node, or 2^16: what lists a row's edges then needs memory for its nodes, or little. */
+/* The most edges of a row: four for every node, or 2^16, so that a list of them takes memory proportional to the nodes,
+   or little. */
 static hga_pos most_listed(const hga_graph *g) { return g->n > 1 << 14 ? 4 * (hga_pos)g->n : 1 << 16; }
 
-/* At least as many edges as a block gives to any row. */
+/* An upper bound of a block's edges in any row. */
 static int64_t block_most(const hga_block *b)
 {
     int64_t count = b->count ? b->count : 1;
@@ -102,7 +103,7 @@ static int64_t block_most(const hga_block *b)
     return together * b->n_src;
 }
 
-/* The block of which most edges are the row's, to be named. */
+/* The block with the most edges of the row. */
 static hga_pos heaviest(const hga_graph *g, hga_id index, hga_id row)
 {
     const stored_relation *r = &g->relation[index];
@@ -116,7 +117,7 @@ static hga_pos heaviest(const hga_graph *g, hga_id index, hga_id row)
     return found;
 }
 
-/* Most relations are seen at a glance to have no such row. */
+/* Whether a row may be too long, by a bound that clears most relations. */
 static int may_be_long(const hga_graph *g, const stored_relation *r)
 {
     int64_t sum = 0;
@@ -124,14 +125,13 @@ static int may_be_long(const hga_graph *g, const stored_relation *r)
     return sum > most_listed(g);
 }
 
-/* Refuses a relation whose blocks give some row too many edges, and names the block that brings most. */
+/* Refuses a relation whose blocks give some row too many edges, and names the block with most of them. */
 static hga_status find_long_row(const hga_graph *g, hga_id index, hga_pos *degree)
 {
     const stored_relation *r = &g->relation[index];
     hga_graph_degrees(g, index, 0, g->n, degree);
     for (hga_id v = 0; v < g->n; v++) {
-        hga_pos listed =
-            r->edges.ptr ? r->edges.ptr[v + 1] - r->edges.ptr[v] : 0; /* as many as were given one by one */
+        hga_pos listed = r->edges.ptr ? r->edges.ptr[v + 1] - r->edges.ptr[v] : 0; /* explicit edges */
         if (degree[v] - listed <= most_listed(g)) continue;
         const hga_pos at = heaviest(g, index, v);
         const hga_block *b = &r->blocks[at];
@@ -144,8 +144,8 @@ static hga_status find_long_row(const hga_graph *g, hga_id index, hga_pos *degre
     return HGA_OK;
 }
 
-/* The rule that blocks give no row more edges than can be listed; degrees are counted where that is not seen at a
-   glance. */
+/* The rule that blocks give no row more edges than can be listed; degrees are counted only where the bound does not
+   clear the relation. */
 hga_status rows_can_be_listed(const hga_graph *g)
 {
     hga_status st = HGA_OK;
@@ -162,7 +162,7 @@ done:
 
 /* ---- instances that can be visited ---- */
 
-/* 1024 for every node, or 2^28: minutes of looking through rows for their instances are nobody's wish. */
+/* The most rows of a block's instances: 1024 for every node, or 2^28, since visiting more takes minutes. */
 static hga_pos most_visited(const hga_graph *g) { return g->n > 1 << 18 ? 1024 * (hga_pos)g->n : 1 << 28; }
 
 /* The rule that a block's instances have no more rows together than can be visited. */

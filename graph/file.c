@@ -18,10 +18,10 @@ static hga_status cannot(const char *what, const hga_file *f, int error)
 
 enum { MOST_TEMPORARIES = 64, MOST_LINKS = 40, MOST_ATTEMPTS = 10000 };
 
-/* The names in the file system are the process's, so their list is, too. */
+/* One list for the process: a signal handler unlinks the names. */
 static const char *temporaries[MOST_TEMPORARIES];
 
-/* Before the name is made, so that there is no moment at which a signal finds one that is not in the list. */
+/* Called before the file is made, so that at no moment a signal misses a file. */
 static void remember(hga_file *f)
 {
     for (int i = 0; i < MOST_TEMPORARIES; i++) {
@@ -88,7 +88,7 @@ static int descriptor_named(const char *path)
     return -1;
 }
 
-/* Where its bytes go on, whatever is in the file already: opening the name anew would begin at the front. */
+/* Continues at the descriptor's offset: opening the name anew would begin at the front. */
 static hga_status open_descriptor(hga_file *f, int descriptor)
 {
     int fd = dup(descriptor);
@@ -100,7 +100,7 @@ static hga_status open_descriptor(hga_file *f, int descriptor)
     return cannot("write", f, error);
 }
 
-/* A file without a name in the target's folder, or -1. It can get a name only by way of /proc. */
+/* A file without a name in the target's folder, or -1. It can get a name only through /proc. */
 static int open_nameless(const hga_file *f)
 {
     char folder[HGA_PATH_BYTES] = ".", link[64];
@@ -115,7 +115,7 @@ static int open_nameless(const hga_file *f)
     return -1;
 }
 
-/* A name beside the target that no file has: `make` makes it, and says EEXIST when one has. */
+/* Makes a file beside the target under an unused name; `make` fails with EEXIST where the name is used. */
 static int make_beside(hga_file *f, int (*make)(const hga_file *f, int fd), int fd)
 {
     for (int attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
@@ -141,7 +141,8 @@ static int create_temporary(const hga_file *f, int fd)
     return open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }
 
-/* A file beside the target, which gets its name when it is kept, with the permissions of the one that is there. */
+/* Opens a file beside the target, which gets the target's name in hga_file_keep, and the permissions of the file that
+   it replaces. */
 static hga_status open_new(hga_file *f, const struct stat *there)
 {
     int fd = open_nameless(f);
@@ -183,8 +184,8 @@ hga_status hga_file_open(hga_file *f, const char *path)
 
 /* ---- keeping ---- */
 
-/* Why writing fails, of a stream that only knows that it did: the system says it again of one byte more, which goes
-   away with a file that is not kept, or of none where what is written stays. */
+/* The errno of a stream that only knows that writing failed: found by writing one more byte to a file that is dropped,
+   or none where what is written stays. */
 static int why_written_badly(const hga_file *f)
 {
     return write(fileno(f->stream), "", f->in_place ? 0 : 1) < 0 ? errno : EIO;
@@ -214,7 +215,7 @@ hga_status hga_file_share(hga_file *f)
     return cannot("share", f, errno);
 }
 
-/* Give a nameless file the target's name; where a file has it already, by way of a temporary one. 0, or errno. */
+/* Gives a nameless file the target's name; where a file has it already, through a temporary name. 0, or errno. */
 static int give_name(hga_file *f, int fd)
 {
     if (!f->temporary[0]) {
@@ -226,7 +227,7 @@ static int give_name(hga_file *f, int fd)
     return 0;
 }
 
-/* Close the stream but not the file, which may have no name yet: errors of closing come before it gets one. */
+/* Closes the stream but not the file, so that errors of closing come before the file gets a name. */
 static hga_status close_stream(hga_file *f, int *fd)
 {
     *fd = dup(fileno(f->stream));

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { AT_ONCE = 1 << 22 }; /* nodes between two questions whether to go on */
+enum { AT_ONCE = 1 << 22 }; /* nodes between two checks for an interrupt */
 
 static hga_status find_levels(const hga_builder *b, hga_graph *g)
 {
@@ -17,7 +17,7 @@ static hga_status find_levels(const hga_builder *b, hga_graph *g)
     return HGA_OK;
 }
 
-/* Queries and keys are the same tokens, or two parts of all. */
+/* Queries and keys are the same tokens, or partition all of them. */
 static hga_status find_token_sides(const hga_builder *b, hga_graph *g)
 {
     hga_id n = g->node.level_ptr[1];
@@ -40,7 +40,7 @@ static hga_status find_token_sides(const hga_builder *b, hga_graph *g)
     return HGA_OK;
 }
 
-/* Sides are told, or follow from queries and keys that are not the same tokens. */
+/* Sides are declared, or follow from queries and keys that are not the same tokens. */
 static hga_status find_sides(const hga_builder *b, hga_graph *g)
 {
     int cross = g->token.query_first != g->token.key_first || g->token.n_queries != g->token.n_keys;
@@ -56,7 +56,7 @@ static hga_status find_sides(const hga_builder *b, hga_graph *g)
     return HGA_OK;
 }
 
-/* Gives the family's children their parents, which must stand on a higher level. */
+/* Gives the family's children their parents, which must be on a higher level. */
 static hga_status find_family(hga_graph *g, const declared_families *f)
 {
     hga_id end_child = f->child + f->n;
@@ -129,7 +129,7 @@ static double children_mass(const hga_graph *g, hga_id first, hga_id end)
     return sum;
 }
 
-/* Tokens are at their index unless the builder was told something else. */
+/* A token's position is its index unless the builder has set another. */
 static hga_status find_positions(const hga_builder *b, hga_graph *g)
 {
     hga_status st = HGA_OK;
@@ -147,8 +147,8 @@ done:
     return st;
 }
 
-/* Of several masses given to a node the last one counts; no mass is negative, so -1 marks a node that got none. Ids
-   ascend with levels, so one pass upwards sees every child before its parent. */
+/* The last mass set for a node counts; no mass is negative, so -1 marks a node without one, whose mass is its
+   children's sum. Ids ascend with levels, so one pass upwards sees every child before its parent. */
 static hga_status find_masses(const hga_builder *b, hga_graph *g)
 {
     hga_status st = hga_new(&g->allocator, g->n, sizeof *g->node.mass, &g->node.mass);
@@ -214,7 +214,8 @@ done:
 
 /* ---- relations ---- */
 
-/* The order as the relation's own: the memory of the draft where it lists all nodes, else a copy with room for more. */
+/* The relation owns the order: it takes the draft's memory where that lists all nodes, else a copy with capacity for
+   all. */
 static hga_status take_dst_order(const hga_graph *g, draft *d, stored_relation *r)
 {
     if (d->n_dst_order > g->n)
@@ -228,7 +229,7 @@ static hga_status take_dst_order(const hga_graph *g, draft *d, stored_relation *
     return st;
 }
 
-/* Append the nodes that the order leaves out, and invert it. */
+/* Appends the nodes that the order leaves out, and inverts it. */
 static hga_status complete_order(const hga_graph *g, draft *d, stored_relation *r)
 {
     hga_status st = take_dst_order(g, d, r);
@@ -295,7 +296,7 @@ static hga_status finish_edges(const hga_graph *g, draft *d, stored_relation *r)
                : HGA_OK;
 }
 
-/* Every draft becomes a relation. */
+/* Makes a relation of every draft. */
 static hga_status find_relations(hga_builder *b, hga_graph *g)
 {
     hga_status st = hga_new_zero(&g->allocator, b->drafts.n, sizeof *g->relation, &g->relation);
@@ -317,7 +318,7 @@ static hga_status find_relations(hga_builder *b, hga_graph *g)
     return st;
 }
 
-/* What was told and what follows from it, part by part, and then all rules. */
+/* Derives the graph step by step from what the builder collected, then checks all rules. */
 static hga_status make_graph(hga_builder *b, hga_graph *g)
 {
     hga_status st = HGA_OK;

@@ -4,12 +4,12 @@
 
 hga_graph *hga_graph_retain(const hga_graph *g)
 {
-    hga_graph *owned = (hga_graph *)(uintptr_t)g; /* the count of owners is not part of what a graph is */
+    hga_graph *owned = (hga_graph *)(uintptr_t)g; /* the count of owners is the only mutable member */
     owned->owners++;
     return owned;
 }
 
-/* Gives back the arrays of a relation among n nodes; blocks and choices too. */
+/* Frees the arrays of a relation among n nodes. */
 static void relation_clear(const hga_allocator *a, hga_id n, stored_relation *r)
 {
     if (r->blocks) hga_delete(a, r->blocks, r->n_blocks, sizeof *r->blocks);
@@ -24,7 +24,7 @@ static void relation_clear(const hga_allocator *a, hga_id n, stored_relation *r)
     hga_delete(a, r->edges.weight, r->edges.n, sizeof *r->edges.weight);
 }
 
-/* A graph that shares another's everything but names and kinds lets go of that. */
+/* A graph that shares all but names and kinds with its base releases the base. */
 void graph_free(hga_graph *g)
 {
     hga_allocator a = g->allocator;

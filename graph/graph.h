@@ -100,8 +100,7 @@ struct hga_graph {
 /* labels.c: the same graph with other names and kinds of its first nodes, see hga_graph_set_names and _set_kinds. */
 hga_status graph_with_labels(const hga_graph *g, const char *const *name, hga_id n_names, const char *const *kind,
                              hga_id n_kinds, hga_graph **out);
-/* kind_list.c: the number of the kind, which is a new one where none is called so; the kinds that g has, but for its
-   first n nodes. */
+/* kind_list.c: the number of the kind; an unknown name is appended. */
 hga_status kinds_note(const hga_allocator *a, kind_list *l, const char *name, int32_t *kind);
 hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga_graph *to);
 void kinds_clear(const hga_allocator *a, kind_list *l);
@@ -130,27 +129,26 @@ void choices_visit(const stored_relation *r, hga_id first, hga_id n, hga_segment
 void choices_clear(const hga_allocator *a, stored_relation *r);
 int64_t choices_bytes(const stored_relation *r);
 
-/* degrees.c: rules that bound what small blocks can ask for. */
+/* degrees.c: rules that bound the edges and rows that small files can declare. */
 hga_status rows_can_be_listed(const hga_graph *g);
 hga_status instances_can_be_visited(const hga_graph *g);
 
-/* A token's place among the queries or, if it is none, among the keys. */
+/* A token's index among the queries or, if it is none, among the keys. */
 static inline hga_id token_index(const hga_graph *g, hga_id v)
 {
     return v >= g->token.query_first && v - g->token.query_first < g->token.n_queries ? v - g->token.query_first
                                                                                       : v - g->token.key_first;
 }
 
-/* Nodes of equal numbers may change places when a graph is numbered anew: those of a level, of level 0 those of a
-   side. */
+/* Nodes of equal numbers may be exchanged in a renumbering: those of a level, on level 0 those of a side. */
 static inline hga_id node_stand(const hga_graph *g, hga_id v)
 {
     hga_id second = g->token.query_first > g->token.key_first ? g->token.query_first : g->token.key_first;
     return v >= g->node.level_ptr[1] ? hga_graph_level(g, v) + 1 : v >= second;
 }
 
-/* sparse.c: CSR by destination, ascending (source, type), every edge once; `sums`: with the weights of all that are it.
-   weight stays NULL when all are 1, type when all are 0. */
+/* sparse.c: CSR by destination, ascending (source, type), every edge once; `sums`: with the sum of its weights. weight
+   stays NULL when all are 1, type when all are 0. */
 hga_status sparse_compress(const hga_allocator *a, hga_id n, const declared_edges *declared, int sums,
                            stored_relation *out);
 

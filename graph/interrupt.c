@@ -4,16 +4,16 @@
 
 #include <time.h>
 
-static const double SECONDS = 0.02; /* between two questions */
+static const double SECONDS = 0.02; /* between two calls of `ask` */
 
-/* A thread's own, as is the text of its last error: two that call at once have a caller each. */
+/* Per thread, as the text of the last error: concurrent calls have a callback each. */
 static _Thread_local struct {
     hga_interrupt ask;
     void *context;
     double requested;
 } caller;
 
-/* A clock that is read in a few nanoseconds and goes on in steps of some milliseconds. */
+/* A clock that is read in a few nanoseconds and has a resolution of some milliseconds. */
 static double now(void)
 {
     struct timespec t;
@@ -33,7 +33,7 @@ hga_status interrupted(void)
     double at = now();
     if (at < caller.requested + SECONDS) return HGA_OK;
     hga_status st = caller.ask(caller.context);
-    if (!st) caller.requested = now(); /* who said no is asked again at once, wherever the call ends */
+    if (!st) caller.requested = now(); /* after an interrupt the callback is asked again at once */
     return st ? hga_fail(st, "the call was interrupted") : HGA_OK;
 }
 

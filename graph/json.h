@@ -1,12 +1,12 @@
-/* json.h: what the JSON writer asks of the file that knows jansson. Only graph/ includes this. */
+/* json.h: what the JSON writer needs from the file that includes jansson. Only graph/ includes this. */
 #ifndef JSON_H
 #define JSON_H
 
 #include "hga_graph.h"
 
-/* The second is written where a program has members that a reader of the first would not know; the third where a graph
-   tells what a longer one has next; the fourth where nodes have kinds, the fifth where rows choose blocks or
-   there are parts. */
+/* The writer chooses the oldest schema that fits: the second where a program has members that the first lacks; the
+   third where there is a longer graph; the fourth where nodes have kinds; the fifth where rows choose blocks or there
+   are parts. */
 enum {
     JSON_SCHEMA = 1,
     JSON_PROGRAM_SCHEMA = 2,
@@ -22,7 +22,7 @@ extern const char *const json_shapes[HGA_BAND + 1], *const json_sides[HGA_SIDE_K
 /* HGA_EINVAL unless the text is UTF-8, as a JSON string must be. */
 hga_status json_check_text(const char *what, const char *text);
 /* Members that a graph carries along: how many, whether `words` is one of them, and whether a program among them has
-   members that the first schema has not. */
+   members that the first schema lacks. */
 typedef struct json_carried {
     hga_pos n;
     int has_words, is_newer;

@@ -1,4 +1,4 @@
-/* json_values.c: values of a JSON text with their place in it, so that an error says where; files and texts parsed (of
+/* json_values.c: values of a JSON text with their location, so that an error says where; parses files and texts (of
    graph/ this and the two readers include jansson). */
 #include "json_values.h"
 #include "load.h"
@@ -42,7 +42,7 @@ hga_status json_wrong(const json_location *p, const char *format, ...)
     return hga_fail(HGA_EFORMAT, "%s: %s", where, what);
 }
 
-/* What the builder refused, with its place; an argument it calls invalid is a fault of the file. */
+/* Adds the location to the builder's error; an argument it calls invalid is a fault of the file. */
 hga_status json_refused(const json_location *p, hga_status st)
 {
     if (st == HGA_OK || st == HGA_ENOMEM) return st;
@@ -102,7 +102,7 @@ hga_status json_read_integers(const json_location *p, const json_t *value, size_
     return st;
 }
 
-/* One of the n words; *out gets which. */
+/* Reads one of n words; *out is its index. */
 hga_status json_read_word(const json_location *p, const json_t *value, const char *const *words, int n, int *out)
 {
     if (!json_is_string(value)) return json_wrong(p, "a string is expected, not %s", json_type_name(value));
@@ -117,7 +117,7 @@ static int is_listed(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-/* An object without members that nobody knows. */
+/* Requires an object whose members are all in `names` or `more`. */
 hga_status json_expect_object(const json_location *p, json_t *value, const char *const *names, const char *const *more)
 {
     if (!json_is_object(value)) return json_wrong(p, "an object is expected, not %s", json_type_name(value));
@@ -160,8 +160,8 @@ done:
 
 /* ---- for the writer ---- */
 
-/* jansson does not say why it refuses: text that it takes at a second try, or not even unchecked, was refused for want
-   of memory. */
+/* jansson does not say why it refuses a text. One that it accepts at a second try, or refuses even unchecked, was
+   refused for lack of memory. */
 hga_status json_check_text(const char *what, const char *text)
 {
     json_t *first = json_string(text), *again = first ? NULL : json_string(text),
@@ -190,7 +190,7 @@ static hga_status load_members(const char *members, json_t **out)
     return st == HGA_EFORMAT ? HGA_EINVAL : st;
 }
 
-/* Read each item of an optional array. */
+/* Reads each item of an optional array. */
 hga_status json_each_item(json_reader *r, const json_location *up, const json_t *object, const char *name,
                           item_reader read)
 {
@@ -205,7 +205,7 @@ hga_status json_each_item(json_reader *r, const json_location *up, const json_t 
     return st;
 }
 
-/* Has the object a member that is not among those of the first schema? */
+/* Whether the object has a member that the first schema lacks. */
 static int has_others(const json_t *object, const char *const *first)
 {
     const char *name;
@@ -224,7 +224,7 @@ static int program_is_newer(const json_t *program)
     return 0;
 }
 
-/* Members that a writer is to add may stand in a graph; *out is what they make of its schema. */
+/* Checks the members that a writer adds to a graph; *out is what the schema's version depends on. */
 hga_status json_check_members(const char *members, json_carried *out)
 {
     json_t *object = NULL;

@@ -1,5 +1,4 @@
-/* json_values.h: values of a JSON text with their place in it, for the files that read graphs. Only they include this.
- */
+/* json_values.h: values of a JSON text with their location, for the files that read graphs. Only they include this. */
 #ifndef JSON_VALUES_H
 #define JSON_VALUES_H
 
@@ -8,7 +7,7 @@
 
 /* ---- where in the file ---- */
 
-/* A value's place: a member of `up`, or its item `index`; the root's name is the file's. Lives on the stack of the
+/* A value's location: a member of `up`, or its item `index`; the root's name is the file's. Lives on the stack of the
    function that reads it. */
 typedef struct json_location {
     const struct json_location *up;
@@ -18,9 +17,9 @@ typedef struct json_location {
 json_location json_member_of(const json_location *up, const char *name);
 json_location json_item_of(const json_location *up, size_t index);
 
-/* HGA_EFORMAT with the place: "graph.json: relations[2].blocks[17].n_dst: .." */
+/* HGA_EFORMAT with the location: "graph.json: relations[2].blocks[17].n_dst: .." */
 hga_status json_wrong(const json_location *p, const char *format, ...) HGA_PRINTF(2, 3);
-/* What the builder refused, with its place; an argument it calls invalid is a fault of the file. */
+/* Adds the location to the builder's error; an argument it calls invalid is a fault of the file. */
 hga_status json_refused(const json_location *p, hga_status st);
 
 /* ---- values ---- */
@@ -31,7 +30,7 @@ hga_status json_read_real(const json_location *p, const json_t *value, float *ou
 /* An array of `least` to `most` integers; *n gets how many. */
 hga_status json_read_integers(const json_location *p, const json_t *value, size_t least, size_t most, int32_t *out,
                               size_t *n);
-/* One of the n words; *out gets which. */
+/* One of n words; *out is its index. */
 hga_status json_read_word(const json_location *p, const json_t *value, const char *const *words, int n, int *out);
 hga_status json_expect_array(const json_location *p, const json_t *value);
 /* An object whose members are all in one of two lists ended by NULL; `more` may be NULL. */

@@ -1,4 +1,4 @@
-/* kind_list.c: names of kinds, and what a graph with other ones has of another's. */
+/* kind_list.c: names of kinds, and a graph's kinds with some replaced. */
 #include "graph.h"
 #include "load.h"
 
@@ -6,7 +6,7 @@
 
 static const char *kind_name(const void *text, int64_t i) { return ((const char(*)[NAME_BYTES])text)[i]; }
 
-/* Room for one more. Names point into the text, wherever it lies. */
+/* Capacity for one more. Names point into the text, so they are set anew when it moves. */
 static hga_status make_kind_capacity(const hga_allocator *a, kind_list *l)
 {
     const int64_t had = l->capacity;
@@ -16,7 +16,7 @@ static hga_status make_kind_capacity(const hga_allocator *a, kind_list *l)
     return st;
 }
 
-/* The number of the kind, which is a new one where none is called so. */
+/* The number of the kind; an unknown name is appended. */
 hga_status kinds_note(const hga_allocator *a, kind_list *l, const char *name, int32_t *kind)
 {
     const size_t length = name ? strlen(name) : 0;
@@ -49,7 +49,8 @@ int64_t kinds_bytes(const kind_list *l)
            l->index.n_slots * (int64_t)sizeof *l->index.slot;
 }
 
-/* Kinds keep their numbers, so all are noted in their order first. */
+/* Copies g's kinds to `to`, with kind[v] instead where it is set. All kinds of g are noted first, in their order, so
+   that they keep their numbers. */
 hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga_graph *to)
 {
     const hga_allocator *a = &to->allocator;

@@ -1,4 +1,4 @@
-/* kinds.c: kinds of nodes, such as text and picture: what a builder was told, and what a graph answers. */
+/* kinds.c: kinds of nodes, such as text and picture: set in a builder, read in a graph. */
 #include "builder.h"
 
 /* ---- the builder ---- */
@@ -17,7 +17,7 @@ done:
     return st;
 }
 
-/* The names change hands. */
+/* The graph takes the builder's names. */
 hga_status kinds_finish(hga_builder *b, hga_graph *g)
 {
     if (b->declared.n == 0) return HGA_OK;

@@ -1,4 +1,4 @@
-/* labels.c: names of nodes: what a builder was told, and what a graph answers. */
+/* labels.c: names of nodes: set in a builder, read in a graph. */
 #include "builder.h"
 #include "load.h"
 
@@ -23,7 +23,7 @@ done:
     return st;
 }
 
-/* The texts change hands. */
+/* The graph takes the builder's texts. */
 hga_status labels_finish(hga_builder *b, hga_graph *g)
 {
     if (b->labels.n == 0) return HGA_OK;
@@ -45,13 +45,13 @@ const char *hga_graph_name(const hga_graph *g, hga_id node)
 
 /* ---- the same graph with other names ---- */
 
-/* What node v is called then. */
+/* The new name of node v, or its old one; NULL: none. */
 static const char *new_name(const hga_graph *g, const char *const *name, hga_id n, hga_id v)
 {
     return v < n && name[v] ? name[v] : hga_graph_name(g, v);
 }
 
-/* The names that nodes get, one behind the other. */
+/* Copies the nodes' new names into one contiguous text. */
 static hga_status copy_names(const hga_graph *g, const char *const *name, hga_id n, hga_graph *named)
 {
     int64_t bytes = 0;

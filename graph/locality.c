@@ -1,15 +1,15 @@
-/* locality.c: how near each other nodes are that an edge joins, by their numbers. */
+/* locality.c: how near each other the numbers of an edge's two nodes are. */
 #include "graph.h"
 #include "neighbours.h"
 
-/* Rows that the engine computes together. */
+/* Rows that the engine computes as one panel. */
 enum { PANEL_ROWS = 128 };
 
 typedef struct reader_count {
     hga_pos *before; /* [n + 1]: edges into the nodes before one */
-    hga_pos each;    /* edges of a part */
+    hga_pos each;    /* edges of one of the parts */
     int64_t *reader; /* [n]: the last panel that read a node's row; 0: none yet */
-    int64_t panel;   /* the one at hand, counted over all relations from 1 */
+    int64_t panel;   /* the current one, counted over all relations from 1 */
     hga_id first;    /* its first row */
     double distance; /* the sum */
     hga_locality *found;
@@ -25,7 +25,7 @@ static hga_status count_edge(void *context, hga_id u, hga_id v)
 
 static hga_pos part_of(const reader_count *x, hga_id v) { return x->before[v] / x->each; }
 
-/* A visitor of edges: how far each goes, and whether its panel reads the source for the first time. */
+/* A visitor of edges: adds up distances, and the rows that a panel reads for the first time. */
 static hga_status look_at_edge(void *context, hga_id u, hga_id v)
 {
     reader_count *x = context;

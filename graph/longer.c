@@ -52,7 +52,7 @@ done:
     return st;
 }
 
-/* ---- is it one of which the graph is a part? ---- */
+/* ---- is the graph part of its longer graph? ---- */
 
 /* The segments of one row in both graphs. */
 typedef struct row_pair {
@@ -67,7 +67,7 @@ static hga_id level_at(const hga_graph *g, hga_id v)
     return l;
 }
 
-/* The node of the longer graph that node v is there. */
+/* Node v's number in the longer graph. */
 static hga_id node_there(const hga_graph *g, hga_id v)
 {
     hga_id l = level_at(g, v);
@@ -87,7 +87,7 @@ static int same_segment(const hga_graph *g, const hga_segment *here, const hga_s
            pos_there(g, here->pos_of) == there->pos_of && pos_there(g, here->src_pos_of) == there->src_pos_of;
 }
 
-/* A row's segments here and in the longer graph; room grows until both fit. */
+/* A row's segments here and in the longer graph; the capacity grows until both fit. */
 static hga_status find_segments(const hga_graph *g, hga_id relation, hga_id row, hga_pos *n, row_pair *p)
 {
     const hga_allocator *a = &g->allocator;
@@ -119,7 +119,8 @@ static hga_status check_same_row(const hga_graph *g, hga_id relation, hga_id row
                                  g->relation[relation].name, row);
 }
 
-/* Where the last sixteen of a level are not whole, the panel that they are in takes its edges from there. */
+/* Checks a level whose size is not a multiple of 16: its last panel reads its edges from the longer graph, so its rows
+   must have the same edges there. */
 static hga_status check_level(const hga_graph *g, hga_id relation, hga_id level, row_pair *p)
 {
     const hga_graph *longer = g->longer;
@@ -140,7 +141,7 @@ static hga_status check_level(const hga_graph *g, hga_id relation, hga_id level,
     return st;
 }
 
-/* Relation i must be that of the longer graph, with blocks alone; its last rows are compared. */
+/* Relation i must be that of the longer graph, with blocks only; its last rows are compared. */
 static hga_status check_relation(const hga_graph *g, hga_id i, row_pair *p)
 {
     const stored_relation *r = &g->relation[i], *more = &g->longer->relation[i];
@@ -154,7 +155,7 @@ static hga_status check_relation(const hga_graph *g, hga_id i, row_pair *p)
     return st;
 }
 
-/* Is the graph a part of its longer graph, level by level and relation by relation? */
+/* Checks that the graph is part of its longer graph, level by level and relation by relation. */
 hga_status longer_check(const hga_graph *g)
 {
     const hga_graph *longer = g->longer;

@@ -1,4 +1,4 @@
-/* neighbours.c: the undirected graph under all relations and the tree, for whoever orders nodes. */
+/* neighbours.c: the undirected graph of all relations and the tree, for orders of nodes. */
 #include "neighbours.h"
 #include "interrupt.h"
 #include "sort.h"
@@ -49,7 +49,7 @@ static hga_status count_ends(void *context, hga_id u, hga_id v)
     return HGA_OK;
 }
 
-/* A row's end moves on as it fills, so that each row ends where the next began. */
+/* ptr[v] moves as row v fills, so that afterwards each row ends where the next began. */
 static hga_status put_ends(void *context, hga_id u, hga_id v)
 {
     neighbours *x = context;
@@ -61,7 +61,7 @@ static int node_before(const int64_t *a, const int64_t *b) { return *a < *b; }
 
 SORT_DEFINE(sort_nodes, int64_t, node_before)
 
-/* Each row sorted, a neighbour once; rows move up to close the gaps. */
+/* Sorts each row and drops repeated neighbours; rows move up to close the gaps. */
 static hga_status join_twins(neighbours *x)
 {
     hga_status st = HGA_OK;
@@ -78,7 +78,7 @@ static hga_status join_twins(neighbours *x)
     return st;
 }
 
-/* Counts both ends of every edge, lists them, and drops those that are there twice. */
+/* Counts both ends of every edge, lists them, and drops repeated ones. */
 hga_status neighbours_find(const hga_graph *g, neighbours *out)
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* neighbours.h: who is joined to whom, whatever the relation and the direction. Only graph/ includes this. */
+/* neighbours.h: the undirected neighbours of nodes over all relations. Only graph/ includes this. */
 #ifndef NEIGHBOURS_H
 #define NEIGHBOURS_H
 
@@ -12,7 +12,7 @@ typedef struct neighbours {
     hga_allocator allocator;
 } neighbours;
 
-/* Of all relations and of the tree together, every edge of a block written out. */
+/* Of all relations and the tree together, every edge of a block expanded. */
 hga_status neighbours_find(const hga_graph *g, neighbours *out);
 void neighbours_clear(neighbours *x);
 

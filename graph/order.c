@@ -1,10 +1,10 @@
-/* order.c: orders in which neighbours stand near each other: reverse Cuthill-McKee, METIS's parts, degrees. */
+/* order.c: orders in which neighbours are near each other: reverse Cuthill-McKee, METIS's parts, degrees. */
 #include "graph.h"
 #include "neighbours.h"
 #include "partition.h"
 #include "sort.h"
 
-/* Nodes of a part: their rows of a few hundred floats fit a core's second cache together. */
+/* Nodes of a part: their rows of a few hundred floats fit a core's second-level cache. */
 enum { PART_NODES = 1024 };
 
 static hga_pos degree(const neighbours *x, hga_id v) { return x->ptr[v + 1] - x->ptr[v]; }
@@ -32,10 +32,11 @@ typedef struct node_search {
     hga_id *queue;  /* nodes in the order in which they were reached */
     hga_id *level;  /* steps from the root of a search; -1: not reached */
     uint8_t *taken; /* already in the order */
-    keyed *found;   /* neighbours of a node at hand */
+    keyed *found;   /* neighbours of the current node */
 } node_search;
 
-/* Reach all that the root reaches, into `queue`; the number of nodes. Fewest neighbours first among those of a node. */
+/* A breadth-first search from the root into `queue`, a node's neighbours by ascending degree. Returns the number of
+   nodes. */
 static hga_id reach_from(node_search *w, hga_id root, hga_id *queue)
 {
     hga_id n = 0;
@@ -59,7 +60,7 @@ static void forget_levels(node_search *w, const hga_id *queue, hga_id n)
     for (hga_id i = 0; i < n; i++) w->level[queue[i]] = -1;
 }
 
-/* The node of fewest neighbours among those that a search reached last. */
+/* The node of least degree on the last level of a search. */
 static hga_id farthest(const node_search *w, const hga_id *queue, hga_id n)
 {
     hga_id best = queue[n - 1];
@@ -68,7 +69,7 @@ static hga_id farthest(const node_search *w, const hga_id *queue, hga_id n)
     return best;
 }
 
-/* A component in Cuthill and McKee's order, from where searches have stopped to get longer. */
+/* A component in Cuthill and McKee's order, from a root where searches stop getting deeper. */
 static hga_id walk_component(node_search *w, hga_id root, hga_id *queue)
 {
     hga_id n = reach_from(w, root, queue), depth = w->level[queue[n - 1]];
@@ -83,7 +84,7 @@ static hga_id walk_component(node_search *w, hga_id root, hga_id *queue)
     return n;
 }
 
-/* Component after component, begun with nodes of few neighbours; the order of all is reversed. */
+/* Component after component, starting from nodes of least degree; the order of all is reversed. */
 static hga_status order_by_walking(const neighbours *x, hga_id *order)
 {
     const hga_allocator *a = &x->allocator;
@@ -112,8 +113,8 @@ done:
 
 /* ---- METIS ---- */
 
-/* Part after part, neighbouring parts beside each other, as METIS halves and halves again; within a part as reverse
-   Cuthill-McKee has them. */
+/* Part after part, where recursive bisection makes neighbouring parts consecutive; within a part in reverse
+   Cuthill-McKee order. */
 static hga_status order_by_parts(const neighbours *x, hga_id *order)
 {
     const hga_allocator *a = &x->allocator;
@@ -135,7 +136,7 @@ done:
 
 /* ---- degrees ---- */
 
-/* Hubs first, so that the rows that everybody reads lie together. */
+/* Hubs first, so that the rows that most others read are contiguous. */
 static hga_status order_by_degree(const neighbours *x, hga_id *order)
 {
     keyed *at = NULL;
@@ -148,9 +149,9 @@ static hga_status order_by_degree(const neighbours *x, hga_id *order)
     return HGA_OK;
 }
 
-/* ---- where nodes may stand ---- */
+/* ---- levels and sides ---- */
 
-/* Nodes stay on their level, and tokens on their side. */
+/* Sorts the order stably by level and side: nodes keep both. */
 static hga_status keep_levels(const hga_graph *g, hga_id *order)
 {
     hga_status st = HGA_OK;

@@ -1,5 +1,4 @@
-/* partition.c: a graph in parts: what METIS can take of it is cut in two, and the halves again, until there are enough.
-   */
+/* partition.c: partitions a graph, scaled to METIS's limits, by recursive bisection. */
 #include "cut_in_two.h"
 #include "interrupt.h"
 #include "partition.h"
@@ -20,7 +19,7 @@ typedef struct cutting {
 
 /* ---- the caller's graph, symmetric, without loops, weights in range ---- */
 
-/* Edges go to vertices, and no weight is negative. */
+/* Requires edges to vertices and weights that are not negative. */
 static hga_status check_arguments(int64_t n, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight,
                                   const int64_t *edge_weight, hga_id n_parts)
 {
@@ -44,8 +43,7 @@ static hga_status check_arguments(int64_t n, const int64_t *ptr, const int64_t *
     return HGA_OK;
 }
 
-/* What to multiply weights with so that their sum stays below the limit; in double, since int64 may not hold the sum.
-   */
+/* The factor that keeps the sum of weights below the limit; in double, since int64 may not hold the sum. */
 static double scale_of(const int64_t *weight, int64_t n, double copies)
 {
     double sum = 0;
@@ -53,14 +51,14 @@ static double scale_of(const int64_t *weight, int64_t n, double copies)
     return sum * copies > (double)LIMIT / 2 ? (double)LIMIT / 2 / (sum * copies) : 1;
 }
 
-/* At least 1: METIS has no use for vertices and edges of no weight. */
+/* At least 1: METIS requires positive weights. */
 static int32_t scaled(const int64_t *weight, int64_t i, double scale)
 {
     double w = (weight ? (double)weight[i] : 1) * scale;
     return w < 1 ? 1 : (int32_t)w;
 }
 
-/* Both directions of every edge, row after row. */
+/* Writes both directions of every edge, row after row. */
 static void scatter(const int64_t *ptr, const int64_t *adj, const int64_t *edge_weight, double scale, int64_t *at,
                     subgraph *p)
 {
@@ -73,7 +71,7 @@ static void scatter(const int64_t *ptr, const int64_t *adj, const int64_t *edge_
         }
 }
 
-/* Edges between the same two vertices become one of their weight together. place[u]: where the row at hand has u. */
+/* Merges edges between the same two vertices and adds their weights. index[u]: where the current row has u. */
 static hga_status join_multiple(const int64_t *row, int64_t *index, subgraph *p)
 {
     hga_status st = HGA_OK;
@@ -97,7 +95,7 @@ static hga_status join_multiple(const int64_t *row, int64_t *index, subgraph *p)
     return st;
 }
 
-/* The caller's graph as METIS takes it: edges in both directions, no loops, weights that fit. */
+/* The caller's graph for METIS: edges in both directions, no loops, weights that fit. */
 static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const int64_t *adj,
                              const int64_t *vertex_weight, const int64_t *edge_weight, subgraph *p)
 {
@@ -127,7 +125,7 @@ done:
     return st;
 }
 
-/* The vertices of one side with the edges among them. place[i]: new number of old vertex i. */
+/* The subgraph of one side's vertices. index[i]: new number of old vertex i. */
 static hga_status take_side(cutting *c, const subgraph *p, const int32_t *side, int32_t which, subgraph *out)
 {
     hga_status st = HGA_OK;
@@ -152,7 +150,8 @@ done:
     return st;
 }
 
-/* Parts first .. first + n_parts - 1 to the vertices of p, of which there are at least n_parts. Depth: log2 n_parts. */
+/* Assigns parts first .. first + n_parts - 1 to the vertices of p, of which there are at least n_parts. Depth: log2
+   n_parts. */
 static hga_status cut(cutting *c, subgraph *p, hga_id first, hga_id n_parts)
 {
     hga_status st = HGA_OK;
@@ -176,7 +175,7 @@ done:
     return st;
 }
 
-/* With one part, or no more vertices than parts, METIS is not asked. */
+/* Calls METIS only for two parts or more and more vertices than parts. */
 hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int64_t *ptr, const int64_t *adj,
                            const int64_t *vertex_weight, const int64_t *edge_weight, hga_id n_parts, part_found found,
                            void *context, hga_id *part)

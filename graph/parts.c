@@ -1,5 +1,5 @@
-/* parts.c: parts that lie behind each other in a graph, such as heads and samples, whose rows have the bits that they
-   have where the parts before them are longer or shorter. */
+/* parts.c: consecutive parts of a graph, such as heads and samples. A part's rows have the same bits however long the
+   parts before it are. */
 #include "parts.h"
 #include "builder.h"
 

@@ -1,9 +1,9 @@
-/* positions.c: where nodes are, for whatever depends on distances: tokens at their index, what is above them at the
-   mean of its tokens. */
+/* positions.c: positions of nodes, for whatever depends on distances: a token's is its index, a higher node's the mean
+   of its tokens'. */
 #include "positions.h"
 #include "graph.h"
 
-/* Tokens below nodes: how many, and the sum of their positions. */
+/* The number of tokens below a node, and the sum of their positions. */
 typedef struct below {
     double n, sum;
 } below;
@@ -13,7 +13,7 @@ static double token_position(const hga_graph *g, hga_id v)
     return g->node.position ? (double)g->node.position[v] : token_index(g, v);
 }
 
-/* Without children, what its span says. */
+/* The tokens of a node's span, for nodes without children. */
 static below of_span(const hga_graph *g, hga_id v)
 {
     hga_id first = g->node.span_first[v], last = g->node.span_last[v];

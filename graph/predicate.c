@@ -1,12 +1,12 @@
-/* predicate.c: a mask, told row by row, as a graph of blocks. The keys that a row sees fall into runs, of which
-   column_runs.c makes blocks; nobody lists the edges. Whoever knows the runs tells them, and the rows that share
-   them. */
+/* predicate.c: a mask, given row by row, as a graph of blocks. The keys that a row sees fall into runs, of which
+   column_runs.c makes blocks; edges are never listed. A caller that knows the runs, and the rows that share them,
+   passes them instead. */
 #include "column_runs.h"
 #include "residues.h"
 
 #include <string.h>
 
-/* Bytes of rows that are asked for at once, about: enough for a caller whose calls are dear. */
+/* Bytes of rows per call of `sees`, about: enough for a caller whose calls are expensive. */
 enum { BYTES_AT_ONCE = 1 << 22 };
 
 typedef struct scan {
@@ -17,7 +17,7 @@ typedef struct scan {
     column_runs found;
 } scan;
 
-/* The first byte from i on that is not 0; n without. Eight at a time, since most of a long mask is empty. */
+/* The first byte from i on that is not 0, or n. Eight at a time, since most of a long mask is empty. */
 static hga_id next_seen(const uint8_t *row, hga_id i, hga_id n)
 {
     for (uint64_t eight; i + 8 <= n; i += 8) {
@@ -34,7 +34,7 @@ static hga_id next_unseen(const uint8_t *row, hga_id i, hga_id n)
     return end ? (hga_id)(end - row) : n;
 }
 
-/* Keys [key, end) that query q sees. */
+/* Adds the keys [key, end) that query q sees. */
 static hga_status add_seen_keys(scan *s, hga_id q, hga_id key, hga_id end)
 {
     edge_run x = {q, s->key_first + key, end - key, 0, 0, 1};
@@ -57,7 +57,7 @@ static hga_status scan_row(scan *s, hga_id q, const uint8_t *row)
     return st;
 }
 
-/* Rows that lie in memory. */
+/* Scans rows in the caller's memory. */
 static hga_status scan_bytes(scan *s)
 {
     hga_status st = HGA_OK;
@@ -67,7 +67,7 @@ static hga_status scan_bytes(scan *s)
     return st;
 }
 
-/* Rows that the caller tells, some at a time. */
+/* Scans rows that `sees` fills, some at a time. */
 static hga_status scan_declared(scan *s)
 {
     hga_status st = HGA_OK;
@@ -106,7 +106,7 @@ static hga_pos group_edges(const hga_mask_runs *m, hga_id i)
     return n;
 }
 
-/* The first rows of a group bring the pieces before it to rest; from then on all of them grow at once. */
+/* Adds a group's rows one by one until all open runs only repeat; then all of them grow at once. */
 static hga_status scan_group(scan *s, const hga_mask_runs *m, hga_id i)
 {
     hga_status st = HGA_OK;
@@ -160,7 +160,7 @@ static hga_status check_runs(const hga_mask *m)
 
 /* ---- */
 
-/* The mask is told in exactly one way, and its sizes fit an id. */
+/* The mask has exactly one of sees, bytes and runs, and its sizes fit an id. */
 static hga_status check_mask(const hga_mask *m)
 {
     hga_status st = HGA_OK;
@@ -180,7 +180,7 @@ done:
     return st;
 }
 
-/* What can be promised of a mask that was read to its end. */
+/* The claims of a mask that was read to its end. */
 static uint32_t claims_of(const scan *s, int cross)
 {
     hga_pos n_queries = s->mask->n_queries, n_keys = s->mask->n_keys;

@@ -1,4 +1,4 @@
-/* preorder.c: a forest that is told by parents, from the roots down. */
+/* preorder.c: the preorder of a forest of parents. */
 #include "hga_graph.h"
 
 static hga_status check_parents(hga_id n, const hga_id *parent)
@@ -10,7 +10,7 @@ static hga_status check_parents(hga_id n, const hga_id *parent)
     return HGA_OK;
 }
 
-/* Each node's first child, and its next sibling; -1 without. */
+/* Each node's first child and next sibling; -1: none. */
 static void link_families(hga_id n, const hga_id *parent, hga_id *child, hga_id *sibling)
 {
     for (hga_id v = 0; v < n; v++) child[v] = sibling[v] = -1;
@@ -18,7 +18,7 @@ static void link_families(hga_id n, const hga_id *parent, hga_id *child, hga_id 
         if (parent[v] >= 0) sibling[v] = child[parent[v]], child[parent[v]] = v;
 }
 
-/* From each root down and along the siblings; a ring has no root, so nobody walks it. Returns how many were met. */
+/* Depth first from each root; a ring has no root, so it is not visited. Returns the number of nodes visited. */
 static hga_id walk_trees(hga_id n, const hga_id *parent, const hga_id *child, const hga_id *sibling, hga_id *order)
 {
     hga_id met = 0;
@@ -35,7 +35,7 @@ static hga_id walk_trees(hga_id n, const hga_id *parent, const hga_id *child, co
     return met;
 }
 
-/* Up from every node that was met stands a root; from another one comes to a ring, within n steps. */
+/* A node on a ring: n steps up from a node that was not visited end on one. */
 static hga_id on_a_ring(hga_id n, const hga_id *parent, const hga_id *order, hga_id n_met, hga_id *met)
 {
     hga_id v = 0;

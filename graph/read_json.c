@@ -44,7 +44,7 @@ static const char *const longer_members[] = {"levels", "relations", "comment", N
 
 /* ---- nodes ---- */
 
-/* What networkx, and D3, write as JSON: nodes, and links or edges, all of them objects. */
+/* Whether it is node-link JSON of networkx or D3: nodes, and links or edges, as arrays of objects. */
 static int is_node_link(const json_t *object)
 {
     const json_t *links = json_object_get(object, "links");
@@ -155,8 +155,8 @@ static hga_status read_claims(json_reader *r)
     return st ? st : json_refused(&at, hga_builder_set_claims(r->b, claims));
 }
 
-/* [first, n, x]: the run and, still unread, what holds for it. A node is named once, so that the cost of short lines is
-   that of the nodes. */
+/* Reads [first, n] of [first, n, x]; x stays unread. A node may be named once, so that the cost of short lines is that
+   of the nodes. */
 static hga_status read_json_run(json_reader *r, const json_location *p, json_t *value, hga_id *first, hga_id *n,
                                 json_t **x)
 {
@@ -250,7 +250,7 @@ static hga_status read_family(json_reader *r, const json_location *p, json_t *va
     return st ? st : json_refused(p, hga_builder_set_families(r->b, f[0], f[1], f[2], f[3]));
 }
 
-/* Siblings that follow one another go to the builder together. */
+/* Passes consecutive siblings to the builder together. */
 static hga_status read_parents(json_reader *r)
 {
     json_t *list = json_object_get(r->object, "parents");
@@ -285,7 +285,7 @@ static hga_status read_kind(json_reader *r, const json_location *p, json_t *valu
 
 /* ---- the graph ---- */
 
-/* A reader of its own, of another builder. */
+/* Reads `longer` with a json_reader and a builder of its own. */
 static hga_status read_longer(json_reader *r)
 {
     hga_status st = HGA_OK;
@@ -301,12 +301,12 @@ static hga_status read_longer(json_reader *r)
     }
     HGA_TRY(json_refused(&more.root, hga_builder_set_longer(r->b, more.b)));
 done:
-    if (st == HGA_EUNSUPPORTED) st = HGA_EFORMAT; /* the file asks for what has no meaning */
+    if (st == HGA_EUNSUPPORTED) st = HGA_EFORMAT; /* a fault of the file */
     hga_builder_destroy(more.b);
     return st;
 }
 
-/* Member by member, in the order in which a builder must be told. */
+/* Reads member by member, in the order that a builder requires. */
 static hga_status read_graph(json_reader *r, hga_graph **out)
 {
     hga_status st = HGA_OK;
@@ -335,7 +335,7 @@ done:
     return st;
 }
 
-/* The text of the member `program`, NULL without. */
+/* The text of the member `program`; NULL: none. */
 static hga_status take_program(const json_reader *r, char **out)
 {
     const json_t *program = json_object_get(r->object, "program");

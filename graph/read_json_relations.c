@@ -6,7 +6,7 @@
 static const char *const relation_members[] = {"name",    "dst_order", "src_order", "blocks",
                                                "choices", "edges",     "comment",   NULL};
 
-/* How many nodes an order lists; entries are ids or [first, n]. */
+/* The number of nodes that an order lists; entries are ids or [first, n]. */
 static hga_status count_order(const json_reader *r, const json_location *at, const json_t *list, int64_t *n)
 {
     *n = 0;
@@ -67,7 +67,7 @@ done:
     return st;
 }
 
-/* The integers of a block by name; the first four must be given. */
+/* The integers of a block by name; the first four are required. */
 typedef struct block_field {
     const char *name;
     size_t offset;
@@ -86,7 +86,7 @@ static const char *const block_members[] = {
     "dst",    "n_dst",    "src",    "n_src", "count", "dst_step", "src_step",   "type",         "type_dst", "type_src",
     "pos_of", "pos_step", "weight", "shape", "band",  "comment",  "src_pos_of", "src_pos_step", NULL};
 
-/* Those that are left out stay 0. */
+/* Members that are left out stay 0. */
 static hga_status read_block_fields(const json_location *p, const json_t *object, hga_block *b)
 {
     for (size_t i = 0; i < N_BLOCK_FIELDS; i++) {
@@ -115,7 +115,7 @@ static hga_status read_block_position(const json_reader *r, const json_location 
     return st;
 }
 
-/* Weight 0 stands for "not given" in a block, so a file may not say it. */
+/* Weight 0 means "unset" in a block, so a file may not have it. */
 static hga_status read_block_weight(const json_location *p, const json_t *object, hga_block *b)
 {
     const json_t *value = json_object_get(object, "weight");
@@ -164,14 +164,14 @@ static const block_field choice_fields[] = {
 static const char *const choice_members[] = {"dst",   "n_dst",  "src",   "n_src",   "row_block",
                                              "block", "causal", "lists", "comment", NULL};
 
-/* The lists one behind the other: [n + 1] beginnings, and all blocks. */
+/* The lists in one array: [n + 1] offsets, and all blocks. */
 typedef struct choice_lists {
     hga_pos n, n_chosen;
     hga_pos *first;
     hga_id *chosen;
 } choice_lists;
 
-/* How many lists there are, and how many blocks they have together. */
+/* Counts the lists and their blocks. */
 static hga_status count_lists(const json_location *p, const json_t *lists, choice_lists *x)
 {
     x->n = (hga_pos)json_array_size(lists);
@@ -185,7 +185,7 @@ static hga_status count_lists(const json_location *p, const json_t *lists, choic
     return HGA_OK;
 }
 
-/* The lists' blocks, one behind the other, and where each list begins. */
+/* Reads the lists' blocks and the offset of each list. */
 static hga_status read_lists(const json_location *p, const json_t *lists, choice_lists *x)
 {
     hga_pos n = 0;
@@ -203,7 +203,7 @@ static hga_status read_lists(const json_location *p, const json_t *lists, choice
     return HGA_OK;
 }
 
-/* The integers of a choice, which must all be there; it may be causal. */
+/* Reads the integers of a choice, all of them required, and the optional `causal`. */
 static hga_status read_choice_fields(const json_location *p, const json_t *object, hga_choice *c)
 {
     const json_t *causal = json_object_get(object, "causal");
@@ -269,7 +269,7 @@ static hga_status read_json_edge(json_reader *r, const json_location *p, json_t 
     return st ? st : json_refused(p, hga_builder_add_edge(r->b, r->relation, x[0], x[1], x[2], weight));
 }
 
-/* A relation's name first, which adds it to the builder; then its orders, blocks, choices and edges. */
+/* Adds the relation to the builder, then its orders, blocks, choices and edges. */
 hga_status json_read_relation(json_reader *r, const json_location *p, json_t *object)
 {
     hga_status st = HGA_OK;

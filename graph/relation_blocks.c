@@ -1,7 +1,7 @@
 /* relation_blocks.c: the blocks of a relation, checked, counted and put in order. */
 #include "builder.h"
 
-/* Check every block and count what it brings; *kept gets how many have edges at all. */
+/* Checks every block and adds up its edges; *kept: the number of blocks with edges. */
 static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relation *r, hga_pos *kept)
 {
     hga_id n_columns = r->order.src ? r->order.n_src : g->n;
@@ -23,7 +23,7 @@ static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relati
     return HGA_OK;
 }
 
-/* Blocks without edges are left out. */
+/* Stores the blocks that have edges, sorted and indexed. */
 hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r)
 {
     hga_status st = HGA_OK;

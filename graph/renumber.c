@@ -1,5 +1,5 @@
-/* renumber.c: the same graph under other numbers. Explicit edges, and blocks of one pair, move; other blocks keep their
-   positions, which the relation's orders then lead to the new numbers. */
+/* renumber.c: the same graph under other numbers. Explicit edges, and blocks of one pair, are renumbered; other blocks
+   keep their positions, which the relation's new orders map to the new numbers. */
 #include "copy.h"
 #include "graph.h"
 #include "sort.h"
@@ -14,7 +14,7 @@ typedef struct renumbering {
 
 /* ---- the order, and its inverse ---- */
 
-/* place[v] is where the order has node v, once and on v's own level and side. */
+/* position[v] is the index of node v in the order, which lists every node once, on its own level and side. */
 static hga_status find_positions(const hga_graph *g, const hga_id *order, hga_id *position)
 {
     for (hga_id v = 0; v < g->n; v++) position[v] = -1;
@@ -53,7 +53,7 @@ static hga_status move_sides(renumbering *x)
     return st;
 }
 
-/* Parents and masses by their new numbers. */
+/* Sets parents and masses under the new numbers. */
 static hga_status move_tree(renumbering *x)
 {
     const hga_graph *g = x->g;
@@ -75,7 +75,7 @@ done:
     return st;
 }
 
-/* All that is said of nodes, under their new numbers. */
+/* Sets everything about nodes under the new numbers. */
 static hga_status move_nodes(renumbering *x)
 {
     const hga_graph *g = x->g;
@@ -112,7 +112,7 @@ static hga_status move_order(const renumbering *x, const hga_id *was, hga_id n, 
     return st;
 }
 
-/* Orders that lead the blocks' positions to the new numbers. */
+/* Sets orders that map the blocks' positions to the new numbers. */
 static hga_status move_orders(renumbering *x, hga_id relation, const hga_relation *r)
 {
     hga_status st = HGA_OK;
@@ -131,7 +131,8 @@ static hga_id moved_position(const renumbering *x, hga_id of)
     return of == HGA_POS_OWN ? of : x->position[of - 1] + 1;
 }
 
-/* Instances whose rows or columns use other nodes' positions, each by itself: these nodes are at no equal steps. */
+/* Adds a block. Instances that use other nodes' positions are added one by one: these nodes have no constant step in
+   the new numbers. */
 static hga_status add_instances(const renumbering *x, hga_id relation, hga_block one)
 {
     hga_status st = HGA_OK;
@@ -165,7 +166,7 @@ done:
 
 /* ---- explicit edges ---- */
 
-/* A relation's edges that are listed one by one, under the new numbers. */
+/* Adds a relation's explicit edges under the new numbers. */
 static hga_status move_edges(renumbering *x, hga_id relation, const hga_relation *r)
 {
     hga_status st = HGA_OK;
@@ -211,9 +212,9 @@ done:
     return st;
 }
 
-/* ---- where edges went ---- */
+/* ---- the permutation of edges ---- */
 
-/* An edge as the canonical order of the new graph sees it, and where the old one has it. */
+/* An edge in the canonical order of the new graph, and its index in the old. */
 typedef struct moved_edge {
     hga_id src;
     int32_t type;

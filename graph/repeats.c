@@ -1,9 +1,9 @@
-/* repeats.c: edges that people give without meaning to: once more, and from a node to itself. */
+/* repeats.c: edges that are often unintended: repeated ones, and loops. */
 #include "hga_graph.h"
 
 static int is_pair(const hga_block *b) { return b->n_dst == 1 && b->n_src == 1 && b->count <= 1; }
 
-/* Repeated edges are blocks of one pair, which sorting has put beside each other. */
+/* Repeated edges are blocks of one pair, which are adjacent after sorting. */
 hga_pos hga_graph_repeated(const hga_graph *g, hga_id relation)
 {
     hga_relation r = hga_graph_relation(g, relation);
@@ -15,7 +15,7 @@ hga_pos hga_graph_repeated(const hga_graph *g, hga_id relation)
     return repeated;
 }
 
-/* Some rows at a time. */
+/* Counts a relation's edges from a node to itself, some rows at a time. */
 hga_status hga_graph_loops(const hga_graph *g, hga_id relation, hga_pos *loops)
 {
     enum { ROWS = 4096 };

@@ -1,12 +1,11 @@
-/* residues.c: edges on diagonals that lie d apart (dilated masks). By their residues modulo d the tokens stand in an
-   order in which these diagonals are neighbours, and so bands; a graph is said again in that order where it then
-   takes less. */
+/* residues.c: edges on diagonals with a stride of d (dilated masks). In the order of tokens by their residue modulo d
+   these diagonals are adjacent, and so are bands; a graph is rewritten in that order where it then takes less. */
 #include "copy.h"
 #include "column_runs.h"
 #include "residues.h"
 #include "sort.h"
 
-/* Fewer diagonals are not worth an order, and more offsets are not looked at. */
+/* Fewer diagonals do not pay for an order; more offsets are not examined. */
 enum { FEWEST_DIAGONALS = 4, MOST_OFFSETS = 1 << 16 };
 
 static int number_before(const hga_id *a, const hga_id *b) { return *a < *b; }
@@ -18,7 +17,7 @@ static int is_diagonal(const hga_block *b)
     return b->shape == HGA_BAND && b->band_first == 0 && b->band_last == 0 && b->n_dst > 1;
 }
 
-/* How far the diagonals lie from the main one; *n_edges is how many edges are on them. */
+/* The offsets of the diagonals from the main one; *n_edges: the edges on them. */
 static hga_status find_offsets(const hga_allocator *a, const hga_relation *r, hga_id **out, int64_t *n,
                                int64_t *capacity, hga_pos *n_edges)
 {
@@ -47,7 +46,8 @@ static hga_id most_frequent(const hga_id *x, int64_t n)
     return best;
 }
 
-/* How far apart the diagonals lie; 0 where most edges are on none, or they are few. */
+/* The most frequent distance between diagonals; 0 where fewer than half of the edges are on diagonals, or these are
+   few. */
 static hga_status find_step(const hga_allocator *a, const hga_relation *r, hga_id *step)
 {
     hga_status st = HGA_OK;
@@ -66,7 +66,7 @@ done:
     return st;
 }
 
-/* Nodes [first, first + n) by residue; of equal ones in order. */
+/* Nodes [first, first + n) sorted by residue, then by number. */
 static void sort_by_residue(hga_id first, hga_id n, hga_id step, hga_id *order)
 {
     for (hga_id r = 0; r < step && r < n; r++)
@@ -98,7 +98,7 @@ done:
     return st;
 }
 
-/* The edges of one row, by their columns in the new order. */
+/* Adds the edges of one row, by their columns in the new order. */
 static hga_status add_reordered(reordering *o, hga_id row)
 {
     hga_status st = HGA_OK;
@@ -113,7 +113,7 @@ done:
     return st;
 }
 
-/* The graph's relation in the order of residues. */
+/* Rebuilds the graph with its relation in the order of residues. */
 static hga_status say_again(reordering *o, hga_id step, hga_graph **out)
 {
     hga_status st = HGA_OK;
@@ -139,7 +139,7 @@ static hga_pos stored(const hga_graph *g)
     return r.n_blocks + r.n_explicit;
 }
 
-/* *g is replaced where the order stores it in less. */
+/* Replaces *g where the order stores it in fewer blocks and edges. */
 hga_status residues_order(hga_graph **g)
 {
     hga_status st = HGA_OK;

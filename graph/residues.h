@@ -4,8 +4,8 @@
 
 #include "hga_graph.h"
 
-/* A graph of tokens alone with one relation, whose edges all lead from keys to queries, said again in the order of
-   residues where it then takes fewer blocks and edges; else it stays. */
+/* Rewrites a graph of tokens only with one relation, whose edges all lead from keys to queries, in the order of
+   residues where that takes fewer blocks and edges. */
 hga_status residues_order(hga_graph **g);
 
 #endif

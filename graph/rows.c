@@ -1,5 +1,4 @@
-/* rows.c: a relation as ordinary CSR, for any rows. What a relation means, and what is exported; nothing fast goes
-   through here. */
+/* rows.c: a relation as ordinary CSR, for any rows: its plain definition, and its export; no fast path uses it. */
 #include "graph.h"
 #include "sort.h"
 

@@ -1,7 +1,7 @@
 /* sorted_edges.c: lists of edges by their ends are compressed columns of CXSparse and their transposes, with 32-bit
    positions up to 2^31 edges, which move half the bytes of 64-bit ones. Where edges need numbers, these are their
-   values: doubles, which are exact. Else they are patterns. CXSparse takes memory of its own from malloc, and gives it
-   back here. */
+   values: doubles, which are exact. Else they are patterns. CXSparse allocates its own memory with malloc, and it is
+   freed here. */
 #include "sorted_edges.h"
 
 #include <limits.h>
@@ -24,7 +24,7 @@ done:
     return st;
 }
 
-/* Values of edges: their numbers; NULL where nobody asks for them. */
+/* The values of edges: their numbers; NULL where edges are not numbered. */
 static hga_status new_values(const hga_allocator *a, int numbered, hga_pos n, double **out)
 {
     hga_status st = numbered ? hga_new(a, n, sizeof **out, out) : HGA_OK;
@@ -32,7 +32,7 @@ static hga_status new_values(const hga_allocator *a, int numbered, hga_pos n, do
     return st;
 }
 
-/* ---- 32-bit positions: what is given is read where it lies ---- */
+/* ---- 32-bit positions: the input is read in place ---- */
 
 /* The columns of c from the first on are the rows. */
 static hga_status copy_int(const hga_allocator *a, const cs_di *c, hga_id first, hga_id rows, hga_pos n,
@@ -93,7 +93,7 @@ static hga_status copy_long(const hga_allocator *a, const cs_dl *c, hga_id first
     return HGA_OK;
 }
 
-/* What CXSparse is given: n edges, and so many positions of columns. */
+/* Allocates CXSparse's input: n edges, and so many positions of columns. */
 static hga_status new_triplets(const hga_allocator *a, int numbered, hga_pos n, hga_pos positions, cs_dl *out)
 {
     hga_status st = HGA_OK;
@@ -143,7 +143,7 @@ static hga_status transpose_long(const hga_allocator *a, const edges_by_row *x, 
 
 /* ---- either ---- */
 
-/* int counts the edges, and one more than the rows or columns, in whose number CXSparse takes memory. */
+/* 32 bits hold the number of edges, and the number of rows or columns plus one, for which CXSparse allocates memory. */
 static int fit_int(int wide, hga_pos n, hga_pos longest) { return !wide && n <= INT_MAX && longest < INT_MAX; }
 
 hga_status edges_sort(const hga_allocator *a, const loose_edges *x, sorted_edges *out)

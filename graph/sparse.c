@@ -12,7 +12,7 @@ typedef struct edge_kind {
     float weight;
 } edge_kind;
 
-/* Of edges between the same two nodes; weights come in an order, too, so that their sum depends on no other. */
+/* Orders edges between the same two nodes by type, then by weight, so that the sum of their weights is reproducible. */
 static int kind_before(const edge_kind *a, const edge_kind *b)
 {
     return a->type != b->type ? a->type < b->type : a->weight < b->weight;
@@ -20,7 +20,7 @@ static int kind_before(const edge_kind *a, const edge_kind *b)
 
 SORT_DEFINE(sort_kinds, edge_kind, kind_before)
 
-/* The edges, sorted: kind is NULL where each has type 0 and weight 1, and none is to be added to another. */
+/* The edges, sorted; kind is NULL where all have type 0 and weight 1 and weights are not summed. */
 typedef struct sorting {
     const hga_allocator *a;
     const declared_edges *declared;
@@ -31,7 +31,7 @@ typedef struct sorting {
 
 _Static_assert(sizeof(edge_kind) == sizeof(hga_pos), "a kind lies where its edge's number was");
 
-/* The kinds of edges in their new order, in the memory of their numbers, which nobody needs then. */
+/* Types and weights in the edges' new order, in the memory of the edges' numbers, which are no longer needed. */
 static hga_status find_kinds(sorting *s)
 {
     const declared_edges *declared = s->declared;
@@ -50,7 +50,7 @@ static hga_status find_kinds(sorting *s)
     return HGA_OK;
 }
 
-/* Edges [at, row_end) are a row's, whose sources ascend: those of a source by type. */
+/* Sorts by type the edges of each source in the row [at, row_end), whose sources ascend. */
 static void sort_types(const sorting *s, hga_pos at, hga_pos row_end)
 {
     const hga_id *src = s->edges.column;
@@ -65,7 +65,7 @@ static int is_same_edge(const sorting *s, hga_pos e, hga_pos other)
     return s->edges.column[e] == s->edges.column[other] && (!s->kind || s->kind[e].type == s->kind[other].type);
 }
 
-/* n edges that are one: with one weight, or with the sum of all. */
+/* Merges n equal edges: their weights must be equal, or are summed. */
 static hga_status make_one(const stored_relation *r, int sums, hga_id src, hga_id dst, edge_kind *e, hga_pos n)
 {
     double sum = 0;
@@ -80,7 +80,7 @@ static hga_status make_one(const stored_relation *r, int sums, hga_id src, hga_i
     return HGA_OK;
 }
 
-/* Each edge once, in front; ptr says where rows begin then. */
+/* Compacts the edges to one each, and sets ptr to the new beginnings of rows. */
 static hga_status keep_once(const sorting *s, const stored_relation *r, hga_pos *n_kept)
 {
     const sorted_edges *x = &s->edges;
@@ -101,7 +101,7 @@ static hga_status keep_once(const sorting *s, const stored_relation *r, hga_pos 
     return HGA_OK;
 }
 
-/* Where each edge was given once, the lists are the rows as they lie; else the rows take only what they need. */
+/* Where no edge was repeated the relation takes the lists; else it gets a copy of the needed size. */
 static hga_status store_rows(sorting *s, hga_pos kept, stored_relation *out)
 {
     out->edges.n = kept;
@@ -115,7 +115,7 @@ static hga_status store_rows(sorting *s, hga_pos kept, stored_relation *out)
     return st;
 }
 
-/* Types and weights are stored where an edge has another than 0 and 1. */
+/* Stores types where one is not 0, and weights where one is not 1. */
 static hga_status store_kinds(const sorting *s, stored_relation *out)
 {
     hga_status st = HGA_OK;

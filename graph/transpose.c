@@ -1,10 +1,10 @@
-/* transpose.c: the same nodes, every relation with its edges turned round; a block turns into a block. */
+/* transpose.c: the same nodes, every relation with its edges reversed; a block stays a block. */
 #include "copy.h"
 
 /* A band open at an end stays open: INT32_MIN has no opposite. */
 static hga_id opposite(hga_id offset) { return offset == INT32_MIN ? INT32_MAX : -offset; }
 
-/* Rows change places with columns, and so does all that is said of them. */
+/* Exchanges rows and columns, and everything that belongs to them. */
 static hga_block block_transposed(const hga_block *b)
 {
     static const hga_shape_kind mirrored[HGA_BAND + 1] = {
@@ -50,7 +50,7 @@ done:
     return st;
 }
 
-/* Turned round, a causal graph looks into the future only, and its pairs are no longer the earlier ones. */
+/* A transposed causal graph sees only the future, so it is neither causal nor complete. */
 static uint32_t claims_transposed(uint32_t claims)
 {
     uint32_t lost = HGA_CLAIM_CAUSAL | HGA_CLAIM_COMPLETE;

@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-/* A new member of the object; all but the first of an object come here. */
+/* Begins a member of the object, except its first. */
 static void put_member(output *o, const char *name)
 {
     output_text(o, ",\n  \""), output_text(o, name), output_text(o, "\": ");
 }
 
-/* Between the items of a list, item i coming; a new line every `per_line` of them. */
+/* The separator before item i of a list; a new line every `per_line` items. */
 static void put_comma(output *o, hga_pos i, hga_pos per_line)
 {
     if (i > 0) output_text(o, ",");
@@ -35,7 +35,7 @@ static void put_integers(output *o, const int64_t *values, int n)
     output_text(o, "]");
 }
 
-/* A string between quotes, with escapes of what JSON does not take as it is. */
+/* A string in quotes, with JSON's escapes. */
 static void put_string(output *o, const char *text)
 {
     static const char hex[] = "0123456789abcdef";
@@ -93,7 +93,8 @@ static void put_side(output *o, hga_pos i, side_run run)
     put_string(o, json_sides[run.side]), output_text(o, "]");
 }
 
-/* Only what the ranges do not tell; where they tell all but sides were given, one run of `both` says so. */
+/* Writes only sides that do not follow from the ranges; where all follow but sides were declared, one run of `both`
+   records that. */
 static void put_sides(output *o, const hga_nodes *nodes)
 {
     hga_pos n = 0;
@@ -134,7 +135,7 @@ static void put_families(output *o, const hga_nodes *nodes)
     output_text(o, "]");
 }
 
-/* Families while they are fewer numbers than one parent a node. */
+/* Writes families where they take fewer numbers than one parent a node. */
 static void put_parents(output *o, const hga_nodes *nodes)
 {
     if (!nodes->parent) return;
@@ -169,7 +170,7 @@ static hga_status put_masses(output *o, const hga_graph *g)
     return st;
 }
 
-/* Of tokens that are not at their index. */
+/* Positions of tokens that are not at their index. */
 static void put_positions(output *o, const hga_graph *g)
 {
     hga_pos i = 0;
@@ -186,7 +187,7 @@ static void put_positions(output *o, const hga_graph *g)
     if (i > 0) output_text(o, "]");
 }
 
-/* Have all tokens a name? Then these are words. */
+/* Whether all tokens have a name, so that these are written as `words`. */
 static int tokens_are_named(const hga_graph *g)
 {
     hga_id v = 0, n = hga_graph_nodes(g).level_ptr[1];
@@ -237,7 +238,7 @@ static void put_kind_run(output *o, hga_pos i, hga_id first, hga_id n, const cha
     output_text(o, ", "), put_string(o, kind), output_text(o, "]");
 }
 
-/* Readers number kinds as they come: each comes first with a run of no nodes, then the runs of nodes. */
+/* Readers number kinds in order of appearance: each comes first with a run of no nodes, then the runs of nodes. */
 static void put_kinds(output *o, const hga_graph *g)
 {
     const hga_kinds kinds = hga_graph_kinds(g);
@@ -254,7 +255,7 @@ static void put_kinds(output *o, const hga_graph *g)
 
 /* ---- relations ---- */
 
-/* Ids, three and more that follow one another as [first, n]. */
+/* Ids; three or more consecutive ones as [first, n]. */
 static void put_order(output *o, const char *name, const hga_id *order, hga_id n)
 {
     output_text(o, ",\n     \""), output_text(o, name), output_text(o, "\": [");
@@ -271,8 +272,8 @@ static void put_order(output *o, const char *name, const hga_id *order, hga_id n
     output_text(o, "]");
 }
 
-/* The builder appends what an order leaves out in ascending order, so the last ascending run need not be written; one
-   entry tells that there is an order. */
+/* The builder appends the nodes that an order leaves out in ascending order, so the last ascending run is not written;
+   one entry is, to show that there is an order. */
 static hga_id order_length(const hga_id *order, hga_id n)
 {
     hga_id length = n > 1 ? n - 1 : n;
@@ -286,7 +287,7 @@ static void put_field(output *o, const char *name, int64_t value)
     output_text(o, ", \""), output_text(o, name), output_text(o, "\": "), output_integer(o, value);
 }
 
-/* One block, without the members that are zero or stand for themselves. */
+/* Writes a block without the members that have their default. */
 static void put_block(output *o, const hga_block *b)
 {
     output_text(o, "{\"dst\": "), output_integer(o, b->dst);
@@ -358,7 +359,7 @@ static void put_edge(output *o, const hga_relation *r, hga_id v, hga_pos e)
     output_text(o, "]");
 }
 
-/* The relation's edges that are listed one by one; it ends early when the output fails. */
+/* Writes the relation's explicit edges; ends early when the output fails. */
 static hga_status put_edges(output *o, const hga_relation *r, hga_id n)
 {
     hga_status st = HGA_OK;
@@ -371,7 +372,7 @@ static hga_status put_edges(output *o, const hga_relation *r, hga_id n)
     return st;
 }
 
-/* One relation, without the members that it does not have. */
+/* Writes a relation without the members that it does not have. */
 static hga_status put_relation(output *o, const hga_relation *r, hga_id n)
 {
     output_text(o, "    {\"name\": "), put_string(o, r->name);

@@ -1,4 +1,5 @@
-/* isa_avx512.c: the kernels for AVX-512; and those with what isa_avx512bf16.c has besides, in float32 the same. */
+/* isa_avx512.c: the kernels for AVX-512, and the table of avx512bf16, which has the same in float32 and those of
+   isa_avx512bf16.c. */
 #include "tables.h"
 #define VEC_FLOATS 16
 #include "rows.inc"

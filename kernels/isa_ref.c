@@ -1,4 +1,4 @@
-/* isa_ref.c: the kernels with what every machine has: vectors of four. */
+/* isa_ref.c: the kernels for any machine: vectors of four. */
 #include "tables.h"
 #define VEC_FLOATS 4
 #include "rows.inc"

@@ -1,18 +1,10 @@
 /* kernels.h: arithmetic on plain pointers. One table of operations per instruction set; the same source, rows.inc, is
-   compiled for each.
-
-   Softmax is in base 2: whoever calls has multiplied what scores are made of, queries or their scale and biases, by
-   KERNEL_LOG2E. Log-sum-exps are natural.
-
-   A cap C of scores, in base 2, makes C tanh(s / C) of a score s before its bias is added; 0: none.
-
-   NaN and infinity stay with the rows that see them: a pair without an edge adds nothing, whatever its value holds.
-
-   Keys and values may be of 16 bits: bfloat16, the upper half of a float. Kernels of such operands end in _bf16. A pair
-   is a word of two, the first in the low half.
-
-   Nothing here knows of graphs, programs or threads. No function allocates or fails. Results depend on the instruction
-   set, never on who calls. */
+   compiled for each. Softmax is in base 2: callers multiply queries (or their scale) and biases by KERNEL_LOG2E.
+   Log-sum-exps are natural. A cap C of scores, in base 2, makes C tanh(s / C) of a score s before its bias is added; 0:
+   none. NaN and infinity stay with the rows that see them: a pair without an edge adds nothing, whatever its value
+   holds. Keys and values may be of 16 bits: bfloat16, the upper half of a float. Kernels of such operands end in _bf16.
+   A pair is a word of two, the first in the low half. Nothing here knows of graphs, programs or threads. No function
+   allocates or fails. Results depend on the instruction set, never on the calling thread. */
 #ifndef KERNELS_H
 #define KERNELS_H
 

@@ -1,5 +1,5 @@
-/* philox.h: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011), a random function of a counter: the same draw wherever and
-   whenever it is asked for. Dropout is drawn by it, so that a mask need not be kept. */
+/* philox.h: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011), a random function of a counter: the same draw on every
+   call. Dropout uses it, so that no mask is stored. */
 #ifndef HGA_PHILOX_H
 #define HGA_PHILOX_H
 
@@ -18,8 +18,8 @@ static inline void philox4x32_10(uint32_t x[4], uint32_t key0, uint32_t key1)
     }
 }
 
-/* What dropout with probability p multiplies the weight of an edge with: 0 or 1 / (1 - p). Eight heads share a draw,
-   sixteen bits each; `head` counts from the first of all. */
+/* The dropout factor of an edge's weight for probability p: 0 or 1 / (1 - p). Eight heads share a draw, sixteen bits
+   each; `head` counts from the first of all. */
 static inline float philox_dropout(float p, uint64_t seed, uint32_t layer, int32_t destination, int32_t source,
                                    int32_t type, int32_t head)
 {

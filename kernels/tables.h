@@ -1,4 +1,4 @@
-/* tables.h: the compiled tables, for tables.c, and what one file has for the table of another. */
+/* tables.h: the compiled tables, for tables.c, and the functions of isa_avx512bf16.c for its table. */
 #ifndef TABLES_H
 #define TABLES_H
 #include "kernels.h"

@@ -19,13 +19,13 @@
 #include <immintrin.h>
 #endif
 
-/* Are results of two operands put into one of them? */
+/* Instructions overwrite one of their operands. */
 #if defined(VEC_SSE) && !defined(__AVX__)
 #define VEC_OVERWRITES
 #endif
 
-/* Sums that there are registers for, besides what is multiplied: of 32 registers, or of 16. Products that overwrite
-   what they read need copies besides. */
+/* The most sums that stay in registers beside the operands: of 32 registers, or of 16. Instructions that overwrite an
+   operand need copies besides. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define VEC_SUMS 24
 #elif defined(VEC_AVX2)
@@ -34,7 +34,7 @@
 #define VEC_SUMS 8
 #endif
 
-/* The compiler must take x for changed. */
+/* Makes the compiler assume that x changed. */
 #if defined(__AVX512F__)
 #define HIDE(x) __asm__ volatile("" : "+v"(x))
 #elif defined(__x86_64__)
@@ -49,7 +49,7 @@ typedef float vec __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_al
 typedef int32_t vec_int __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 typedef uint32_t vec_bits __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias)); /* sums may wrap */
 
-/* half as many of 64 bits */
+/* half as many lanes, of 64 bits */
 typedef uint64_t vec_long __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 
 static inline vec vec_load(const float *p) { return *(const vec *)p; }
@@ -59,7 +59,8 @@ static inline void vec_store_halves(float *first, float *second, vec x)
 {
     memcpy(first, &x, sizeof x / 2), memcpy(second, (const char *)&x + sizeof x / 2, sizeof x / 2);
 }
-/* Past the caches, p at a multiple of the vector's bytes; and in memory for everybody from there on. */
+/* Bypasses the caches, p at a multiple of the vector's bytes; vec_streamed makes these stores visible to other threads.
+   */
 static inline void vec_stream(float *p, vec x)
 {
 #if defined(VEC_AVX512)
@@ -110,7 +111,7 @@ static inline vec vec_keep_lanes(unsigned bits, vec x)
 #endif
 }
 
-/* The lanes of x whose bits are set side by side at p, where a vector has room; returns how many. */
+/* Stores the lanes of x whose bits are set contiguously at p, which has capacity for a vector; returns how many. */
 static inline int vec_pack(float *p, vec x, unsigned bits)
 {
 #if defined(VEC_AVX512)
@@ -123,9 +124,8 @@ static inline int vec_pack(float *p, vec x, unsigned bits)
 #endif
 }
 
-/* What the extensions cannot say in one instruction: the greater of two and the smaller, which are y when either is
-   NaN, and loads and stores of the first n < VEC_FLOATS floats, the lanes after them zero; nothing beyond p[n - 1] is
-   touched. */
+/* Operations that the extensions lack: the maximum and the minimum, which are y when either is NaN, and loads and
+   stores of the first n < VEC_FLOATS floats, the lanes after them zero; nothing beyond p[n - 1] is touched. */
 #if defined(VEC_AVX512)
 static inline vec vec_max(vec x, vec y) { return (vec)_mm512_max_ps((__m512)x, (__m512)y); }
 static inline vec vec_min(vec x, vec y) { return (vec)_mm512_min_ps((__m512)x, (__m512)y); }
@@ -193,8 +193,8 @@ static inline vec_long vec_multiply_low(vec_long x, uint32_t y)
 #endif
 }
 
-/* *sum += x * y, each in the register that it is in: compilers choose others and move what they hold there, in every
-   turn of a loop. In this order, too: what they load ahead of it takes registers that sums are in. */
+/* *sum += x * y, without moves between registers, which compilers add in every iteration of a loop; and in program
+   order, since loads that they hoist take registers that hold sums. */
 static inline __attribute__((always_inline)) void vec_add_product(vec *sum, vec x, vec y)
 {
 #if defined(VEC_AVX2)
@@ -208,8 +208,8 @@ static inline __attribute__((always_inline)) void vec_add_product(vec *sum, vec 
 #endif
 }
 
-/* A vector that many products take, where each would overwrite it: a copy comes from the register. Compilers load it
-   again for each, and lack the loads. */
+/* For a vector that many products use, where each would overwrite it: copies it from a register. Compilers reload it
+   for each, and run out of load slots. */
 #if defined(VEC_OVERWRITES)
 #define VEC_KEEP_NEAR(x) HIDE(x)
 #else
@@ -230,7 +230,7 @@ static inline vec vec_gather(const float *p, vec_int where)
 #endif
 }
 
-/* clang unrolls loops of constant length unasked, and warns where it is asked and cannot. */
+/* clang unrolls loops of constant length without a pragma, and warns about a pragma that it cannot obey. */
 #define VEC_PRAGMA(words) _Pragma(#words)
 #if defined(__clang__)
 #define VEC_UNROLL(n)
@@ -238,7 +238,7 @@ static inline vec vec_gather(const float *p, vec_int where)
 #define VEC_UNROLL(n) VEC_PRAGMA(GCC unroll n)
 #endif
 
-/* Is some lane NaN? */
+/* Whether some lane is NaN. */
 static inline int vec_some_nan(vec x)
 {
 #if defined(VEC_AVX512)
@@ -254,7 +254,7 @@ static inline int vec_some_nan(vec x)
 #endif
 }
 
-/* Is some lane of the mask set? */
+/* Whether some lane of the mask is set. */
 static inline int vec_some(vec_int mask)
 {
 #if defined(VEC_AVX512)

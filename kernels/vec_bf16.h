@@ -37,7 +37,7 @@ static inline vec_bits vec_load_low_first(const uint16_t *p, int n)
 static inline vec vec_load_bf16(const uint16_t *p) { return (vec)(vec_load_low(p) << 16); }
 static inline vec vec_load_bf16_first(const uint16_t *p, int n) { return (vec)(vec_load_low_first(p, n) << 16); }
 
-/* VEC_FLOATS pairs as they lie, or the first n < 2 VEC_FLOATS numbers and zeros. */
+/* VEC_FLOATS pairs in memory order, or the first n < 2 VEC_FLOATS numbers and zeros. */
 static inline vec_bits vec_load_pairs(const uint16_t *p) { return (vec_bits) * (const vec_loose *)p; }
 static inline vec_bits vec_load_pairs_first(const uint16_t *p, int n)
 {
@@ -62,7 +62,7 @@ static inline vec_bits vec_all_pair(const uint16_t *p)
 static inline vec vec_firsts(vec_bits pairs) { return (vec)(pairs << 16); }
 static inline vec vec_seconds(vec_bits pairs) { return (vec)(pairs & 0xffff0000); }
 
-/* x rounded to bfloat16 precision, to nearest even; NaN stays NaN, whose low bits may be all there is of it. */
+/* x rounded to bfloat16 precision, to nearest even; NaN stays NaN, also where only its low bits are set. */
 static inline vec_bits vec_round_bf16(vec x)
 {
     vec_bits bits = (vec_bits)x, nearest = bits + 0x7fff + ((bits >> 16) & 1);
@@ -75,13 +75,13 @@ static inline void vec_store_bf16(uint16_t *p, vec x)
 }
 
 #if defined(VEC_PAIRS)
-/* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. What is below 2^-126 becomes 0. */
+/* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. Numbers below 2^-126 become 0. */
 static inline vec_bits vec_round_pairs(vec low, vec high)
 {
     return (vec_bits)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
 }
 
-/* The first 16 numbers and the last 16 of x: lane i is the pair of number i of the ones and number i of the others. */
+/* Lane i becomes the pair of numbers i and 16 + i of x. */
 static inline vec_bits vec_pair_halves(vec_bits x)
 {
     const vec_bits low = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; /* number i */
@@ -99,7 +99,7 @@ static inline void vec_pair_numbers(vec_bits x, vec_bits y, vec_bits *low, vec_b
 }
 #endif
 
-/* Twice VEC_FLOATS numbers rounded to bfloat16, low's and then high's; see vec_round_pairs for what is near 0. */
+/* Twice VEC_FLOATS numbers rounded to bfloat16, low's and then high's; see vec_round_pairs for numbers near 0. */
 static inline void vec_store_narrow(uint16_t *p, vec low, vec high)
 {
 #if defined(VEC_PAIRS)

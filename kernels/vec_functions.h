@@ -25,7 +25,7 @@ static inline vec vec_exp(vec x)
     vec_int gone = x < vec_all(-87.0f);
     vec t = vec_max(vec_all(-87.0f), x);
     vec n = t * vec_all(1.44269504f) + magic - magic;
-    vec r = t - n * vec_all(0.693359375f); /* exact: ln 2 in two parts, the first of ten bits */
+    vec r = t - n * vec_all(0.693359375f); /* exact: ln 2 as a sum of two, the first of ten bits */
     r = r + n * vec_all(2.12194440e-4f);
     vec p = vec_all(8.29031505e-03f);
     p = p * r + vec_all(4.18979302e-02f);
@@ -36,11 +36,11 @@ static inline vec vec_exp(vec x)
     return vec_keep(~gone, vec_times_power(p, n));
 }
 
-/* 2^x of n vectors, n constant, a step of all of them after the other: one alone is a chain in which every step waits
-   for the one before. x = whole + r, a polynomial for 2^r times 2^whole: with r in [0, 1) where the machine has the
-   parts in an instruction each (minimax with 1 at 0, relative error 1.5e-7), else in [-1/2, 1/2] (3e-7). Below -126,
-   and below -127 without AVX-512, the result is 0 exactly, and so it is for -inf; NaN stays NaN; above 127 it is at
-   least 2^126. */
+/* 2^x of n vectors, n constant, step by step for all of them: one alone is a chain in which every step waits for the
+   one before. x = whole + r, a polynomial for 2^r times 2^whole: with r in [0, 1) where the machine finds whole and r
+   in an instruction each (minimax with 1 at 0, relative error 1.5e-7), else in [-1/2, 1/2] (3e-7). Below -126, and
+   below -127 without AVX-512, the result is 0 exactly, and so it is for -inf; NaN stays NaN; above 127 it is at least
+   2^126. */
 static inline __attribute__((always_inline)) void vec_exp2_some(vec *x, int n)
 {
     enum { DEGREE = 5, MOST = 4 };
@@ -53,7 +53,7 @@ static inline __attribute__((always_inline)) void vec_exp2_some(vec *x, int n)
     const vec magic = vec_all(12582912.0f); /* see vec_exp */
     VEC_UNROLL(4)
     for (int i = 0; i < n; i++) {
-        vec near = vec_min(vec_all(127), vec_max(vec_all(-127), x[i])); /* 2^-127 is made of bits that say 0 */
+        vec near = vec_min(vec_all(127), vec_max(vec_all(-127), x[i])); /* the bits of 2^-127 are 0 */
         x[i] = near + magic;
         r[i] = near - (x[i] - magic);
     }
@@ -94,7 +94,7 @@ static inline vec vec_sigmoid(vec x)
     vec_sigmoid_some(&x, 1);
     return x;
 }
-/* p = 1 / (1 + e^-x), and what it lacks of 1, p e^-x: where p is near 1 a difference would lose its last places. */
+/* p = 1 / (1 + e^-x), and 1 - p as p e^-x: where p is near 1 a difference would lose its last digits. */
 static inline vec vec_sigmoid_and_rest(vec x, vec *rest)
 {
     const vec one = vec_all(1), e = vec_exp2(x * vec_all(-KERNEL_LOG2E));
@@ -104,7 +104,7 @@ static inline vec vec_sigmoid_and_rest(vec x, vec *rest)
     return p;
 }
 
-/* tanh x as a quotient of polynomials, as Eigen has it, to some units in the last place; beyond MOST it is 1. NaN stays
+/* tanh x as a quotient of polynomials, as in Eigen, to some units in the last place; beyond MOST it is 1. NaN stays
    NaN. */
 static inline vec vec_tanh(vec x)
 {

@@ -1,13 +1,13 @@
-/* vec_lanes.h: lanes in other places, and the sums made of them: neighbours added, vectors transposed. Lists of lanes
-   are macros, since compilers want them constant; lane VEC_FLOATS + i is lane i of the second vector. */
+/* vec_lanes.h: permutations of lanes, and the sums made of them: neighbours added, vectors transposed. Lists of lanes
+   are macros, since compilers require constants; lane VEC_FLOATS + i is lane i of the second vector. */
 #ifndef VEC_LANES_H
 #define VEC_LANES_H
 
 #include "vec.h"
 
-/* VEC_EVEN_t, VEC_ODD_t: both vectors cut in turns of t lanes, the even turns of both side by side, and the odd ones.
-   VEC_SWAP_t: lanes i and i ^ t change places. VEC_EVENS, VEC_ODDS, VEC_LOWER, VEC_UPPER: neighbours part, and come
-   together again. VEC_RIFFLE: a vector's lower half and its upper one take turns. */
+/* VEC_EVEN_t, VEC_ODD_t: both vectors cut in runs of t lanes; the even runs of both, and the odd ones. VEC_SWAP_t:
+   exchanges lanes i and i ^ t. VEC_EVENS, VEC_ODDS: deinterleave two vectors; VEC_LOWER, VEC_UPPER: interleave them
+   again. VEC_RIFFLE: interleaves a vector's lower and upper half. */
 #if VEC_FLOATS == 4
 #define VEC_EVEN_1 0, 4, 2, 6
 #define VEC_ODD_1  1, 5, 3, 7
@@ -58,9 +58,9 @@
 /* The lanes of the list, which may be a macro. */
 #define VEC_LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 
-/* Add the even turns of both to the odd ones. Applied with turns of 1, 2, 4, .. to neighbours it transposes and adds,
-   so that lane i of the last result is the sum of vector i. The order of the additions is the same at every width's own
-   tree, whatever the compiler does. */
+/* Adds the even runs of both to the odd ones. Applied with runs of 1, 2, 4, .. to neighbours it transposes and adds, so
+   that lane i of the last result is the sum of vector i. The order of the additions is fixed at every width, whatever
+   the compiler does. */
 #define VEC_ADD_PAIRS(a, b, turn) (VEC_LANES(a, b, VEC_EVEN_##turn) + VEC_LANES(a, b, VEC_ODD_##turn))
 
 /* Lane i: the sum of x[i], for VEC_FLOATS vectors; x is used up. */
@@ -80,8 +80,8 @@ static inline __attribute__((always_inline)) vec vec_sums(vec *x)
     return x[0];
 }
 
-/* The same vector by vector, each with its number i, known when this is compiled: those before it are added up as
-   far as they can be, so that few are held at a time. Behind the last one x[0] is the result. */
+/* The same vector by vector, i constant: earlier vectors are reduced as far as possible, so that few are held at a
+   time. After the last one x[0] is the result. */
 static inline __attribute__((always_inline)) void vec_sums_add(vec *x, int i, vec y)
 {
     if (i & 1) y = VEC_ADD_PAIRS(x[i - 1], y, 1);
@@ -95,8 +95,8 @@ static inline __attribute__((always_inline)) void vec_sums_add(vec *x, int i, ve
     x[i & (i + 1)] = y;
 }
 
-/* Vectors cut in parts of n lanes, n a power of two below VEC_FLOATS and known when this is compiled: lane by lane the
-   sums of the first one's parts, then of the second's and so on, of n vectors; x is used up. */
+/* n vectors cut in runs of n lanes, n a constant power of two below VEC_FLOATS: lane by lane the sums of the first
+   vector's runs, then of the second's and so on; x is overwritten. */
 static inline __attribute__((always_inline)) vec vec_part_sums(vec *x, int n)
 {
     VEC_UNROLL(8)
@@ -111,7 +111,7 @@ static inline __attribute__((always_inline)) vec vec_part_sums(vec *x, int n)
     return x[0];
 }
 
-/* Lane i: w[i / each], `each` a power of two; w[VEC_FLOATS - 1] must be there. */
+/* Lane i: w[i / each], `each` a power of two; w[VEC_FLOATS - 1] must be readable. */
 static inline __attribute__((always_inline)) vec vec_repeat(const float *w, int each)
 {
     if (each == 1) return vec_load(w);
@@ -128,7 +128,7 @@ static inline __attribute__((always_inline)) vec vec_repeat(const float *w, int 
 #endif
 }
 
-/* Even turns of both to the one, odd turns to the other. */
+/* Even runs of both to a, odd runs to b. */
 #define VEC_SWAP(a, b, turn)                                                                \
     do {                                                                                    \
         vec even = VEC_LANES(a, b, VEC_EVEN_##turn), odd = VEC_LANES(a, b, VEC_ODD_##turn); \
@@ -154,7 +154,7 @@ static inline __attribute__((always_inline)) void vec_transpose(vec *x)
 #endif
 }
 
-/* Lanes i and i ^ half change places; half, a power of two below VEC_FLOATS, is known when this is compiled. */
+/* Exchanges lanes i and i ^ half; half is a constant power of two below VEC_FLOATS. */
 static inline __attribute__((always_inline)) vec vec_swap(vec x, int half)
 {
     if (half == 1) return VEC_LANES(x, x, VEC_SWAP_1);
@@ -194,7 +194,7 @@ static inline float vec_greatest(vec x)
     return x[0];
 }
 
-/* Neighbours part: x has the even ones of both, y the odd ones; and come together again. */
+/* Deinterleaves: x gets the even lanes of both, y the odd ones; vec_rejoin interleaves them again. */
 static inline __attribute__((always_inline)) void vec_part(vec *x, vec *y)
 {
     vec a = *x, b = *y;

@@ -4,7 +4,7 @@
    A GRAPH says who attends to whom: tokens, nodes that stand for groups of tokens, and edges between them. A PROGRAM
    says what is computed along the edges, stage after stage. A builder makes both. A PLAN is a program on a graph, made
    ready for a shape (heads, columns), a number of threads and a machine; many threads may share it. A WORKSPACE is the
-   memory of one caller. Each call then brings its tensors: an execution reads queries, keys and values and writes the
+   memory of one caller. Each call has its tensors: an execution reads queries, keys and values and writes the
    output. A gradient call computes their gradients from the output's.
 
        hga_build                a published hierarchy and its settings in words, over n tokens: graph and program.
@@ -13,9 +13,9 @@
        hga_plan_create          check the program against the graph, and plan. Options NULL: the defaults
        hga_workspace_create     memory for the plan's executions; one for each thread of yours that calls
        hga_plan_execute         run on the tensors of an hga_io
-       hga_plan_tape_bytes      how long the tape is that an execution leaves for a gradient
+       hga_plan_tape_bytes      bytes of the tape that an execution writes for a gradient
        hga_plan_gradient        gradients of what the execution read, given those of what it wrote (hga_grad_io)
-       hga_workspace_destroy    give back, in this order ..
+       hga_workspace_destroy    free, in this order ..
        hga_plan_destroy
        hga_graph_destroy        .. NULL is accepted by all three
        hga_error_detail         what was wrong with the last call of this thread that did not return HGA_OK

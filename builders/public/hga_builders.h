@@ -1,17 +1,13 @@
 /* hga_builders.h: the hierarchies of the literature and of texts. Each makes a graph and the program that runs on it,
    with the public graph and program interface alone: any of these files is an example of how to write your own.
-
-   Parameters start from the variant's function of defaults, which sets those whose default is not zero:
-       hga_bpt p = hga_bpt_defaults();
-       p.n_tokens = 4096;
-       hga_build_bpt(&p, &g, &program).
-   Causal self-attention (dense, windows without stride, bpt, htransformer, hsa's frontiers under a branching, fenwick)
-   tells what a longer graph has next (hga_builder_set_longer): tokens, and nodes whose tokens are all there, have the
-   bits that they have in the builder's graph of any more tokens.
-   Reserved words stay zero (hga_check_reserved).
-   Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a combination without meaning) with the parameter named in
-   hga_error_detail(). The graph belongs to the caller (hga_graph_destroy); the program is plain data. Arrays in
-   parameters are borrowed for the call. Any number of threads may build at once. */
+   Parameters start from the variant's function of defaults, which sets those whose default is not zero: hga_bpt p =
+   hga_bpt_defaults(); p.n_tokens = 4096; hga_build_bpt(&p, &g, &program). Causal self-attention (dense, windows without
+   stride, bpt, htransformer, hsa's frontiers under a branching, fenwick) sets a longer graph (hga_builder_set_longer):
+   tokens, and nodes whose tokens all exist, have the bits that they have in the builder's graph of any more tokens.
+   Reserved words stay zero (hga_check_reserved). Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a
+   combination without meaning) with the parameter named in hga_error_detail(). The graph belongs to the caller
+   (hga_graph_destroy); the program is plain data. Arrays in parameters are borrowed for the call. Any number of threads
+   may build at once. */
 #ifndef HGA_BUILDERS_H
 #define HGA_BUILDERS_H
 
@@ -87,11 +83,11 @@ HGA_API hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph *
 /* Parameters of hga_build_htransformer at their defaults. */
 HGA_API hga_htransformer hga_htransformer_defaults(void);
 
-/* Treeformer (Madaan et al. 2022): fine is TF-attention (eq. 3), coarse is TC-attention (eq. 4). Leaves are given, or
-   come from hga_route. With n_tree_heads > 1 every head has a tree of its own and rows are folded: row = token *
-   n_tree_heads + head, run with one head. Leaf -1: in no leaf. Leaves are numbered 0 .. n_leaves - 1; level l of a
-   coarse tree has branching[0] * .. * branching[l - 1] nodes. Relations fine `leaf`; coarse `member`, `path` (type =
-   level, type_scale = alpha). */
+/* Treeformer (Madaan et al. 2022): fine is TF-attention (eq. 3), coarse is TC-attention (eq. 4). Leaves are the
+   caller's, or come from hga_route. With n_tree_heads > 1 every head has a tree of its own and rows are folded: row =
+   token * n_tree_heads + head, run with one head. Leaf -1: in no leaf. Leaves are numbered 0 .. n_leaves - 1; level l
+   of a coarse tree has branching[0] * .. * branching[l - 1] nodes. Relations fine `leaf`; coarse `member`, `path` (type
+   = level, type_scale = alpha). */
 typedef struct hga_treeformer {
     hga_id n_queries, n_keys, n_tree_heads; /* tokens; n_keys = 0: self-attention, the keys are the queries' tokens */
     hga_id height;
@@ -241,11 +237,11 @@ HGA_API hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id w
    hga_tree_clear. */
 HGA_API hga_status hga_tree_set(const hga_allocator *a, hga_id n, hga_tree *out);
 /* Make the tree of a record of n_fields key-value pairs: each field a family {key, value..} with the key's embedding
-   set apart from the values'; n_values[f] >= 1 values, themselves ordered. */
+   orthogonal to the values'; n_values[f] >= 1 values, themselves ordered. */
 HGA_API hga_status hga_tree_record(const hga_allocator *a, hga_id n_fields, const hga_id *n_values, hga_tree *out);
 
 /* Make a tree of the clusters of a graph's tokens that hga_graph_coarsen finds (which says what sizes are, and what
-   fails): tokens are the leaves, in their own numbers, clusters above them; several roots unless the last size takes
+   fails): tokens are the leaves, in their own numbers, clusters above them; several roots unless the last size covers
    all that are left. */
 HGA_API hga_status hga_tree_from_graph(const hga_allocator *a, const hga_graph *g, const hga_id *size, hga_id n_sizes,
                                        hga_tree *out);
@@ -415,8 +411,8 @@ HGA_API hga_status hga_builder_add_staircase(hga_builder *b, hga_id relation, co
 /* Check a builder's numbers of tokens: there are some, and they fit an id. n_keys = 0 is self-attention. Causal
    attention compares positions: only sides of equal length have a meaning (else HGA_EUNSUPPORTED). */
 HGA_API hga_status hga_sides_check(hga_id n_tokens, hga_id n_keys, int causal);
-/* Append a level of one side or two: n_queries nodes of both sides when n_keys is 0, else of the query side and behind
-   them n_keys of the key side; *first is its first id. */
+/* Append a level of one side or two: n_queries nodes of both sides when n_keys is 0, else of the query side, then
+   n_keys of the key side; *first is its first id. */
 HGA_API hga_status hga_sides_add_level(hga_builder *b, hga_id n_queries, hga_id n_keys, hga_id *first);
 /* Append level 0, and say which of its nodes are queries and which are keys (n_keys 0: all are both). */
 HGA_API hga_status hga_sides_add_tokens(hga_builder *b, hga_id n_tokens, hga_id n_keys);

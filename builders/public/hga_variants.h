@@ -1,10 +1,7 @@
-/* hga_variants.h: the built-in hierarchies by name, each with its parameters as data: what a tool, or a binding to
-   another language, is made of. A variant is one row of this table.
-
-       hga_build("bpt k=4 causal=1", 4096, &g, &program);
-
-   or, with arrays: fill a structure of `bytes` bytes by hga_variant_defaults, hga_variant_set, hga_variant_set_array
-   (or by the offsets themselves) and call `build`. */
+/* hga_variants.h: the built-in hierarchies by name, each with its parameters as data: for tools and bindings to other
+   languages. A variant is one row of this table. hga_build("bpt k=4 causal=1", 4096, &g, &program); or, with arrays:
+   fill a structure of `bytes` bytes by hga_variant_defaults, hga_variant_set, hga_variant_set_array (or by the offsets
+   themselves) and call `build`. */
 #ifndef HGA_VARIANTS_H
 #define HGA_VARIANTS_H
 
@@ -104,8 +101,8 @@ HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const c
 /* Fill the v->bytes bytes at `parameters` with the variant's own defaults; arrays are NULL, which is the builder's
    default. */
 HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
-/* Set one flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters of
-   other places are HGA_EINVAL. */
+/* Set one flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters
+   that are not the builder's are HGA_EINVAL. */
 HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value);
 /* Set an array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
    HGA_PARAMETER_FLOATS. If another array or a number has set the count already, n must be equal to it. */

@@ -90,7 +90,7 @@ HGA_API hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void 
 /* Allocate as hga_new does, and clear the bytes. */
 HGA_API hga_status hga_new_zero(const hga_allocator *a, int64_t n, size_t size, void *out);
 
-/* Make room for `n` elements in an array of capacity *capacity, keeping the first `used`; grows by half again at least.
+/* Grow an array of capacity *capacity to at least `n` elements, keeping the first `used`; grows by half again at least.
    `array` is the address of the pointer. */
 HGA_API hga_status hga_grow(const hga_allocator *a, void *array, int64_t *capacity, int64_t used, int64_t n,
                             size_t size);

@@ -1,4 +1,4 @@
-/* json_text.c: a text as JSON, and whether it is none or memory ran out. */
+/* json_text.c: parses JSON, and distinguishes bad text from lack of memory. */
 #include "json_text.h"
 #include "written.h"
 
@@ -7,9 +7,9 @@
 
 static int starts_with(const char *text, const char *words) { return strncmp(text, words, strlen(words)) == 0; }
 
-/* jansson tells of a failed allocation by its code, by no text at all, by calling a string no token, although one was
-   complete, or by whatever it understands without the letters that it could not keep; malloc tells by errno, unless a
-   number was read since. */
+/* jansson reports a failed allocation by its code, by no text at all, by refusing a complete string as a token, or by
+   what it understands without the letters that it could not store; malloc reports it by errno, unless a number was read
+   since. */
 static int is_out_of_memory(const json_error_t *error, const char *text, size_t n)
 {
     if (errno == ENOMEM || json_error_code(error) == json_error_out_of_memory || !error->text[0]) return 1;
@@ -25,7 +25,7 @@ static int is_good_again(const char *text, size_t n)
     return again != NULL;
 }
 
-/* Tells text that is no JSON from a lack of memory, which jansson may report as such. */
+/* Distinguishes bad text from lack of memory, which jansson may report as bad text. */
 hga_status json_parse(const char *name, const char *text, size_t n, json_t **out)
 {
     json_error_t error;

@@ -7,8 +7,8 @@
 /* HGA_EFORMAT where the first bytes of a file, which errors call by `name`, are those of what Git LFS leaves in place
    of one that it has not fetched. */
 hga_status check_fetched(const char *name, const void *bytes, int64_t n);
-/* All n bytes of a file, "-" for stdin, in *room bytes to be deleted whatever the status; `name` is what errors call
-   it. */
+/* All n bytes of a file, "-" for stdin, in *capacity bytes to be deleted whatever the status; `name` is what errors
+   call it. */
 hga_status bytes_load(const hga_allocator *a, const char *path, const char *name, char **text, int64_t *n,
                       int64_t *capacity);
 /* The bytes of the mark that some programs put before UTF-8: 3, or 0 without one. */

@@ -8,11 +8,12 @@
 /* Rows that are computed together; and the most that are read together. */
 enum { LONGER_ROWS = 16, LONGER_PANEL = 256 };
 
-/* A graph of levels and blocks alone: level_ptr of its nodes, and the segments of its relations, may be asked for. It
-   has at least the levels and, on each, the nodes of g up to a whole sixteen; relations have g's indices. NULL: nobody
-   told. */
+/* A graph of levels and blocks alone: level_ptr of its nodes, and the segments of its relations, are available. It has
+   at least the levels and, on each, the nodes of g up to a whole sixteen; relations have g's indices. NULL: none was
+   set. */
 const hga_graph *graph_longer(const hga_graph *g);
-/* Was the builder told an empty one: do rows keep their edges among more nodes, each at its place of its block? */
+/* Whether the builder's longer graph is empty: rows keep their edges, by their position in the block, among more nodes.
+   */
 int graph_keeps_positions(const hga_graph *g);
 
 #endif

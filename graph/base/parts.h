@@ -5,7 +5,7 @@
 
 #include "hga_graph.h"
 
-/* How many parts there are, 0: nobody told; *first becomes the first node of each. */
+/* The number of parts, 0: none set; *first becomes the first node of each. */
 hga_id graph_parts(const hga_graph *g, const hga_id **first);
 
 #endif

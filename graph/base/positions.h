@@ -1,4 +1,4 @@
-/* positions.h: where the builder put tokens. For the sources of this project; not installed. */
+/* positions.h: the tokens' positions. For the sources of this project; not installed. */
 #ifndef HGA_POSITIONS_H
 #define HGA_POSITIONS_H
 

@@ -1,5 +1,4 @@
-/* segment_order.h: what tells two segments apart that begin at the same place, in the one order that all lists of
-   segments have. */
+/* segment_order.h: the order of segments that begin at the same position, in the one order of all lists of segments. */
 #ifndef SEGMENT_ORDER_H
 #define SEGMENT_ORDER_H
 

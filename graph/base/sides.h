@@ -11,7 +11,7 @@ static inline int is_cross(const hga_nodes *nodes)
     return nodes->query_first != nodes->key_first || nodes->n_queries != nodes->n_keys;
 }
 
-/* The side that a builder gives a node nobody spoke of. */
+/* The side of a node for which the builder has set none. */
 static inline int side_by_default(const hga_nodes *nodes, hga_id v)
 {
     if (!is_cross(nodes) || v >= nodes->level_ptr[1]) return HGA_SIDE_BOTH;

@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/* SORT_DEFINE(sort_cells, cell, cell_before) defines `static void sort_cells(cell *x, int64_t n)`, ascending by
-   `static int cell_before(const cell *, const cell *)`. That must be a total order: of two items of which neither comes
-   before the other nobody may see a difference, so that equal inputs give equal bits on every machine. Shell's sort
-   with Tokuda's gaps: in place, without allocation or recursion, one look at what is sorted already. */
+/* SORT_DEFINE(sort_cells, cell, cell_before) defines `static void sort_cells(cell *x, int64_t n)`, ascending by `static
+   int cell_before(const cell *, const cell *)`. That must be a total order: two items of which neither comes before the
+   other must be indistinguishable, so that equal inputs give equal bits on every machine. Shell's sort with Tokuda's
+   gaps: in place, without allocation or recursion, one look at what is sorted already. */
 #define SORT_DEFINE(name, type, before)                                                           \
     static void name(type *x, int64_t n)                                                          \
     {                                                                                             \

@@ -22,7 +22,7 @@ static inline void edges_clear(const hga_allocator *a, sorted_edges *x)
     x->rows = 0, x->n = 0, x->ptr = NULL, x->column = NULL, x->number = NULL;
 }
 
-/* Edges of a relation, as they come; `numbered`: whoever asks wants to know which is which. */
+/* Edges of a relation, as they come; `numbered`: the result has their old numbers. */
 typedef struct loose_edges {
     const char *relation;
     hga_id nodes;

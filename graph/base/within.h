@@ -6,9 +6,9 @@
 
 typedef uint32_t any_word __attribute__((may_alias)); /* of whatever type has 32 bits */
 
-/* 0: all n numbers of 32 bits lie in least .. most, both at least -1. Else one may not: whoever wants to know looks
-   again. Signs of differences are gathered without a branch, in parts that compilers turn into vectors: where x - least
-   passes below all 32-bit numbers, most - x passes above. */
+/* 0: all n numbers of 32 bits lie in least .. most, both at least -1. Else one may not: the caller checks them one by
+   one. Signs of differences are gathered without a branch, in runs that compilers vectorise: where x - least passes
+   below all 32-bit numbers, most - x passes above. */
 static inline int may_leave(const void *numbers, int64_t n, int32_t least, int32_t most)
 {
     enum { MANY = 64 };

@@ -1,5 +1,5 @@
-/* written.h: what MemorySanitizer cannot see for itself: memory that an allocator gave and nobody wrote yet, and
-   memory that a package wrote, which is not instrumented. Compiled to nothing elsewhere. */
+/* written.h: what MemorySanitizer cannot see for itself: memory that was allocated and not yet written, and memory that
+   a package wrote, which is not instrumented. Compiled to nothing elsewhere. */
 #ifndef HGA_WRITTEN_H
 #define HGA_WRITTEN_H
 

@@ -129,7 +129,7 @@ HGA_API int hga_relation_next(const hga_relation *r, hga_block_walk *w);
 
 /* Make an empty builder; `a` (copied) also serves the graph. *out is yours: hga_builder_destroy. */
 HGA_API hga_status hga_builder_create(const hga_allocator *a, hga_builder **out);
-/* Give a builder back, finished or not; NULL is accepted. */
+/* Free a builder, finished or not; NULL is accepted. */
 HGA_API void hga_builder_destroy(hga_builder *b);
 
 /* Append a level of n >= 0 nodes (level 0 first: the tokens); *first gets its first node id, NULL is accepted. */
@@ -215,15 +215,14 @@ HGA_API hga_status hga_builder_set_longer(hga_builder *b, hga_builder *longer);
 
 /* Divide the nodes into n consecutive parts, such as heads or samples: part i begins at node first[i]; first[0] is 0,
    and they ascend. Softmax over blocks of edges of one type and weight, without orders and single edges, then counts
-   columns from the beginning of their part: a row's bits depend on its own edges and what it reads, not on the rows
-   beside it nor on the length of earlier parts. This is slower where neighbouring rows see the same columns. Graphs
-   made from this graph do not keep its parts. */
+   columns from the beginning of their part: a row's bits depend on its own edges and what it reads, not on neighbouring
+   rows nor on the length of earlier parts. This is slower where neighbouring rows see the same columns. Graphs made
+   from this graph do not keep its parts. */
 HGA_API hga_status hga_builder_set_parts(hga_builder *b, hga_id n, const hga_id *first);
 
-/* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty
-   afterwards, whatever the outcome. CXSparse sorts explicit edges in memory that it takes from malloc, not from the
-   builder's allocator, and gives it back before this returns: 8 bytes an edge and 12 a node, or, where an edge has a
-   type or a weight, 32 and 24. */
+/* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty afterwards,
+   whatever the outcome. CXSparse sorts explicit edges in memory of malloc, not of the builder's allocator, and frees it
+   before this returns: 8 bytes an edge and 12 a node, or, where an edge has a type or a weight, 32 and 24. */
 HGA_API hga_status hga_builder_finish(hga_builder *b, hga_graph **out);
 
 /* ---- graphs ---- */
@@ -350,7 +349,7 @@ HGA_API hga_status hga_graph_loops(const hga_graph *g, hga_id relation, hga_pos 
 
 /* ---- whole-graph operations: each makes a new graph ---- */
 
-/* Make a graph of the same nodes, every relation with its edges turned round. */
+/* Make a graph of the same nodes, every relation with its edges reversed. */
 HGA_API hga_status hga_graph_transpose(const hga_graph *g, hga_graph **out);
 
 /* The graphs concatenated, numbered level by level (all samples' level 0, then all level 1, ..; within a level query
@@ -369,13 +368,13 @@ HGA_API hga_status hga_graph_concat(const hga_graph *const *graphs, hga_id n_gra
 /* Free the arrays of a hga_node_map. */
 HGA_API void hga_node_map_clear(hga_node_map *map);
 
-/* The same graph with explicit edges turned into blocks wherever they are regular; edges, order and meaning stay. */
+/* The same graph with explicit edges turned into blocks wherever they are regular; edges and their order stay. */
 HGA_API hga_status hga_graph_compress(const hga_graph *g, hga_graph **out);
 
 /* ---- coarser levels ---- */
 
 /* A function of yours that long calls call now and then, on the calling thread, with the share of the work that is
-   done, from 0 to 1, and the context that you gave. NULL is accepted. */
+   done, from 0 to 1, and the context that you passed. NULL is accepted. */
 typedef void (*hga_progress)(double done, void *context);
 
 /* A graph of tokens alone under a tree of clusters, as METIS's multilevel schemes coarsen. Above the m nodes of level l
@@ -399,20 +398,20 @@ HGA_API hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga
    are in a cache already, and runs of rows need little from each other. */
 typedef enum hga_ordering {
     HGA_ORDERING_RCM = 1, /* reverse Cuthill-McKee (1969): a small bandwidth, for meshes; a component after the other */
-    HGA_ORDERING_METIS,   /* parts with few edges between them, each beside its neighbours: the fewest edges cut */
+    HGA_ORDERING_METIS,   /* parts with few edges between them, neighbouring ones consecutive: the fewest edges cut */
     HGA_ORDERING_DEGREE   /* most neighbours first, so that hubs are together */
 } hga_ordering;
 
-/* Find an order of the nodes; order[n]: which node comes to each place. Nodes keep their level, and tokens their side;
-   all relations and the tree count, whatever their direction, and are listed edge by edge. Equal graphs give equal
-   orders. HGA_EINVAL, HGA_ENOMEM; HGA_EUNSUPPORTED for METIS in a library without it, HGA_EOVERFLOW for more than it
-   can hold. */
+/* Find an order of the nodes; order[n]: the node at each position. Nodes keep their level, and tokens their side; all
+   relations and the tree count, whatever their direction, and are listed edge by edge. Equal graphs give equal orders.
+   HGA_EINVAL, HGA_ENOMEM; HGA_EUNSUPPORTED for METIS in a library without it, HGA_EOVERFLOW for more than it can hold.
+   */
 HGA_API hga_status hga_graph_order(const hga_graph *g, hga_ordering how, hga_id *order);
 
-/* The same graph in which node order[i] has the number i: whatever has a row a node moves along. Attention over it is
-   the same but for the last bits, and for dropout, which is drawn by number. Tokens keep their positions; a claim to be
-   causal is not kept, nor is what is known of a longer graph. HGA_EINVAL says which node an order lacks, lists twice
-   or moves to another level or side. */
+/* The same graph in which node order[i] has the number i: whatever has a row a node must be permuted, too. Attention
+   over it is the same but for the last bits, and for dropout, which is drawn by number. Tokens keep their positions; a
+   claim to be causal is not kept, nor is what is known of a longer graph. HGA_EINVAL says which node an order lacks,
+   lists twice or moves to another level or side. */
 HGA_API hga_status hga_graph_renumber(const hga_graph *g, const hga_id *order, hga_graph **out);
 
 /* Find how edges move; edge[n_edges]: where g's canonical order has each edge of the relation in the canonical order of
@@ -469,8 +468,8 @@ typedef struct hga_mask {
 
 /* A graph of one relation in which a query has an edge from every key that it sees. Its blocks (rectangles, triangles,
    bands, repeated with a step) are found while the rows go by: edges are not listed, but for what is irregular. Where
-   most edges are on diagonals d apart, the relation's orders are by residue modulo d, in which these are bands. Equal
-   masks give equal graphs, in whichever form they are given. It claims what is true of HGA_CLAIM_CAUSAL,
+   most edges are on diagonals with a stride of d, the relation's orders are by residue modulo d, in which these are
+   bands. Equal masks give equal graphs, in whichever form they are passed. It claims what is true of HGA_CLAIM_CAUSAL,
    HGA_CLAIM_SINGLE and HGA_CLAIM_COMPLETE. HGA_EINVAL for a wrong mask, HGA_ENOMEM, what `sees` returned. */
 HGA_API hga_status hga_graph_from_predicate(const hga_allocator *a, const hga_mask *mask, hga_graph **out);
 

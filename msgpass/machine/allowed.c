@@ -1,4 +1,4 @@
-/* allowed.c: the CPUs that the calling thread may have a plan for now, and whether OpenMP binds threads by itself. */
+/* allowed.c: the CPUs that plans of the calling thread may use now, and whether OpenMP binds threads. */
 #define _GNU_SOURCE /* sched_getaffinity and sets of CPUs */
 #include "allowed.h"
 
@@ -11,7 +11,7 @@ enum { MOST_CPUS = 8192 };
 
 int cpus_bound_by_openmp(void) { return omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0; }
 
-/* OpenMP has then bound the calling thread to one of the places, whose mask says nothing of the others. */
+/* Adds the CPUs of all places: OpenMP has bound the calling thread to one, whose mask does not show the others. */
 static hga_status add_places(size_t bytes, cpu_set_t *set)
 {
     hga_status st = HGA_OK;
@@ -47,7 +47,7 @@ done:
     return st;
 }
 
-/* The first CPU of the calling thread's place; -1: there is none. */
+/* The first CPU of the calling thread's place; -1: none. */
 hga_id cpu_of_omp_place(void)
 {
     int index = omp_get_place_num(), many = index < 0 ? 0 : omp_get_place_num_procs(index), *cpu = NULL;

@@ -1,4 +1,4 @@
-/* describe.c: the machine in words and as JSON, and where threads would go. */
+/* describe.c: the machine and the placement of threads, as text and as JSON. */
 #include "hga_machine.h"
 #include "machine.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where threads go. */
+/* The placement of threads. */
 typedef struct placement {
     hga_id threads, *domain, *pu; /* [threads] */
     tuned tuning;
@@ -54,7 +54,7 @@ static void say_ranges(growing_text *t, const hga_id *x, hga_id n)
     }
 }
 
-/* Whose memory is all in one place has threads of other domains read across. */
+/* Reports a policy that keeps all memory on one node: threads of other domains read it remotely. */
 static void say_memory(growing_text *t, const topology *m)
 {
     hga_id node = topology_memory_node(m);
@@ -63,7 +63,7 @@ static void say_memory(growing_text *t, const topology *m)
             node);
 }
 
-/* Every domain, with its processors and the threads that go there. */
+/* Every domain, with its processors and threads. */
 static void say_domains(growing_text *t, const topology *m, const placement *p)
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
@@ -108,7 +108,7 @@ static json_t *domain_json(const topology *m, hga_id d, const placement *p, hga_
                      list_json(p->pu + first, *at - first));
 }
 
-/* Two digits after the point say enough of a quota. */
+/* A quota, rounded to two digits. */
 static json_t *quota_json(const topology *m)
 {
     double quota = topology_cpu_quota(m);
@@ -129,7 +129,7 @@ static json_t *machine_json(const topology *m, const char *synthetic, const plac
                      topology_is_this_machine(m) ? tuned_json(&p->tuning) : json_null());
 }
 
-/* The machine as JSON text, at the end of t; what fails is noted there. */
+/* Appends the machine as JSON text to t, which records failures. */
 static void say_json(growing_text *t, const topology *m, const char *synthetic, const placement *p)
 {
     json_t *j = machine_json(m, synthetic, p);
@@ -142,7 +142,7 @@ static void say_json(growing_text *t, const topology *m, const char *synthetic, 
     free(dump);
 }
 
-/* Places the threads, then writes it all down as JSON or in words. */
+/* Places the threads, then writes it all as JSON or text. */
 hga_status topology_describe(const topology *m, const char *synthetic, hga_id threads, int json, char **out)
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* isa.c: which instruction sets this machine runs, and the only place that reads the environment (HGA_ISA, HGA_TUNING;
+/* isa.c: the instruction sets of this machine, and the only place that reads the environment (HGA_ISA, HGA_TUNING;
    OpenMP reads OMP_NUM_THREADS itself). */
 #include "hga_machine.h"
 #include "machine.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Can this machine run the instruction set? */
+/* Whether this machine runs the instruction set. */
 static int usable(const char *isa)
 {
 #if defined(__x86_64__)
@@ -20,8 +20,8 @@ static int usable(const char *isa)
     return strcmp(isa, "ref") == 0;
 }
 
-/* Intel's products of pairs are slower than float32's (Sapphire Rapids: 89 GFLOP/s against 157): there they are for
-   those who ask for them by name. */
+/* Intel's products of pairs are slower than float32's (Sapphire Rapids: 89 GFLOP/s against 157): there they run only
+   when requested by name. */
 static int best(const char *isa)
 {
 #if defined(__x86_64__)
@@ -42,7 +42,7 @@ hga_status isa_kernels(const char *isa, const kernel_table **out)
     return hga_fail(HGA_EUNSUPPORTED, "instruction set %s is not one of this machine's: %s", isa, hga_isa_list());
 }
 
-/* The best one stands last; static, since the text must outlive the call. */
+/* The best is last; static, since the text must outlive the call. */
 const char *hga_isa_list(void)
 {
     if (!usable("avx2")) return "ref";

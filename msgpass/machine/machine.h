@@ -1,4 +1,4 @@
-/* machine.h: what the engine asks this computer: its kernels, and how many threads make sense. */
+/* machine.h: this computer's kernels and the useful number of threads. */
 #ifndef HGA_MACHINE_MACHINE_H
 #define HGA_MACHINE_MACHINE_H
 
@@ -13,17 +13,17 @@
 hga_status isa_kernels(const char *isa, const kernel_table **out);
 /* The numbers of this processor, under HGA_TUNING from the environment. HGA_EINVAL: that is malformed. */
 hga_status isa_tuning(tuned *out);
-/* `wanted`, or for 0 OMP_NUM_THREADS or the cores this process may use. */
+/* `requested`, or for 0 OMP_NUM_THREADS or the cores this process may use. */
 hga_id isa_threads(hga_id requested, const topology *machine);
 
-/* threads.c: before a parallel region of n <= 4096 threads. HGA_ENOMEM when the system does not let so many start;
-   those of the calling thread's last region count as started. */
+/* threads.c: call before a parallel region of n <= 4096 threads. HGA_ENOMEM when the system cannot start so many; those
+   of the calling thread's last region count as started. */
 hga_status threads_prepare(hga_id n);
-/* As many as are wanted, or one where no region may begin: inside a caller's, and in a process forked by one that had
-   been through threads_prepare, where OpenMP would wait for threads that are not there. */
+/* `requested`, or 1 where no region may begin: inside a caller's, and in a process forked by one that had called
+   threads_prepare, where OpenMP would wait for threads that do not exist. */
 hga_id threads_allowed(hga_id requested);
-/* The first CPU of the place that OpenMP has for each thread of a team of n; false where it does not tell, or no team
-   may begin. */
+/* The first CPU of OpenMP's place for each thread of a team of n; 0 where OpenMP does not report it, or no team may
+   begin. */
 int threads_find_cpus(hga_id n, hga_id *cpu);
 
 #endif

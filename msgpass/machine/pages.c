@@ -1,13 +1,12 @@
-/* pages.c: malloc hands out again what the program had and gave back, on pages that some thread touched long ago; and
-   its own header, or a huge page, takes the pages beside along. So where it matters who touches a page first, memory
-   comes from the system, straight. */
+/* pages.c: malloc reuses freed memory, on pages that some thread touched long ago; and its header, or a huge page,
+   places adjacent pages, too. So where first touch matters, memory comes directly from the system. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "pages.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
 
-/* Huge pages spare walks through the page tables, and go to one domain whole: worth it where there are many. */
+/* Huge pages save walks through the page tables, and are placed in one domain whole: worth it where there are many. */
 enum { SMALL_PAGE = 1 << 12, HUGE_PAGE = 1 << 21, HUGE_WORTH = 1 << 28 };
 
 int64_t pages_grain(int64_t bytes) { return bytes < HUGE_WORTH ? SMALL_PAGE : HUGE_PAGE; }
@@ -24,7 +23,7 @@ static void *map(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* From one huge page to another: what lies before and behind goes back. */
+/* Maps from one huge page to another, and unmaps what is before and after. */
 static void *map_huge(size_t bytes)
 {
     char *p = map(bytes + HUGE_PAGE);
@@ -33,12 +32,12 @@ static void *map_huge(size_t bytes)
     if (before) munmap(p, before);
     munmap(p + before + bytes, HUGE_PAGE - before);
 #ifdef MADV_HUGEPAGE
-    madvise(p + before, bytes, MADV_HUGEPAGE); /* a wish */
+    madvise(p + before, bytes, MADV_HUGEPAGE); /* a hint */
 #endif
     return p + before;
 }
 
-/* Large blocks get huge pages; under smaller ones the system is to put none. */
+/* Large blocks get huge pages; smaller ones are advised against them. */
 static void *take_pages(size_t bytes, void *context)
 {
     (void)context;

@@ -12,8 +12,8 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The best of many short runs: noise only ever slows down, and on a busy machine few of them are left alone. A fifth of
-   a second is a hundred runs, and is enough for an instruction set, or under an instrument, that is slow at it. */
+/* The best of many short runs: noise only slows down, and on a busy machine few runs are undisturbed. A fifth of a
+   second is a hundred runs, and is enough for a slow instruction set, or under an instrument. */
 static double best_flops(double (*peak)(hga_pos n, float *sink), int runs)
 {
     double best = 0, end = seconds() + 0.2;
@@ -26,7 +26,7 @@ static double best_flops(double (*peak)(hga_pos n, float *sink), int runs)
     return best / 1e9;
 }
 
-/* Exponentials in thousand millions a second. */
+/* Exponentials, in 1e9 a second. */
 static double best_exp(const kernel_table *k)
 {
     enum { N = 4096 };
@@ -45,7 +45,7 @@ static double best_exp(const kernel_table *k)
     return best / 1e9;
 }
 
-/* Gigabytes that are read in a second. */
+/* Gigabytes read in a second. */
 static double best_read(const kernel_table *k, const float *x, hga_pos n, int again)
 {
     double best = 0;
@@ -78,7 +78,7 @@ hga_status hga_measure_peaks(const char *isa, hga_peaks *out)
     return HGA_OK;
 }
 
-/* Rounds short beside a scheduler's turn. */
+/* Rounds are short compared to a scheduler's time slice. */
 hga_status hga_measure_flops(const char *isa, int pairs, double for_seconds, double *gflops)
 {
     enum { ROUND = 120000 };
@@ -99,7 +99,7 @@ hga_status hga_measure_flops(const char *isa, int pairs, double for_seconds, dou
     return HGA_OK;
 }
 
-/* What the read kernel takes at once, in floats. */
+/* Floats of one iteration of the read kernel. */
 enum { READ_STEP = 8 * KERNEL_PAD };
 
 static hga_status check_floats(hga_pos n)
@@ -122,8 +122,8 @@ hga_status hga_measure_read(const char *isa, hga_pos n, const float *x, double *
     return HGA_OK;
 }
 
-/* Numbers below n, each once, in an order without steps to guess: a power of two's are mixed by what has an inverse,
-   and those from n on left out. */
+/* A permutation of the numbers below n without predictable steps: invertible mixing of a power of two of numbers,
+   skipping those from n on. */
 typedef struct shuffle {
     uint64_t n, mask, at;
     int half; /* of the mask's bits */

@@ -1,4 +1,4 @@
-/* processor.c: what the processor says of itself. */
+/* processor.c: this processor's maker, family, model and caches. */
 #include "tuning.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* The maker, family and model that CPUID tells. */
+/* The maker, family and model from CPUID. */
 static void read_maker(processor *p)
 {
     unsigned a, b, c, d;
@@ -37,7 +37,7 @@ static struct {
     processor here;
 } process_under_lock = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Where a hypervisor answers for the processor, asking takes longer than a plan. */
+/* Cached: where a hypervisor traps CPUID, reading takes longer than a plan. */
 processor processor_here(void)
 {
     pthread_mutex_lock(&process_under_lock.lock);

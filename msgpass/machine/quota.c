@@ -1,4 +1,4 @@
-/* quota.c: how many CPUs the control groups of a process pay for. */
+/* quota.c: the CPU quota of a process's control groups. */
 #include "topology.h"
 
 #include <stdio.h>
@@ -40,7 +40,8 @@ static double group_quota(const char *folder)
     return read_line(path, period, sizeof period) ? ratio(quota, period) : 0;
 }
 
-/* The tightest of a group and all above it up to the mount; a container sees its own group as the mount itself. */
+/* The tightest quota of a group and all above it up to the mount; a container sees its own group as the mount itself.
+   */
 static double tightest_above(const char *root, const char *mount, const char *group)
 {
     char folder[PATH_BYTES];
@@ -56,7 +57,7 @@ static double tightest_above(const char *root, const char *mount, const char *gr
     }
 }
 
-/* Is `cpu` one of the comma-separated controllers of a v1 line? */
+/* Whether `cpu` is one of the comma-separated controllers of a v1 line. */
 static int names_cpu(const char *controllers, size_t bytes)
 {
     for (const char *p = controllers; p < controllers + bytes;) {

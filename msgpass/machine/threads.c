@@ -1,16 +1,16 @@
-/* threads.c: may a parallel region begin? OpenMP's runtime ends the process when a thread of a team cannot start, and
-   hangs in a child that was forked after it had started some: both are found out before. */
+/* threads.c: whether a parallel region may begin. OpenMP's runtime ends the process when a thread of a team cannot
+   start, and hangs in a child that was forked after it had started some: both are detected first. */
 #include "machine.h"
 
 #include <omp.h>
 #include <pthread.h>
 
-/* Threads of the calling thread's last team: they are there for the next one. */
+/* Threads of the calling thread's last team, which exist for the next one. */
 static _Thread_local hga_id started;
 
 /* ---- fork ---- */
 
-/* Has this process had a team; was it forked by one that had? */
+/* Whether this process has had a team, and whether it was forked by one that had. */
 static struct {
     pthread_mutex_t lock;
     int watched, had_team, orphan;
@@ -35,7 +35,7 @@ hga_id threads_allowed(hga_id requested)
     return orphan ? 1 : requested;
 }
 
-/* Forks that cannot be watched are as they were. */
+/* Where pthread_atfork fails, forks are not detected. */
 static void note_team(void)
 {
     lock();
@@ -48,7 +48,7 @@ static void note_team(void)
 
 enum { MOST = 4096 };
 
-/* Waits until all have been started. */
+/* Waits until all threads have been started. */
 static void *wait_for_all(void *context)
 {
     pthread_mutex_t *gate = context;
@@ -57,7 +57,7 @@ static void *wait_for_all(void *context)
     return NULL;
 }
 
-/* How many of n threads start beside each other; none is left. */
+/* The number of n threads that start at once; all are joined. */
 static hga_id try_threads(hga_id n)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;

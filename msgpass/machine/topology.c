@@ -1,5 +1,5 @@
-/* topology.c: the one file that knows hwloc. A machine is read once; what of it may be used is looked up at each call,
-   since masks change, and kept in plain arrays. hwloc itself is needed again only to bind threads. */
+/* topology.c: the one file that includes hwloc. A machine is discovered once; the usable part is determined at each
+   call, since masks change, and stored in plain arrays. hwloc itself is needed again only to bind threads. */
 #include "topology.h"
 #include "allowed.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What hwloc knows of a machine. */
+/* hwloc's data of a machine. */
 typedef struct hardware {
     hwloc_topology_t hw;
     int owners;
@@ -26,7 +26,7 @@ struct topology {
     double quota;
 };
 
-/* This machine, and what of it was used last, for the whole process; freed when the library is unloaded. */
+/* This machine, and its last usable part, for the whole process; freed when the library is unloaded. */
 static struct {
     pthread_mutex_t lock;
     hardware *hardware;
@@ -35,15 +35,15 @@ static struct {
 
 /* ---- reading ---- */
 
-/* hwloc's Linux backend says aloud that it has nothing to read. */
+/* hwloc's Linux backend prints an error where it has nothing to read. */
 static int has_cpu_folder(void)
 {
     return access("/sys/bus/cpu/devices/cpu0/topology", R_OK) == 0 ||
            access("/sys/devices/system/cpu/cpu0/topology", R_OK) == 0;
 }
 
-/* Quiet and quick: no caches, devices, distances; the thread that discovers is not moved about. Where /sys is not
-   mounted the processor is asked itself. */
+/* Quiet and quick: no caches, devices, distances; the discovering thread is not migrated. Where /sys is not mounted
+   CPUID is used. */
 static hga_status load_topology(hardware *t, const char *synthetic)
 {
     unsigned long flags =
@@ -69,7 +69,7 @@ static hga_status load_topology(hardware *t, const char *synthetic)
     return hga_fail(HGA_EEXTERNAL, "hwloc: discovery failed, errno %d", errno);
 }
 
-/* A machine that is read, with one owner. */
+/* Discovers a machine, with one owner. */
 static hga_status read_hardware(const char *synthetic, hardware **out)
 {
     hga_status st = HGA_OK;
@@ -108,7 +108,7 @@ done:
     return st;
 }
 
-/* What the administrator and the calling thread's own mask leave: never empty. */
+/* The CPUs that the administrator and the calling thread's own mask allow: never empty. */
 static hga_status usable(hwloc_topology_t hw, hwloc_bitmap_t *out)
 {
     hga_status st = HGA_OK;
@@ -124,7 +124,7 @@ done:
     return st;
 }
 
-/* A PU with the place where it will stand. */
+/* A PU with its sort keys. */
 typedef struct seat {
     hga_id domain, node, rank, logical, os; /* rank: how many usable PUs of its core come before it */
 } seat;
@@ -169,7 +169,7 @@ static hga_id list_seats(hwloc_topology_t hw, hwloc_const_bitmap_t set, seat *se
     return n;
 }
 
-/* Sorted seats become domains, numbered without gaps. */
+/* Makes domains of sorted seats, numbered without gaps. */
 static void fill_domains(topology *t, const seat *seats)
 {
     hga_id d = -1;
@@ -212,7 +212,7 @@ static void destroy(topology *t)
     hga_delete(NULL, t, 1, sizeof *t);
 }
 
-/* What may be used of a machine: those PUs, which are taken over. */
+/* A topology of the usable PUs of a machine; it takes over `set`. */
 static hga_status view(hardware *from, hwloc_bitmap_t set, const char *root, const char *self, topology **out)
 {
     hga_status st = HGA_OK;
@@ -230,7 +230,7 @@ done:
     return st;
 }
 
-/* A machine that is read for one caller. */
+/* A machine discovered for one caller. */
 static hga_status discover(const char *synthetic, const char *root, const char *self, topology **out)
 {
     hga_status st = HGA_OK;
@@ -245,7 +245,8 @@ done:
     return st;
 }
 
-/* Under the lock: the shared machine as the calling thread may use it now. Plans that were made before keep theirs. */
+/* Under the lock: updates the shared machine to the PUs that the calling thread may use now. Earlier plans keep theirs.
+   */
 static hga_status look_again(void)
 {
     hga_status st = HGA_OK;
@@ -269,7 +270,7 @@ hga_status topology_open_in(const char *root, const char *self, topology **out)
     return discover(NULL, root, self, out);
 }
 
-/* A synthetic machine is the caller's own; this one is shared, and found again when what is allowed has changed. */
+/* A synthetic machine is the caller's own; this one is shared, and updated when the allowed CPUs change. */
 hga_status topology_open(const char *synthetic, topology **out)
 {
     hga_status st = HGA_OK;
@@ -290,7 +291,7 @@ void topology_close(topology *t)
     pthread_mutex_unlock(&shared_under_lock.lock);
 }
 
-/* The library's own share in this machine ends when it is unloaded. */
+/* Releases the library's own reference when it is unloaded. */
 __attribute__((destructor)) static void forget_machine(void)
 {
     topology_close(shared_under_lock.machine);
@@ -298,7 +299,7 @@ __attribute__((destructor)) static void forget_machine(void)
     shared_under_lock.machine = NULL, shared_under_lock.hardware = NULL;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 hga_id topology_domains(const topology *t) { return t->n_domains; }
 
@@ -318,7 +319,7 @@ hga_id topology_domain_of(const topology *t, hga_id pu)
     return -1;
 }
 
-/* A policy of the calling thread that takes memory from one node alone. */
+/* The node of a policy of the calling thread that takes memory from one node only. */
 hga_id topology_memory_node(const topology *t)
 {
     hwloc_membind_policy_t policy = HWLOC_MEMBIND_DEFAULT;
@@ -331,8 +332,8 @@ hga_id topology_memory_node(const topology *t)
     return node;
 }
 
-/* Thread i stands at PU i * n_pus / threads of all, which tells its domain; inside the domain threads take the PUs in
-   order. */
+/* Thread i is at PU i * n_pus / threads of all, which gives its domain; inside the domain threads use the PUs in order.
+   */
 void topology_locate(const topology *t, hga_id threads, hga_id *domain, hga_id *pu)
 {
     hga_id d = 0, before = 0, taken = 0; /* PUs in domains before d, threads already in d */
@@ -347,7 +348,7 @@ void topology_locate(const topology *t, hga_id threads, hga_id *domain, hga_id *
 
 /* ---- binding ---- */
 
-/* *old is what topology_unbind will put back; nothing on a machine that is not this one. */
+/* *old is what topology_unbind will restore; nothing on a machine that is not this one. */
 hga_status topology_bind(topology *t, hga_id pu, binding *old)
 {
     *old = (binding){NULL, NULL};

@@ -1,4 +1,4 @@
-/* topology.h: NUMA domains, the PUs (hardware threads) this process may use, and where threads go. */
+/* topology.h: NUMA domains, the PUs (hardware threads) this process may use, and the placement of threads. */
 #ifndef HGA_TOPOLOGY_H
 #define HGA_TOPOLOGY_H
 
@@ -19,11 +19,11 @@ typedef struct topology_domain {
     const hga_id *pu;
 } topology_domain;
 
-/* `synthetic` as hwloc's ("pack:2 numa:1 core:4 pu:1"; HGA_EINVAL if it is not one), or NULL for this machine, which
-   is discovered at the first call and shared by the whole process: the PUs that the calling thread may use now
-   (allowed.h). Any thread may call; what is open may be read by any number of threads. */
+/* `synthetic` as hwloc's ("pack:2 numa:1 core:4 pu:1"; HGA_EINVAL if it is not one), or NULL for this machine, which is
+   discovered at the first call and shared by the whole process: the PUs that the calling thread may use now
+   (allowed.h). Any thread may call; an open topology may be read by any number of threads. */
 hga_status topology_open(const char *synthetic, topology **out);
-/* This machine by itself, shared with nobody, under the quota that topology_read_quota finds there. */
+/* This machine, not shared, under the quota that topology_read_quota finds there. */
 hga_status topology_open_in(const char *root, const char *self, topology **out);
 /* NULL is accepted. */
 void topology_close(topology *t);
@@ -31,33 +31,32 @@ void topology_close(topology *t);
 /* Domains that have a PU this process may use; at least 1. */
 hga_id topology_domains(const topology *t);
 topology_domain topology_domain_at(const topology *t, hga_id domain);
-/* How many threads make sense: the PUs that may be used, at most what the cgroups' CPU
-   quota pays for, rounded up. */
+/* The useful number of threads: the PUs that may be used, at most the cgroups' CPU quota rounded up. */
 hga_id topology_cores(const topology *t);
 /* The quota in CPUs, 0 without. */
 double topology_cpu_quota(const topology *t);
 /* False for synthetic topologies, also for those that hwloc's own environment variables put in this machine's place. */
 int topology_is_this_machine(const topology *t);
-/* The domain of a PU; -1: it is none of them. */
+/* The domain of a PU; -1: none. */
 hga_id topology_domain_of(const topology *t, hga_id pu);
-/* The one node, as the operating system numbers it, that the calling thread takes all memory from by a policy of its
-   own (numactl --membind); -1: there is no such policy. */
+/* The one node, by the operating system's number, from which a memory policy of the calling thread takes all memory
+   (numactl --membind); -1: no such policy. */
 hga_id topology_memory_node(const topology *t);
 
-/* Thread i of `threads` goes to domain[i] and PU pu[i] (NULL accepted): domains ascend, each gets threads by its share
-   of PUs, inside a domain cores come first. More threads than PUs share them. */
+/* Places thread i of `threads` on domain[i] and PU pu[i] (NULL accepted): domains ascend, each gets threads by its
+   share of PUs, inside a domain cores come first. More threads than PUs share them. */
 void topology_locate(const topology *t, hga_id threads, hga_id *domain, hga_id *pu);
 
-/* Bind the calling thread to a PU of this machine and keep the old binding in *old; HGA_EEXTERNAL, and no change, where
-   the thread's mask has no such PU or the system refuses. Does nothing, successfully, on other topologies. */
+/* Binds the calling thread to a PU of this machine and stores the old binding in *old; HGA_EEXTERNAL, and no change,
+   where the thread's mask has no such PU or the system refuses. Does nothing, successfully, on other topologies. */
 hga_status topology_bind(topology *t, hga_id pu, binding *old);
-/* On the same thread: put the old binding back. */
+/* On the same thread: restores the old binding. */
 void topology_unbind(binding *old);
 
 /* The CPU quota of a process in CPUs, 0 without: `self` is its /proc/PID/cgroup, `root` where the cgroups are mounted
    (/sys/fs/cgroup); the tightest of the process's groups and all above them, cgroup v2 and v1. */
 double topology_read_quota(const char *root, const char *self);
-/* How many of so many PUs a quota pays for, rounded up; 0: all. */
+/* The number of `pus` within a quota, rounded up; 0: all. */
 hga_id topology_paid_for(double quota, hga_id pus);
 
 /* hga_topology_describe (as JSON: hga_topology_describe_json) of a machine that is open; `synthetic` is its name. */

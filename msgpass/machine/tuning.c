@@ -1,4 +1,4 @@
-/* tuning.c: the table of processors, and what HGA_TUNING replaces. */
+/* tuning.c: the table of processors, and overrides by HGA_TUNING. */
 #include "tuning.h"
 
 #include <errno.h>
@@ -33,13 +33,12 @@ static int64_t number_at(const tuning *t, int i) { return *number_of((tuning *)(
 /* ---- the table ---- */
 
 /* The first row that fits stands for a processor: the maker's name ("": any), its family (0: any), and at least so
-   large a second cache. bench/studies/tuning.py measures a row. Dated:
-   - AMD, 2026-11: Zen 4 and 5, families 25 and 26, 1 MB.
-   - Intel, 2026-11: Emerald Rapids, 2 MB. Copying for three readers takes 7.5 % longer on routed trees; panels of half
-     the bytes are 6 % faster on trees of sixteen, and alike elsewhere. Random edges among 8 to 16 MB go back in 0.89 to
-     0.92 of the time as from memory, and forward in 0.98. Outputs of 16 MB take 0.90 to 0.97 past the caches; those of
-     8 MB, of deep trees, 1.02 to 1.07. One row of 4 to 17 MB takes 0.95 of its time where nobody asks for what comes;
-     on Zen 4 1.1, and thrice its time from memory. */
+   large a second-level cache. bench/studies/tuning.py measures a row. Dated: - AMD, 2026-11: Zen 4 and 5, families 25
+   and 26, 1 MB. - Intel, 2026-11: Emerald Rapids, 2 MB. Copying for three readers takes 7.5 % longer on routed trees;
+   panels of half the bytes are 6 % faster on trees of sixteen, and alike elsewhere. Random edges among 8 to 16 MB run
+   backward in 0.89 to 0.92 of the time when treated as in memory, and forward in 0.98. Outputs of 16 MB take 0.90 to
+   0.97 when they bypass the caches; those of 8 MB, of deep trees, 1.02 to 1.07. One row of 4 to 17 MB takes 0.95 of its
+   time without prefetching; on Zen 4 1.1, and thrice its time from memory. */
 static const struct {
     const char *maker;
     hga_id family;
@@ -93,7 +92,7 @@ static hga_status override_one(const char *word, size_t n, tuning *t)
     return HGA_OK;
 }
 
-/* All overrides hold, or, where one of them is wrong, none. */
+/* Applies all overrides, or none where one is wrong. */
 hga_status tuning_override(const char *text, tuning *t)
 {
     tuning changed = *t;
@@ -109,9 +108,9 @@ hga_status tuning_override(const char *text, tuning *t)
     return HGA_OK;
 }
 
-/* ---- what is said of them ---- */
+/* ---- description ---- */
 
-/* The processor and the numbers that are chosen for it, in a line. */
+/* The processor and its numbers, in a line. */
 tuning_words tuned_say(const tuned *t)
 {
     tuning_words x = {""};

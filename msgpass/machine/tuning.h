@@ -1,6 +1,6 @@
-/* tuning.h: numbers that pay on one processor and not on another. They say where rows lie meanwhile, never in which
-   order anything is added: results have the same bits whatever they are. What decides that order is one set of numbers
-   for all machines (semantics/sums.h). */
+/* tuning.h: numbers that depend on the processor. They decide where rows are stored meanwhile, never the order of sums:
+   results have the same bits whatever they are. The order of sums is one set of numbers for all machines
+   (semantics/sums.h). */
 #ifndef TUNING_H
 #define TUNING_H
 
@@ -29,13 +29,13 @@ typedef struct processor {
     hga_id family, model;
     int64_t second_cache, third_cache; /* bytes of one core's, and of what cores share */
 } processor;
-/* Asked once in the life of a process. */
+/* Found once in a process. */
 processor processor_here(void);
 
-/* The row of the table that stands for a processor. */
+/* The first row of the table that fits a processor. */
 tuning tuning_of(const processor *p);
-/* `text` as HGA_TUNING has it, "pack_readers=6,stream_output=0": what it names replaces what *t has. NULL and ""
-   replace nothing. HGA_EINVAL names what is wrong, and *t is as it was. */
+/* `text` as HGA_TUNING has it, "pack_readers=6,stream_output=0": replaces the named numbers of *t. NULL and "" replace
+   nothing. HGA_EINVAL names what is wrong, and *t is unchanged. */
 hga_status tuning_override(const char *text, tuning *t);
 /* What a plan goes by: this processor, its row, and whether HGA_TUNING has replaced some of it. */
 typedef struct tuned {

@@ -1,4 +1,4 @@
-/* without_hwloc.c: in place of topology.c where hwloc is left out: one domain of the CPUs that the process may use. */
+/* without_hwloc.c: instead of topology.c where hwloc is left out: one domain of the CPUs that the process may use. */
 #define _GNU_SOURCE /* sched_setaffinity and sets of CPUs */
 #include "topology.h"
 #include "allowed.h"
@@ -31,7 +31,7 @@ static void destroy(topology *t)
     hga_delete(NULL, t, 1, sizeof *t);
 }
 
-/* The CPUs that may be used, by number; cores and their hardware threads are not told apart. */
+/* The CPUs that may be used, by number; cores and their hardware threads are not distinguished. */
 hga_status topology_open_in(const char *root, const char *self, topology **out)
 {
     hga_status st = HGA_OK;
@@ -47,7 +47,8 @@ done:
     return st;
 }
 
-/* Under the lock: the shared machine as the calling thread may use it now. Plans that were made before keep theirs. */
+/* Under the lock: updates the shared machine to the CPUs that the calling thread may use now. Earlier plans keep
+   theirs. */
 static hga_status look_again(void)
 {
     hga_status st = HGA_OK;
@@ -63,7 +64,7 @@ done:
     return st;
 }
 
-/* This machine, shared by all who ask; there are no synthetic ones without hwloc. */
+/* This machine, shared in the process; synthetic ones need hwloc. */
 hga_status topology_open(const char *synthetic, topology **out)
 {
     hga_status st = HGA_OK;
@@ -88,7 +89,7 @@ void topology_close(topology *t)
     if (last) destroy(t);
 }
 
-/* The library's own share in this machine ends when it is unloaded. */
+/* Releases the library's own reference when it is unloaded. */
 __attribute__((destructor)) static void forget_machine(void)
 {
     topology_close(shared_under_lock.machine);
@@ -139,7 +140,7 @@ void topology_locate(const topology *t, hga_id threads, hga_id *domain, hga_id *
     }
 }
 
-/* *old is what topology_unbind will put back. */
+/* *old is what topology_unbind will restore. */
 hga_status topology_bind(topology *t, hga_id pu, binding *old)
 {
     cpu_set_t *before = CPU_ALLOC(MOST_CPUS), *set = CPU_ALLOC(MOST_CPUS);

@@ -1,11 +1,11 @@
-/* bindings.c: which of the caller's tensors a field is: the one table, for calls, gradients and their checks. */
+/* bindings.c: the caller's tensor of a field: one table for calls, gradients and their checks. */
 #include "bindings.h"
 #include "sixteen.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* By binding: where a call has the tensor, and its gradient, and what that is called. */
+/* By binding: the offsets of a call's tensor and its gradient, and the gradient's name. */
 static const struct {
     int there;
     size_t io, gradient;
@@ -18,7 +18,7 @@ static const struct {
     [HGA_IO_USER] = {1, offsetof(hga_io, user), offsetof(hga_grad_io, d_user), HGA_GRADIENT_USER},
 };
 
-/* Which of the caller's own tensors a field is; 0 for the others. */
+/* The number of a field among user tensors; 0 for others. */
 static hga_id user_number(const hga_program *p, hga_id field)
 {
     hga_id n = 0;
@@ -80,7 +80,7 @@ row_layout tensor_layout(const hga_tensor *t, hga_id heads, hga_id columns)
     return x;
 }
 
-/* Rows and folds together must lie at one stride, and within memory. */
+/* Rows and folds together must have one stride, within memory. */
 hga_status tensor_check_fold(const hga_tensor *t, hga_id heads, hga_id columns, const char *what, const char *name)
 {
     ptrdiff_t head = t->head_stride ? t->head_stride : columns, row = t->row_stride ? t->row_stride : heads * columns;

@@ -1,4 +1,4 @@
-/* bindings.h: which of the caller's tensors a field is, and how its rows lie. */
+/* bindings.h: the caller's tensor of a field, and the layout of its rows. */
 #ifndef HGA_PROGRAM_BINDINGS_H
 #define HGA_PROGRAM_BINDINGS_H
 
@@ -8,16 +8,16 @@
 hga_id program_heads(const hga_program *p, const hga_shape *s, hga_id field);
 hga_id program_columns(const hga_program *p, const hga_shape *s, hga_id field);
 
-/* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for fields of the program's
-   own, and for those of the caller's that a call has no place for. What a gradient with respect to it is called. */
+/* The caller's tensor of a field, and that of its gradient (of out: from the caller); NULL for internal fields and
+   those that a call has no tensor for. And the name of the gradient by it. */
 const hga_tensor *program_tensor(const hga_program *p, const hga_io *io, hga_id field);
 const hga_tensor *program_gradient(const hga_program *p, const hga_grad_io *grad, hga_id field);
 hga_gradient_input program_gradient_input(const hga_program *p, hga_id field);
-/* The same by the binding itself; `user`: which of the caller's own tensors. */
+/* The same by the binding itself; `user`: the number of the user tensor. */
 hga_tensor *binding_gradient(hga_grad_io *grad, hga_binding binding, hga_id user);
 
-/* How rows of a tensor lie, in elements: row i, head h is where row_offset says, and h heads behind. fold 0: rows are
-   `row` apart. */
+/* The layout of a tensor's rows, in elements: row i, head h is at row_offset(i) + h * head. fold 0: rows have the
+   stride `row`. */
 typedef struct row_layout {
     ptrdiff_t row, head;
     int64_t fold;
@@ -28,11 +28,11 @@ static inline ptrdiff_t row_offset(const row_layout *x, int64_t i)
 {
     return i * x->row + (x->fold ? i / x->fold * x->step : 0);
 }
-/* Can rows be folded so? `what` and `name` say whose they are. */
+/* HGA_EINVAL or others where rows cannot be folded so. `what` and `name` name the tensor in errors. */
 hga_status tensor_check_fold(const hga_tensor *t, hga_id heads, hga_id columns, const char *what, const char *name);
 
-/* Row i, head h of a tensor of `heads` heads of `columns`; its numbers as floats; and floats, rounded to nearest, to
-   it. */
+/* The address of row i, head h of a tensor of `heads` heads of `columns`; reads its numbers as floats, and writes
+   floats, rounded to nearest. */
 size_t dtype_bytes(hga_dtype type);
 void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
 void numbers_read(hga_dtype type, const void *from, hga_id n, float *to);

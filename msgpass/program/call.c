@@ -1,4 +1,4 @@
-/* call.c: what a call brings besides rows of queries, keys and values: a row each. */
+/* call.c: the tables of a call besides rows of queries, keys and values: a row each. */
 #include "call.h"
 
 #include <float.h>
@@ -9,7 +9,7 @@
 #define STANDARD(m) offsetof(hga_program, m), #m
 #define ANY         0, 0, NAN, NULL
 #define FINITE      -FLT_MAX, FLT_MAX, NAN, "finite"
-/* So that a number leaves float32 neither times log2 e nor as its inverse; what float32 makes of 1e30 is within. */
+/* A bound so that a number times log2 e and its inverse stay within float32; 1e30 rounded to float32 is within. */
 #define BOUND                  (double)1e30f
 #define EXTENTS(rows, columns) HGA_EXTENT_##rows, HGA_EXTENT_##columns
 
@@ -199,7 +199,7 @@ hga_status call_check_standing(const hga_program *p)
 
 /* ---- features ---- */
 
-/* The bit of each table that is there, and of each number that is not 0. */
+/* The bit of each table present, and of each number that is not 0. */
 unsigned call_features(const hga_program *p, const hga_io *io)
 {
     static const unsigned flag[HGA_N_TABLES] = {

@@ -1,4 +1,4 @@
-/* call.h: what a call brings besides rows, by the rows of hga_call_tables(). */
+/* call.h: a call's tables besides rows, by the rows of hga_call_tables(). */
 #ifndef HGA_PROGRAM_CALL_H
 #define HGA_PROGRAM_CALL_H
 
@@ -6,25 +6,25 @@
 
 static inline const hga_call_row *call_row(hga_call_table which) { return &hga_call_tables()[which]; }
 
-/* Has every head entries of its own? */
+/* Whether every head has entries of its own. */
 int call_table_is_by_head(hga_call_table which, const hga_io *io);
-/* Is it as long on any graph? Ranks then compare its numbers. */
+/* Whether its length does not depend on the graph: ranks then compare its numbers. */
 int call_table_is_of_shape(hga_call_table which);
-/* The name of a table of edges that the call brings; NULL: it brings none. */
+/* The name of the call's table of edges; NULL: none. */
 const char *call_of_edges(const hga_io *io);
 static inline int call_has_edges(const hga_io *io) { return call_of_edges(io) != NULL; }
-/* Does the call bring a table that takes distances between nodes? */
+/* Whether the call has a table that needs distances between nodes. */
 int call_needs_positions(const hga_io *io);
-/* Does the stage look up a row of the table by the type of each edge, and are there fewer than so many? */
+/* Whether the stage looks up rows of the table by the type of edges, and the table has fewer than `types` rows. */
 int call_table_lacks(hga_call_table which, const hga_stage *stage, const hga_io *io, int64_t types);
-/* A table of one entry: the call's number or, without it, the program's; 0 where neither has one. */
+/* The number of a table of one entry: the call's, else the program's; 0: none. */
 float call_number(hga_call_table which, const hga_program *p, const hga_io *io);
-/* Where the program has its own number for calls that bring none, 0: none. NULL where programs have no such number. */
+/* The address of the program's own number for calls without one, 0: none. NULL where programs have no such number. */
 float *call_standard(const hga_call_row *row, const hga_program *p);
-/* The program's number that no kernel knows; NULL: there is none. */
+/* The program's number that only the plain semantics supports; NULL: none. */
 const hga_call_row *call_standing_plain(const hga_program *p);
-/* What a call brings that not every way to attend or to go back knows. A number that is 0 changes nothing, whoever has
-   it; the program's own counts. */
+/* The features of a call that not every solver, forward or backward, supports. A number that is 0 is no feature; the
+   program's own counts. */
 enum {
     CALL_HAS_TYPE_KEYS = 1,
     CALL_HAS_TYPE_BIASES = 2,
@@ -37,15 +37,15 @@ enum {
     CALL_HAS_EDGE_KEYS = 64,
     CALL_HAS_EDGE_VALUES = 128,
     FORWARD_FEATURE_SETS = 256,
-    /* what gradients alone ask: */
+    /* of gradients only: */
     CALL_HAS_SIXTEEN = 256, /* tensors of 16 bits */
     CALL_HAS_FOLDS = 512,   /* rows of a tensor or of its gradient are folded */
     CALL_HAS_OF_EDGES = CALL_HAS_EDGE_KEYS | CALL_HAS_EDGE_VALUES,
     CALL_FEATURE_SETS = 1024
 };
 unsigned call_features(const hga_program *p, const hga_io *io);
-/* May the number be an entry? */
+/* Whether the number may be an entry. */
 int call_entry_is_fit(const hga_call_row *row, float x);
-/* Are the program's own numbers fit? HGA_EPROGRAM names the one that is not. */
+/* HGA_EPROGRAM names a number of the program that is out of range. */
 hga_status call_check_standing(const hga_program *p);
 #endif

@@ -1,4 +1,4 @@
-/* check.c: a program is held to the legal table and to its graph before anything is lowered. */
+/* check.c: checks a program against the legal table and its graph before it is lowered. */
 #include "call.h"
 #include "program_check.h"
 #include "regions.h"
@@ -8,7 +8,7 @@
 
 static const char *const role_name[N_ROLES] = {"query", "key", "value", "gate", "keep", "out"};
 static const char *const width_name[HGA_WIDTH_SCALAR + 1] = {"key", "kv key", "value", "state", "out", "scalar"};
-enum { MOST_STATE_BYTES = 1 << 30 }; /* of a user's aggregate: every thread has room for two */
+enum { MOST_STATE_BYTES = 1 << 30 }; /* of a user's aggregate: every thread allocates two */
 enum { N_WIDTHS = sizeof width_name / sizeof width_name[0] };
 
 /* The text of a fixed array that may lack its end. */
@@ -16,7 +16,7 @@ static int is_text(const char *name) { return memchr(name, 0, HGA_NAME_BYTES) !=
 
 /* ---- fields ---- */
 
-/* May a tensor of the field's binding have the field's width? */
+/* Whether a tensor of the field's binding may have the field's width. */
 static hga_status check_binding(const hga_field *f)
 {
     static const unsigned allowed[HGA_IO_USER + 1] = {
@@ -35,7 +35,7 @@ static hga_status check_binding(const hga_field *f)
     return HGA_OK;
 }
 
-/* The first of the caller's rows that is none of the field's. */
+/* The first of the caller's rows on which the field does not exist. */
 static hga_id first_outside(const hga_nodes *nodes, const hga_field *f)
 {
     hga_id v = 0;
@@ -43,7 +43,7 @@ static hga_id first_outside(const hga_nodes *nodes, const hga_field *f)
     return v;
 }
 
-/* The field's name is its own, and its width, rows and binding go together. */
+/* The field's name is unique, and its width, rows and binding agree. */
 static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *nodes)
 {
     const hga_field *f = &p->field[i];
@@ -82,7 +82,7 @@ static hga_status check_bound_once(const hga_program *p)
 
 /* ---- stages ---- */
 
-/* The stage runs along something that its kind knows, in an order that goes with it. */
+/* The stage runs along a relation that its kind allows, in an order that fits it. */
 static hga_status check_relation(const hga_stage *s, const stage_rule *rule, const hga_nodes *nodes)
 {
     if (s->relation < HGA_TREE_DOWN || s->relation >= nodes->n_relations)
@@ -124,7 +124,7 @@ static hga_status check_role(const hga_program *p, const hga_stage *s, const sta
     return HGA_OK;
 }
 
-/* What a flat stage reads at its sources it must not write: some rows would see it before, others after. */
+/* A flat stage must not write what it reads at its sources: some rows would see old values, others new ones. */
 static hga_status check_index(const hga_program *p, const hga_stage *s)
 {
     uint32_t both = program_in_place(s);
@@ -133,7 +133,7 @@ static hga_status check_index(const hga_program *p, const hga_stage *s)
                     p->field[__builtin_ctz(both)].name);
 }
 
-/* What depends on two roles at once. */
+/* Checks conditions on two roles. */
 static hga_status check_pairs(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
     if ((kind == KIND_MEAN || kind == KIND_SUM) && p->field[s->value].width != p->field[s->out].width)
@@ -148,7 +148,7 @@ static hga_status check_pairs(const hga_program *p, const hga_stage *s, stage_ki
     return HGA_OK;
 }
 
-/* A user function is whole, and reads and writes fields that there are. */
+/* A user function is complete, and reads and writes fields that exist. */
 static hga_status check_user(const hga_program *p, const hga_stage *s)
 {
     uint32_t fields = (UINT32_C(2) << p->n_fields) - 2; /* 1 .. n_fields */
@@ -181,7 +181,7 @@ static hga_status check_sets(const hga_program *p, const hga_stage *s, stage_kin
     return HGA_OK;
 }
 
-/* Nothing is read before there is any of it. What a stage in place reads, others have written or it writes itself. */
+/* No field is read before it holds values. A stage in place reads what others have written or what it writes itself. */
 static hga_status check_ready(const hga_program *p, const hga_stage *s, stage_kind kind, const program_values *before)
 {
     uint32_t scored = program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY);
@@ -194,7 +194,7 @@ static hga_status check_ready(const hga_program *p, const hga_stage *s, stage_ki
     return HGA_OK;
 }
 
-/* Which of the caller's rows hold what he gave, and which of them a stage has read as such. */
+/* The caller's rows that still hold his values, and those that a stage has read as such. */
 typedef struct input_rows {
     row_set holds[HGA_FIELD_SLOTS], read[HGA_FIELD_SLOTS];
 } input_rows;
@@ -206,7 +206,7 @@ static void inputs_start(const hga_program *p, input_rows *g)
         if (program_is_input(p->field[f].binding)) g->holds[f] = program_row_set(p->field[f].io);
 }
 
-/* A stage in place reads on other levels than it writes; what it writes it has not read before. */
+/* Updates the sets. A stage in place reads on other levels than it writes; what it writes it has not read before. */
 static void inputs_after(const hga_program *p, const hga_stage *s, input_rows *g)
 {
     uint32_t reads = s->reads | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY);
@@ -217,9 +217,8 @@ static void inputs_after(const hga_program *p, const hga_stage *s, input_rows *g
     }
 }
 
-/* The caller's query, key and value are not written over, only rows of theirs that he does not give. His own tensors
-   may be, as outputs: not where they are an input as well, which a second execution and a gradient would read
-   changed. */
+/* The caller's query, key and value are not overwritten, only rows outside his tensors. User tensors may be, as
+   outputs, but not where a stage before has read them: a second execution and a gradient would read changed values. */
 static hga_status check_inputs(const hga_program *p, const hga_stage *s, const hga_nodes *nodes, const input_rows *g)
 {
     row_set visited = program_visits(p, s);
@@ -238,7 +237,7 @@ static hga_status check_inputs(const hga_program *p, const hga_stage *s, const h
     return HGA_OK;
 }
 
-/* Entmax has an alpha for which its threshold can be found; others have none. */
+/* Entmax's alpha has a threshold that can be found; others have no alpha. */
 static hga_status check_alpha(const hga_stage *s)
 {
     int entmax = s->normaliser == HGA_NORMALISER_ENTMAX;
@@ -251,7 +250,7 @@ static hga_status check_alpha(const hga_stage *s)
     return HGA_OK;
 }
 
-/* A common threshold of several states would no longer let rows share weights. */
+/* Refuses merged states under entmax, whose rows have one threshold each. */
 static hga_status check_merges(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
     if (program_normaliser(p) != HGA_NORMALISER_ENTMAX || !kind_starts_from_out(kind)) return HGA_OK;
@@ -259,7 +258,7 @@ static hga_status check_merges(const hga_program *p, const hga_stage *s, stage_k
                     s->name, program_rules[kind].name);
 }
 
-/* Is the state that a stage goes on with one that has a number in the place of a log-sum-exp? */
+/* Whether the stage's state is one of `attend inside`, which has another number instead of a log-sum-exp. */
 static int is_inside(const hga_program *p, const hga_stage *s)
 {
     for (const hga_stage *x = p->stage; x < s; x++)
@@ -267,7 +266,7 @@ static int is_inside(const hga_program *p, const hga_stage *s)
     return 0;
 }
 
-/* All stages that attend do the same with scores; energies need the log-sum-exps that only softmax has. */
+/* All stages that attend have the same normaliser; energies need log-sum-exps, which only softmax has. */
 static hga_status check_normaliser(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
     hga_normaliser all = program_normaliser(p);
@@ -295,7 +294,7 @@ static hga_status check_normaliser(const hga_program *p, const hga_stage *s, sta
     return check_merges(p, s, kind);
 }
 
-/* One stage behind the earlier ones, whose values are in `values` and which have read what is `given`. */
+/* Checks a stage against `values` and `inputs` of the stages before it, and updates them. */
 static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, program_values *values,
                               input_rows *inputs)
 {
@@ -323,7 +322,7 @@ done:
     return st;
 }
 
-/* Words that this library does not know are asked of a newer one. */
+/* Reserved words must be 0: others are for newer libraries. */
 static hga_status check_reserved(const hga_program *p)
 {
     hga_status st = hga_check_reserved("hga_program", p->reserved, sizeof p->reserved);
@@ -335,7 +334,7 @@ static hga_status check_reserved(const hga_program *p)
     return st;
 }
 
-/* Additive scores are of something, and a slope is theirs. */
+/* Additive scores need a stage with scores; only they have a slope. */
 static hga_status check_scores(const hga_program *p)
 {
     if ((unsigned)p->scores > HGA_SCORES_ADDITIVE) return hga_fail(HGA_EPROGRAM, "scores %d", (int)p->scores);
@@ -348,7 +347,7 @@ static hga_status check_scores(const hga_program *p)
     return HGA_OK;
 }
 
-/* The out field is written, and a log-sum-exp is only promised where it is one. */
+/* The out field is written, and a program has an LSE only where its output is a softmax state. */
 static hga_status check_out(const hga_program *p, const program_values *values)
 {
     hga_id out = program_bound(p, HGA_IO_OUT);
@@ -362,7 +361,8 @@ static hga_status check_out(const hga_program *p, const program_values *values)
     return call_check_standing(p);
 }
 
-/* Left siblings alone would leave a first child without anything, and what eq. 51 means then nobody says. */
+/* Refuses entmax of energies on causal graphs: left siblings alone would leave a first child without edges, and eq. 51
+   is not defined there. */
 static hga_status check_energies(const hga_program *p, const hga_nodes *nodes)
 {
     const hga_stage *s = p->stage, *end = s + p->n_stages;
@@ -372,7 +372,7 @@ static hga_status check_energies(const hga_program *p, const hga_nodes *nodes)
     return hga_fail(HGA_EPROGRAM, "stage '%s': entmax of energies is not defined on causal graphs", s->name);
 }
 
-/* Fields first, then stages in their order, then what only the whole program shows. */
+/* Checks fields, then stages in order, then the whole program. */
 hga_status program_check(const hga_program *p, const hga_graph *g)
 {
     if (!p || !g) return hga_fail(HGA_EINVAL, "no %s", p ? "graph" : "program");

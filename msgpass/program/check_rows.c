@@ -1,6 +1,6 @@
-/* check_rows.c: the part of the check that depends on nodes and edges. A field must hold values wherever a stage reads
-   it: somebody gave them, or an earlier stage wrote them. And a stage that reads at its sources what it writes must
-   never meet an edge inside a level or against its direction. */
+/* check_rows.c: the check of nodes and edges. A field must hold values wherever a stage reads it: the caller's, or
+   those of an earlier stage. And a stage that reads at its sources what it writes must never have an edge inside a
+   level or against its direction. */
 #include "interrupt.h"
 #include "program_check.h"
 #include "regions.h"
@@ -24,7 +24,7 @@ typedef struct inspection {
 
 static int is_in(const inspection *c, row_set set, hga_id v) { return set && set >> program_region(&c->nodes, v) & 1; }
 
-/* The regions of `rows` in which some of `fields` is not there. */
+/* The regions of `rows` in which some of `fields` is missing. */
 static row_set lacking(const hga_program *p, uint32_t fields, const row_set *holds, row_set rows)
 {
     row_set lacks = 0;
@@ -33,7 +33,7 @@ static row_set lacking(const hga_program *p, uint32_t fields, const row_set *hol
     return lacks;
 }
 
-/* The first of `fields` that is not there on node v. */
+/* The error of the first of `fields` that is missing on node v. */
 static hga_status complain(const inspection *c, uint32_t fields, const row_set *holds, hga_id v)
 {
     hga_id f = 1;
@@ -46,7 +46,7 @@ static hga_status complain(const inspection *c, uint32_t fields, const row_set *
 
 /* ---- rows ---- */
 
-/* Whatever a built-in stage reads or writes at a row has memory there, whether the row has edges or not. */
+/* Every field that a built-in stage reads or writes at a row must exist there, whether the row has edges or not. */
 static hga_status check_memory(const inspection *c, const stage_rule *rule)
 {
     uint32_t fields = program_fields(c->stage, rule->reads.own | rule->reads.lone | rule->writes);
@@ -109,7 +109,7 @@ static void hull(const inspection *c, const reach *r, hga_id *lowest, hga_id *hi
         *highest = r->nodes[i] > *highest ? r->nodes[i] : *highest;
 }
 
-/* The sources of a row are all lower than it when going up, all higher when going down. */
+/* The sources of a row are all on lower levels when the stage runs up, on higher ones when it runs down. */
 static hga_status check_direction(const inspection *c, const reach *r, hga_id v)
 {
     hga_id lowest, highest, level = hga_graph_level(c->g, v);
@@ -144,7 +144,7 @@ done:
     return st;
 }
 
-/* The quick answer for most relations: no block and no explicit edge comes near a node that lacks a field. */
+/* Whether no block and no explicit edge reaches a node that lacks a field: a quick answer for most relations. */
 static int blocks_are_clear(const inspection *c, const hga_relation *rel)
 {
     for (hga_block_walk w = {0}; hga_relation_next(rel, &w);) {
@@ -157,7 +157,7 @@ static int blocks_are_clear(const inspection *c, const hga_relation *rel)
     return 1;
 }
 
-/* Edges are looked at where regions alone do not tell. */
+/* Checks edges where regions alone do not decide. */
 static hga_status check_edges(inspection *c)
 {
     const hga_stage *s = c->stage;
@@ -178,7 +178,8 @@ done:
     return st;
 }
 
-/* What the stage reads where. A user's function is told by NULL where a field holds nothing; its scores are not. */
+/* Finds the fields that a stage reads at sources and rows. A user's function gets NULL where a field holds nothing; its
+   scores do not. */
 static void find_reads(inspection *c, const stage_rule *rule)
 {
     const hga_stage *s = c->stage;
@@ -193,7 +194,7 @@ static void find_reads(inspection *c, const stage_rule *rule)
     c->lone_lacks = lacking(c->p, c->lone_reads, c->before.holds, c->visited);
 }
 
-/* The caller's output is written on every row that he gets. */
+/* The caller's output is written on every row of his tensor. */
 static hga_status check_out(const inspection *c)
 {
     hga_id out = program_bound(c->p, HGA_IO_OUT);
@@ -204,7 +205,7 @@ static hga_status check_out(const inspection *c)
     return HGA_OK;
 }
 
-/* Stage by stage, each with what the stages before it have written. */
+/* Checks stage by stage, with the values of the stages before. */
 hga_status program_check_rows(const hga_program *p, const hga_graph *g)
 {
     hga_status st = HGA_OK;

@@ -1,5 +1,5 @@
-/* identity.c: a graph, and a program, as one number: for whoever must know whether two are the same. Names mean
-   nothing, nor do functions, which lie elsewhere in each process. */
+/* identity.c: a graph, and a program, as one number, to compare them. Names do not count, nor do functions, whose
+   addresses differ between processes. */
 #include "identity.h"
 #include "call.h"
 
@@ -29,7 +29,7 @@ static uint64_t mix_block(uint64_t h, const hga_block *b)
     return identity_mix(h, of, sizeof of);
 }
 
-/* Of levels, tree, sides, masses, positions and relations; names and kinds do not count. */
+/* From levels, tree, sides, masses, positions and relations; names and kinds do not count. */
 uint64_t identity_of_graph(const hga_graph *g)
 {
     hga_nodes x = hga_graph_nodes(g);

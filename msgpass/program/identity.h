@@ -6,7 +6,7 @@
 
 #define IDENTITY_OF_NOTHING UINT64_C(0xcbf29ce484222325)
 
-/* The number of what h is of, followed by n bytes. */
+/* The number of the data of h followed by n bytes. */
 uint64_t identity_mix(uint64_t h, const void *bytes, size_t n);
 uint64_t identity_of_graph(const hga_graph *g);
 uint64_t identity_of_program(const hga_program *p);

@@ -1,11 +1,7 @@
-/* json.c: a program as a JSON object and back. The one file of msgpass that knows jansson.
-
-   {"fields": [{"name", "width", "binding", "io", "rows"}, ..],
-    "stages": [{"name", "kind", "relation", "order", "by_mass", "query", "key", "value", "gate", "keep", "out"}, ..],
-    "default_scale", "lse"}
-
-   Fields and relations go by name; the tree is "tree up" and "tree down". A stage says its kind, or "message", "reduce"
-   and "update". */
+/* json.c: a program as a JSON object and back. The one file of msgpass that includes jansson. {"fields": [{"name",
+   "width", "binding", "io", "rows"}, ..], "stages": [{"name", "kind", "relation", "order", "by_mass", "query", "key",
+   "value", "gate", "keep", "out"}, ..], "default_scale", "lse"} Fields and relations go by name; the tree is "tree up"
+   and "tree down". A stage says its kind, or "message", "reduce" and "update". */
 #include "call.h"
 #include "program_check.h"
 #include "written.h"
@@ -80,7 +76,7 @@ static hga_status relation_name(const hga_graph *g, hga_id relation, const char 
     return HGA_OK;
 }
 
-/* One item of `stages`: its kind's roles name fields, and what is not given is left out. */
+/* Writes one item of `stages`: its kind's roles name fields, and defaults are left out. */
 static hga_status write_stage(const hga_program *p, const hga_stage *s, const hga_graph *g, json_t *array)
 {
     hga_status st = HGA_OK;
@@ -105,7 +101,7 @@ done:
     return st;
 }
 
-/* The program's own of what calls may bring. */
+/* Writes the program's own numbers. */
 static hga_status write_numbers(const hga_program *p, json_t *root)
 {
     hga_status st = HGA_OK;
@@ -134,7 +130,7 @@ hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **
     HGA_TRY(put_member(root, "lse", json_boolean(p->has_lse)));
     errno = 0;
     *text = json_dumps(root, JSON_INDENT(1));
-    /* jansson leaves a name out that it cannot keep and goes on, but malloc tells by errno */
+    /* jansson omits a name that it cannot store and continues, but malloc reports it by errno */
     if (*text && errno == ENOMEM) hga_text_free(*text), *text = NULL;
     if (!*text) st = no_memory();
 done:
@@ -253,7 +249,7 @@ done:
     return st;
 }
 
-/* The relation, and the order that goes without saying: along the tree level by level, else flat. */
+/* Reads the relation, and the order, by default along the tree level by level, else flat. */
 static hga_status read_relation(json_t *object, const char *where, const hga_graph *g, hga_stage *s)
 {
     hga_status st = HGA_OK;
@@ -280,8 +276,7 @@ static hga_status read_role(json_t *object, const char *where, const hga_program
     return hga_fail(HGA_EFORMAT, "%s: '%s' names field '%s', which is not there", where, role_names[role], name);
 }
 
-/* The fields of the roles the stage's kind has; those that can only be the out field may be left out, others may not be
-   there. */
+/* Reads the fields of the kind's roles; those that must be the out field may be left out, unused ones are refused. */
 static hga_status read_roles(json_t *object, const char *where, const hga_program *p, hga_stage *s)
 {
     hga_status st = HGA_OK;
@@ -312,7 +307,7 @@ static hga_status read_normaliser(json_t *object, const char *where, hga_stage *
     return st ? st : number_member(object, where, "alpha", &s->alpha);
 }
 
-/* One item of `stages`, added to the program, whose fields are there by now. */
+/* Reads one item of `stages` and adds it to the program, whose fields exist by now. */
 static hga_status read_stage(json_t *object, const char *where, const hga_graph *g, hga_program *p)
 {
     hga_status st = HGA_OK;
@@ -378,7 +373,7 @@ static hga_status parse_json(const char *text, json_t **root)
     return hga_fail(HGA_EFORMAT, "program, line %d, column %d: %s", error.line, error.column, error.text);
 }
 
-/* A program that goes without saying: all relations of the graph attended jointly over its tree. */
+/* The default program: all relations of the graph attended jointly over its tree. */
 static hga_status read_program_word(const char *word, const hga_graph *g, hga_program *p)
 {
     hga_id relation[HGA_MAX_STAGES], n = hga_graph_nodes(g).n_relations;
@@ -398,7 +393,7 @@ static hga_status read_scores(json_t *root, hga_program *p)
     return st ? st : float_member(root, "program", "negative_slope", &p->negative_slope);
 }
 
-/* The program's own numbers; a member that is neither these nor known is refused. */
+/* Reads the program's own numbers; refuses unknown members. */
 static hga_status read_numbers(json_t *root, hga_program *p)
 {
     const char *known[sizeof program_members / sizeof *program_members + HGA_N_TABLES];

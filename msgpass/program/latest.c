@@ -23,12 +23,12 @@ typedef struct token_trace {
     const hga_graph *g;
     hga_nodes nodes;
     int32_t **latest; /* the caller's latest_tokens.of */
-    /* of the stage at hand */
+    /* of the current stage */
     const hga_stage *stage;
     stage_kind kind;
     const hga_id *order;
     hga_id n_positions;
-    int32_t *source;  /* [n]: the latest token an edge from this node hands on */
+    int32_t *source;  /* [n]: the latest token that an edge from this node passes on */
     int32_t *ordered; /* the same by source position */
     int table;        /* sources do not change while the stage runs, so `max` serves */
     maxima max;
@@ -96,8 +96,8 @@ static int32_t maxima_of(const maxima *m, hga_id first, hga_id last)
 
 /* ---- inputs ---- */
 
-/* A token stands for itself, a node above for its descendants: what it holds is known when the last of them is. Ids
-   ascend with levels. */
+/* The last token of each node: a token itself, of a node above the last of its descendants, when its value is complete.
+   Ids ascend with levels. */
 static void last_tokens(const hga_nodes *nodes, int32_t *last)
 {
     for (hga_id v = 0; v < nodes->n; v++) last[v] = v < nodes->level_ptr[1] ? v - nodes->query_first : NO_TOKEN;
@@ -105,7 +105,7 @@ static void last_tokens(const hga_nodes *nodes, int32_t *last)
         if (nodes->parent[v] >= 0) last[nodes->parent[v]] = larger(last[nodes->parent[v]], last[v]);
 }
 
-/* Before any stage the caller's rows hold the last token of their node, and all others nothing. */
+/* Before any stage the caller's rows hold the last token of their node, all others nothing. */
 static hga_status start_fields(token_trace *t)
 {
     hga_status st = HGA_OK;
@@ -162,7 +162,7 @@ static uint32_t own_fields(const token_trace *t, hga_id v, int lone)
     return program_fields(t->stage, roles);
 }
 
-/* The latest token that the sources of a group of rows hand on. */
+/* The latest token that the sources of a group of rows pass on. */
 static int32_t latest_source(const token_trace *t, const reach *r)
 {
     int32_t best = EMPTY;
@@ -188,7 +188,8 @@ static int32_t latest_below(const token_trace *t, hga_id v)
     return best;
 }
 
-/* A row gets what it reads itself and what its sources hand on, but for tokens that a stage in place leaves alone. */
+/* Updates a row with the latest token among its own reads and its sources, except for tokens, which a stage in place
+   does not write. */
 static void trace_row(token_trace *t, hga_id v, int lone, int32_t from_sources)
 {
     int32_t value = larger(from_sources, latest_among(t, own_fields(t, v, lone), v));
@@ -225,7 +226,7 @@ static hga_status prepare_table(token_trace *t)
     return st ? st : maxima_build(&t->max, t->ordered, n);
 }
 
-/* What each node hands on to the stage's rows, and what these hold then. */
+/* Finds what each node passes on to the stage's rows, and what these hold afterwards. */
 static hga_status follow_stage(token_trace *t, const hga_stage *s)
 {
     hga_status st = HGA_OK;
@@ -242,7 +243,7 @@ done:
     return st;
 }
 
-/* Follows the stages in their order: of each row of each field, the latest token that it depends on. */
+/* Follows the stages in order: for each row of each field, the latest token that it depends on. */
 hga_status latest_find(const hga_program *p, const hga_graph *g, latest_tokens *out)
 {
     hga_status st = HGA_OK;

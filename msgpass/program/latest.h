@@ -13,7 +13,8 @@ typedef struct latest_tokens {
     int32_t *token;               /* [n]: a token itself, of a node above the last of its descendants, or NO_TOKEN */
 } latest_tokens;
 
-/* Of a program that program_check accepts; queries and keys are the same tokens. To be cleared; a failure clears it. */
+/* For a program that program_check accepts; queries and keys are the same tokens. To be cleared; a failure clears it.
+   */
 hga_status latest_find(const hga_program *p, const hga_graph *g, latest_tokens *out);
 void latest_clear(latest_tokens *x);
 

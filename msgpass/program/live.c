@@ -1,7 +1,7 @@
-/* live.c: the stages that count: what they compute is read, perhaps by others that are, on the way to the output. */
+/* live.c: the live stages, on which the output depends. */
 #include "regions.h"
 
-/* Regions of each field whose rows are read behind the stage at hand. */
+/* Regions of each field whose rows are read after the current stage. */
 typedef struct live_rows {
     row_set of[HGA_FIELD_SLOTS];
 } live_rows;
@@ -14,11 +14,11 @@ static int is_live(const hga_program *p, const hga_stage *s, const live_rows *li
     return 0;
 }
 
-/* Does it write every row of its field that it visits, whatever was there? */
+/* Whether it overwrites every row of its field that it visits. */
 static int replaces(const hga_stage *s) { return s->update == HGA_REPLACE; }
 
-/* Before a stage that counts: what it writes need not be there, what it reads must. Where it reads what it writes it
-   goes level by level, and has written those rows before. */
+/* The live rows before a live stage: not those that it overwrites, but those that it reads. A stage in place runs level
+   by level, and has written the rows that it reads. */
 static void step_back(const hga_program *p, const hga_stage *s, live_rows *live)
 {
     row_set visited = program_visits(p, s);
@@ -29,7 +29,7 @@ static void step_back(const hga_program *p, const hga_stage *s, live_rows *live)
     }
 }
 
-/* From the last stage back: bit s says that the output depends on stage s. */
+/* From the last stage backwards: bit s is set when the output depends on stage s. */
 uint32_t hga_program_live(const hga_program *p)
 {
     live_rows live = {{0}};

@@ -1,4 +1,4 @@
-/* normaliser.c: what a normaliser is called. */
+/* normaliser.c: names of normalisers. */
 #include "program.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* program.h: what a stage means, as data. The legal table of hga_program.h with the roles its fields play, for the
+/* program.h: the semantics of stages as data: the legal table of hga_program.h with the roles of its fields, for the
    check, the analyses and the engine. */
 #ifndef HGA_PROGRAM_RULES_H
 #define HGA_PROGRAM_RULES_H
@@ -20,13 +20,13 @@ typedef enum stage_kind {
     N_KINDS
 } stage_kind;
 
-/* The places of a stage that name a field; sets of roles have bit r for role r. */
+/* The members of a stage that name a field; sets of roles have bit r for role r. */
 typedef enum stage_role { ROLE_QUERY, ROLE_KEY, ROLE_VALUE, ROLE_GATE, ROLE_KEEP, ROLE_OUT, N_ROLES } stage_role;
 
 enum { ON_RELATION = 1, ON_TREE_UP = 2, ON_TREE_DOWN = 4 };
 
-/* Operations of an edge that a stage cannot do without, for each: of its heads' columns of keys and of values, of the
-   out field's columns, of its heads. */
+/* The least operations of an edge in a stage, per column of keys and of values, per column of the out field, and per
+   head. */
 typedef struct edge_cost {
     int key, value, column, head;
 } edge_cost;
@@ -70,11 +70,11 @@ typedef struct stage_rule {
 /* The table, indexed by stage_kind; row KIND_NONE has no name. */
 extern const stage_rule program_rules[N_KINDS];
 
-/* Does the kind make energies? */
+/* Whether the kind computes energies. */
 static inline int kind_has_energies(stage_kind kind) { return kind == KIND_ENERGY || kind == KIND_ATTEND_INSIDE; }
-/* Do some of the stages? Then scores are an energy's. */
+/* Whether some stage does; then scores are an energy's. */
 int program_has_energies(const hga_program *p);
-/* Which row a stage is; KIND_NONE when its message, reduce and update go together in no row. */
+/* The row of a stage; KIND_NONE when no row has its message, reduce and update. */
 stage_kind program_kind(const hga_stage *s);
 /* "mean", "weighted sum", ..; "none" for an illegal combination. */
 const char *program_stage_kind(const hga_stage *s);
@@ -82,42 +82,42 @@ const char *program_stage_kind(const hga_stage *s);
 hga_id program_role(const hga_stage *s, stage_role role);
 /* The fields in a set of roles, as a set of fields. */
 uint32_t program_fields(const hga_stage *s, unsigned roles);
-/* The fields that a stage both reads at the sources and writes there. With any it must go level by level. */
+/* The fields that a stage both reads at the sources and writes there. With any it must run level by level. */
 uint32_t program_in_place(const hga_stage *s);
-/* What all stages of a program that attend do with scores; softmax where there are none. */
+/* The normaliser of all stages that attend; softmax where there are none. */
 hga_normaliser program_normaliser(const hga_program *p);
-/* Is nothing fused for what its stages make of scores? Fused sigmoids have no counts, neither masses nor
-   weights in the graph, and no states that others read. */
+/* Whether only the plain semantics computes the program. Fused sigmoids have no counts, neither masses nor weights in
+   the graph, and no states that others read. */
 int program_is_plain(const hga_program *p, const hga_graph *g);
-/* Is there a stage that has scores, the caller's own functions included? */
+/* Whether a stage has scores, the caller's own functions included. */
 int program_has_scores(const hga_program *p);
-/* The first stage that attends; NULL. */
+/* The first stage that attends; NULL: none. */
 const hga_stage *program_first_attended(const hga_program *p);
-/* Of entmax, else 0. */
+/* The alpha of entmax; else 0. */
 double program_alpha(const hga_program *p);
 /* "softmax", .. */
 extern const char *const program_normaliser_names[];
-/* Has entmax a threshold that can be found? */
+/* Whether entmax's threshold can be found. */
 int program_alpha_is_fit(double alpha);
 /* "product", .. */
 extern const char *const program_scores_names[];
-/* Is `binding` something the caller fills? */
+/* Whether the caller fills tensors of this binding. */
 int program_is_input(hga_binding binding);
 /* The field bound to `binding`, 0 without. */
 hga_id program_bound(const hga_program *p, hga_binding binding);
-/* Is node v among `rows`? */
+/* Whether node v is among `rows`. */
 int program_row(const hga_nodes *nodes, hga_field_rows rows, hga_id v);
 
-/* As many rows from *first on; all nodes for rows of a side. */
+/* The number of rows, from *first on; all nodes for rows of a side. */
 hga_id program_row_range(const hga_nodes *nodes, hga_field_rows rows, hga_id *first);
-/* Does the stage's kind attend? */
+/* Whether the stage's kind attends. */
 static inline int kind_attends(stage_kind kind) { return program_rules[kind].attends; }
-/* Is what it computes a sum of its sources' rows, each times a number that depends on no row? */
+/* Whether it computes a sum of its sources' rows, each times a number that depends on no row. */
 static inline int kind_sums(stage_kind kind)
 {
     return kind == KIND_MEAN || kind == KIND_SUM || kind == KIND_WEIGHTED_SUM;
 }
-/* Does what its out field holds go into what it computes? */
+/* Whether the old value of its out field enters the result. */
 static inline int kind_starts_from_out(stage_kind kind) { return program_rules[kind].starts_from_out; }
 
 /* Node v's children, as many as the result: (*list)[0 ..], or when that is NULL the ids from *first on. */
@@ -130,9 +130,9 @@ static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id 
 }
 static inline hga_id child_number(const hga_id *list, hga_id first, hga_id i) { return list ? list[i] : first + i; }
 
-/* Is every node of the graph that is among rows `a` among rows `b`, too? Tokens may have sides like any node. */
+/* Whether every node of the graph among rows `a` is also among rows `b`. Tokens may have sides like any node. */
 int program_rows_within(const hga_nodes *nodes, hga_field_rows a, hga_field_rows b);
-/* Do nodes with such rows follow each other? */
+/* Whether these rows are a contiguous range of nodes. */
 static inline int program_is_range(hga_field_rows rows)
 {
     return rows != HGA_ROWS_QUERY_SIDE && rows != HGA_ROWS_KEY_SIDE;

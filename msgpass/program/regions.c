@@ -1,12 +1,12 @@
-/* regions.c: every set of rows that a program can name is a union of a dozen regions of nodes, so that what holds
-   values where is told exactly, by a word. */
+/* regions.c: every set of rows that a program can name is a union of a dozen regions of nodes, so that a word says
+   exactly which rows hold values. */
 #include "regions.h"
 
 /* Level 0 is query tokens, key tokens or both; above it are the nodes of the hierarchy. */
 enum { BOTH_TOKEN, QUERY_TOKEN, KEY_TOKEN, ABOVE, N_REGIONS, N_SIDES = 3 };
 
 #define REGION(p)    ((row_set)(7u << (p)*N_SIDES)) /* of every side */
-#define SIDE(s)      ((row_set)(0x249u << (s)))     /* at every place */
+#define SIDE(s)      ((row_set)(0x249u << (s)))     /* of every kind of node */
 #define EVERY_REGION ((row_set)((1u << N_REGIONS * N_SIDES) - 1))
 
 int program_region(const hga_nodes *nodes, hga_id v)

@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-/* A set of regions of nodes: every hga_field_rows, and what a stage visits of it, is one. */
+/* A set of regions of nodes: every hga_field_rows, and the rows that a stage visits, is one. */
 typedef uint16_t row_set;
 
 /* The region of node v: its rows are in a set s when s >> region & 1. */
@@ -12,12 +12,12 @@ int program_region(const hga_nodes *nodes, hga_id v);
 row_set program_row_set(hga_field_rows rows);
 /* The regions that have nodes at all. */
 row_set program_present(const hga_nodes *nodes);
-/* Does the stage leave level 0 as it is, to start from it? */
+/* Whether the stage starts from level 0 and does not write it. */
 int program_keeps_tokens(const hga_stage *s);
 /* The rows that a stage computes. */
 row_set program_visits(const hga_program *p, const hga_stage *s);
 
-/* Of the caller's rows of a field those that a stage writes: what he put there is not read. */
+/* The caller's rows of a field that a stage writes: their old values are not read. */
 row_set program_writes_input(const hga_program *p, hga_id field);
 
 typedef struct program_values {
@@ -28,7 +28,7 @@ typedef struct program_values {
 void program_values_start(const hga_program *p, program_values *v);
 void program_values_after(const hga_program *p, const hga_stage *s, program_values *v);
 
-/* Where an aggregate is shown field f: at the sources, at the row, and at the row once its result is due. */
+/* Where an aggregate sees field f: at the sources, at the row, and at the row in finish. */
 typedef struct program_shown {
     row_set source[HGA_FIELD_SLOTS], row[HGA_FIELD_SLOTS], result[HGA_FIELD_SLOTS];
 } program_shown;

@@ -1,4 +1,4 @@
-/* rules.c: the legal table, and what follows from it for a stage. */
+/* rules.c: the legal table, and functions of it for a stage. */
 #include "call.h"
 #include "regions.h"
 
@@ -161,7 +161,7 @@ const stage_rule program_rules[N_KINDS] = {
                             .carry.source = ROLE(VALUE),
                             .attends = 1,
                             .cost = {.key = 2, .value = 2, .head = 4}},
-    /* what a user stage reads and writes are its own sets; `value`, where it names one, is what its edges hand on */
+    /* a user stage declares its reads and writes; `value`, if it has one, is what its edges pass on */
     [KIND_USER] = {.name = "user",
                    .message = HGA_MESSAGE_USER,
                    .reduce = HGA_REDUCE_USER,
@@ -230,7 +230,7 @@ hga_id program_bound(const hga_program *p, hga_binding binding)
     return 0;
 }
 
-/* Is node v one of these rows? */
+/* Whether node v is one of these rows. */
 int program_row(const hga_nodes *nodes, hga_field_rows rows, hga_id v)
 {
     switch (rows) {
@@ -276,8 +276,7 @@ hga_normaliser program_normaliser(const hga_program *p)
     return s->normaliser;
 }
 
-/* Of sigmoids: are there counts, states merged level by level, or functions of the caller's own, who see log-sum-exps?
- */
+/* Whether sigmoids have counts, states merged level by level, or user functions, which see log-sum-exps. */
 static int has_plain_sigmoids(const hga_program *p, const hga_graph *g)
 {
     for (hga_id i = 0; i < p->n_stages; i++) {

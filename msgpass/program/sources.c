@@ -1,9 +1,9 @@
-/* sources.c: rows in the order of a stage, each with its sources as intervals. Rows that share their sources are handed
-   out together. */
+/* sources.c: rows in the order of a stage, each with its sources as intervals. Rows that share their sources are
+   visited together. */
 #include "interrupt.h"
 #include "sources.h"
 
-enum { CHUNK_ROWS = 1024 }; /* rows looked at together */
+enum { CHUNK_ROWS = 1024 }; /* rows of a chunk */
 
 struct reach_walk {
     const hga_graph *g;
@@ -17,12 +17,12 @@ struct reach_walk {
     reach_span *span;
     int64_t span_capacity;
     int64_t ptr[CHUNK_ROWS + 2];  /* spans of group i are [ptr[i], ptr[i + 1]) */
-    hga_id group[CHUNK_ROWS + 1]; /* row of the piece -> group */
-    hga_id start[CHUNK_ROWS + 1]; /* group -> its first row of the piece */
+    hga_id group[CHUNK_ROWS + 1]; /* row of the chunk -> group */
+    hga_id start[CHUNK_ROWS + 1]; /* group -> its first row of the chunk */
     uint8_t cut[CHUNK_ROWS + 1];  /* a group starts here */
 };
 
-/* Has every row of the segment all its columns? */
+/* Whether every row of the segment has all its columns. */
 static int is_full(const hga_segment *s)
 {
     return !s->has_hole && s->band_first <= 1 - (int64_t)s->n_rows && s->band_last >= (int64_t)s->n_src - 1;
@@ -39,7 +39,7 @@ done:
     return st;
 }
 
-/* The part of a segment inside the piece [first, first + n), counted from `first`. */
+/* The rows of a segment inside the chunk [first, first + n), counted from `first`. */
 static void clip(const hga_segment *s, hga_id first, hga_id n, hga_id *from, hga_id *to)
 {
     int64_t end = (int64_t)s->row + s->n_rows - first;
@@ -98,7 +98,7 @@ static hga_status sort_spans(reach_walk *w, hga_id first, hga_id n, hga_pos n_se
     return st;
 }
 
-/* Hands over a group of rows with their sources: spans, and nodes where edges are explicit. */
+/* Visits a group of rows with their sources: spans, and nodes where edges are explicit. */
 static hga_status visit_group(reach_walk *w, hga_id first, hga_id i)
 {
     reach r = {.row = first + w->start[i],
@@ -115,7 +115,7 @@ static hga_status visit_group(reach_walk *w, hga_id first, hga_id i)
     return w->visit(&r, w->context);
 }
 
-/* Positions [first, first + n), n <= PIECE: a counting sort of the segments' columns by group. */
+/* Positions [first, first + n), n <= CHUNK_ROWS: a counting sort of the segments' columns by group. */
 static hga_status walk_chunk(reach_walk *w, hga_id first, hga_id n)
 {
     hga_status st = HGA_OK;
@@ -135,7 +135,7 @@ done:
     return st;
 }
 
-/* Rows at positions [first, end) of the relation's order, a piece at a time. */
+/* Rows at positions [first, end) of the relation's order, a chunk at a time. */
 static hga_status walk_positions(reach_walk *w, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -173,7 +173,7 @@ static hga_status visit_parent(const reach_walk *w, hga_id v)
     return w->visit(&r, w->context);
 }
 
-/* Side by side as nodes, but their positions in the relation's order need not be. */
+/* Visits node v. Consecutive nodes need not have consecutive positions in the relation's order. */
 static hga_status walk_node(reach_walk *w, hga_id v)
 {
     if (w->relation == HGA_TREE_UP) return visit_children(w, v);
@@ -193,7 +193,7 @@ done:
     return st;
 }
 
-/* All rows, as the order wants them: flat, or level by level. */
+/* All rows in the stage's order: flat, or level by level. */
 static hga_status walk_all(reach_walk *w, hga_order order)
 {
     hga_status st = HGA_OK;
@@ -232,7 +232,7 @@ hga_status reach_nodes(reach_walk *w, hga_id first, hga_id n, reach_visit visit,
     return walk_nodes(w, first, first + n);
 }
 
-/* Shows each row of a stage with the nodes that its edges come from. */
+/* Visits each row of a stage with the nodes that its edges come from. */
 hga_status reach_rows(const hga_graph *g, hga_id relation, hga_order order, reach_visit visit, void *context)
 {
     reach_walk *w = NULL;

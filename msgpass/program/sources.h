@@ -1,4 +1,4 @@
-/* reach.h: which sources each row of a stage has, without expanding blocks: rows in the order of the stage, their
+/* sources.h: the sources of each row of a stage, without expanding blocks: rows in the order of the stage, their
    sources as intervals. */
 #ifndef HGA_REACH_H
 #define HGA_REACH_H
@@ -11,7 +11,7 @@ typedef struct reach_span {
 } reach_span;
 
 /* Rows at positions [row, row + n_rows) of row_order (NULL: node ids), which all have these sources: the spans of
-   positions of source_order (NULL: node ids), and the nodes listed one by one. An edge given twice is there twice. */
+   positions of source_order (NULL: node ids), and the nodes listed one by one. A repeated edge is listed twice. */
 typedef struct reach {
     hga_id row, n_rows;
     const hga_id *row_order;
@@ -24,15 +24,15 @@ typedef struct reach {
 
 typedef hga_status (*reach_visit)(const reach *r, void *context);
 
-/* Call `visit` for the rows of a stage over `relation` (or along the tree) until all nodes were visited once, FLAT in
-   any order, level after level else. */
+/* Calls `visit` for the rows of a stage over `relation` (or along the tree), all nodes once: FLAT in any order, else
+   level after level. */
 hga_status reach_rows(const hga_graph *g, hga_id relation, hga_order order, reach_visit visit, void *context);
 
 /* The same for some nodes at a time. A walk belongs to one thread; `visit` must not use it. */
 typedef struct reach_walk reach_walk;
 hga_status reach_walk_create(const hga_graph *g, hga_id relation, reach_walk **out);
 void reach_walk_destroy(reach_walk *w);
-/* Call `visit` for the rows of nodes [first, first + n), each once, in order. */
+/* Calls `visit` for the rows of nodes [first, first + n), each once, in order. */
 hga_status reach_nodes(reach_walk *w, hga_id first, hga_id n, reach_visit visit, void *context);
 
 #endif

@@ -9,7 +9,7 @@ void hga_program_init(hga_program *p)
     if (p) memset(p, 0, sizeof *p);
 }
 
-/* A name that fits its array, is not empty, and is its own. */
+/* Copies a name, which is not empty and fits its array. */
 static hga_status take_name(const char *what, const char *name, char *into)
 {
     if (!name || !name[0]) return hga_fail(HGA_EPROGRAM, "a %s has no name", what);
@@ -40,7 +40,7 @@ done:
     return st;
 }
 
-/* Roles a stage of this kind does not use name no field, and reads and writes follow from the others. */
+/* Clears the roles that the kind does not use, and derives `reads` and `writes` from the others. */
 static void settle_roles(hga_stage *s)
 {
     const stage_rule *r = &program_rules[program_kind(s)];
@@ -75,7 +75,7 @@ static int name_is_taken(const hga_program *p, const char *name)
     return 0;
 }
 
-/* "verb field", cut to fit, with a number from 2 on where that name is taken. */
+/* "verb field", truncated to fit, with a number from 2 on where that name is used. */
 static void name_stage(const hga_program *p, const char *verb, hga_id field, char *into)
 {
     char base[2 * HGA_NAME_BYTES], number[16] = "";
@@ -89,14 +89,14 @@ static void name_stage(const hga_program *p, const char *verb, hga_id field, cha
 
 /* ---- one stage of a kind ---- */
 
-/* Along the tree level by level; elsewhere flat, or upwards where it starts from what it writes. */
+/* The order of a stage: along the tree level by level; elsewhere flat, or upwards where it is in place. */
 static hga_order order_along(hga_id relation, int in_place)
 {
     if (relation == HGA_TREE_DOWN) return HGA_LEVELS_DOWN;
     return relation == HGA_TREE_UP || in_place ? HGA_LEVELS_UP : HGA_FLAT;
 }
 
-/* A stage with what the table says of its kind. */
+/* A stage with the message, reduce and update of its kind. */
 static hga_stage stage_of_kind(stage_kind kind, hga_id relation, hga_id value, hga_id out)
 {
     const stage_rule *rule = &program_rules[kind];
@@ -109,7 +109,7 @@ static hga_stage stage_of_kind(stage_kind kind, hga_id relation, hga_id value, h
                        .out = out};
 }
 
-/* The helpers' way in: fields are in range, then "verb field" is the name. */
+/* Adds a helper's stage: checks that fields are in range and names it "verb field". */
 static hga_status add_named(hga_program *p, const char *verb, hga_stage s)
 {
     if (!p) return hga_fail(HGA_EPROGRAM, "%s: no program", verb);
@@ -173,7 +173,7 @@ hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query
     return add_attending(p, KIND_ATTEND_MORE, s);
 }
 
-/* The stage that attends becomes one with the energies of its states, which the program has no more. */
+/* Merges the stage that attends and the energies of its states into one stage. */
 static void go_inside(hga_program *p)
 {
     for (hga_id i = 0; i < p->n_stages; i++)
@@ -187,7 +187,7 @@ static void go_inside(hga_program *p)
         }
 }
 
-/* A stage that attends with the energies of its states becomes two stages again. */
+/* Splits a stage that attends with the energies of its states into two again. */
 static hga_status come_out(hga_program *p)
 {
     hga_status st = HGA_OK;
@@ -242,7 +242,7 @@ hga_status hga_program_descend(hga_program *p, hga_id state, hga_id psi, hga_id 
 
 /* ---- whole programs ---- */
 
-/* The caller's query, key and value on tokens, with rows for `query_rows` and `key_rows`, and his output. */
+/* The caller's query, key, value and output on tokens, with rows for `query_rows` and `key_rows`. */
 typedef struct four_fields {
     hga_id query, key, value, out;
 } four_fields;
@@ -270,7 +270,8 @@ done:
     return st;
 }
 
-/* Has the relation an edge into, or out of, a node above the tokens? Blocks count as wide as they reach. */
+/* Whether the relation has an edge into, or out of, a node above the tokens; a block counts by the last node that it
+   reaches. */
 static void reach_above(const hga_graph *g, hga_id relation, int *into, int *out_of)
 {
     hga_nodes n = hga_graph_nodes(g);

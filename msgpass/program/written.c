@@ -1,7 +1,7 @@
 /* written.c: which rows of each field hold values before and after each stage, as sets of regions. */
 #include "regions.h"
 
-/* A stage that starts from what level 0 holds leaves it alone. */
+/* A stage that starts from the values of level 0 does not write them. */
 row_set program_visits(const hga_program *p, const hga_stage *s)
 {
     row_set rows = program_row_set(p->field[s->out].rows);
@@ -35,9 +35,8 @@ void program_values_after(const hga_program *p, const hga_stage *s, program_valu
         if (s->writes >> f & 1u) v->holds[f] |= visited & program_row_set(p->field[f].rows);
 }
 
-/* A built-in stage knows where its fields are. A user's function is shown what it reads, where somebody wrote it: at
-   the sources what the stage itself has written on other levels, too; at the row what it writes only once that is due.
-   */
+/* A built-in stage knows where its fields exist. A user's function sees what it reads where it was written: at the
+   sources also what the stage itself has written on other levels; at the row what it writes only in finish. */
 void program_show(const hga_program *p, const hga_stage *s, const program_values *before, program_shown *to)
 {
     program_values after = *before;

@@ -42,7 +42,7 @@ void appended_block(const appended_tokens *x, const float *const *key, hga_id n,
     block_of_rows(&s, key, n, s.n_kv_heads, has_bounds(x->how), s.columns, out);
 }
 
-/* The rows that stand for query blocks. */
+/* The summary rows of query blocks. */
 static hga_status make_queries(const appended_tokens *x, selecting *s)
 {
     const hga_id c = x->how->query_block, first = s->sample->first_query;
@@ -59,7 +59,7 @@ static hga_status make_queries(const appended_tokens *x, selecting *s)
     return st;
 }
 
-/* The appended tokens are the last of one sample, whose blocks are where the caller has them. */
+/* The appended tokens are the last of one sample, whose blocks are the caller's. */
 hga_status appended_choose(const appended_tokens *x, hga_chosen *out)
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* appended.h: a choice of tokens that are appended to others, of which the rows that stand for blocks are there. */
+/* appended.h: a choice of tokens that are appended to others, whose blocks' summary rows exist. */
 #ifndef SELECT_APPENDED_H
 #define SELECT_APPENDED_H
 
@@ -19,14 +19,14 @@ typedef struct appended_tokens {
     const hga_allocator *allocator;
 } appended_tokens;
 
-/* May they choose so? HGA_EUNSUPPORTED, HGA_EINVAL. */
+/* HGA_EUNSUPPORTED or HGA_EINVAL where appended tokens cannot choose so. */
 hga_status appended_check(const hga_selection *how, const hga_shape *shape);
-/* Floats of the row that stands for a block of keys, of all heads. */
+/* Floats of the summary row of a block of keys, of all heads. */
 int64_t appended_floats(const hga_selection *how, const hga_shape *shape);
-/* It is made of n keys, [n_kv_heads][dim] each, with the bits that hga_select_blocks gives it. */
+/* Makes the summary row of n keys, [n_kv_heads][dim] each, with the bits of hga_select_blocks. */
 void appended_block(const appended_tokens *x, const float *const *key, hga_id n, float *out);
-/* What tokens choose: query blocks are counted from token 0, and those of `out` begin with from / query_block. Of a
-   query block's queries those that are there stand for it. */
+/* The tokens' choice: query blocks are counted from token 0, and those of `out` begin with from / query_block. A query
+   block is represented by its queries so far. */
 hga_status appended_choose(const appended_tokens *x, hga_chosen *out);
 
 #endif

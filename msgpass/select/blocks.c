@@ -1,4 +1,4 @@
-/* blocks.c: samples cut into blocks, and the row that stands for a block of keys: their mean, or their bounds. */
+/* blocks.c: samples cut into blocks, and the summary row of a block of keys: their mean, or their bounds. */
 #include "select.h"
 #include "sixteen.h"
 
@@ -7,7 +7,7 @@
 
 static hga_id blocks_of(hga_id n, hga_id block) { return n / block + (n % block != 0); }
 
-/* Where the blocks of every sample begin, and how many there are in all. */
+/* Finds the first block of every sample, and the total. */
 hga_status blocks_cut(selecting *s)
 {
     const hga_select_input *in = s->in;
@@ -36,13 +36,13 @@ done:
 /* Rows of one head, from a tensor's row `first` on: n of them, at most KERNEL_CHUNK. */
 typedef struct head_rows {
     const hga_tensor *t;
-    const float *const *at; /* NULL, or where they are, [heads][dim] each, and not in the tensor */
+    const float *const *at; /* NULL, or pointers to rows, [heads][dim] each, outside the tensor */
     hga_id heads, head, dim, n;
     int64_t first;
     const float *row[KERNEL_CHUNK];
 } head_rows;
 
-/* Where they are, widened into `room` [KERNEL_CHUNK][dim] where they have 16 bits. */
+/* Finds the rows, widened into `buffer` [KERNEL_CHUNK][dim] where they have 16 bits. */
 static void find_head_rows(head_rows *r, float *buffer)
 {
     for (hga_id i = 0; r->at && i < r->n; i++) r->row[i] = r->at[r->first + i] + (ptrdiff_t)r->head * r->dim;
@@ -77,14 +77,14 @@ const float *key_row(const selecting *s, int64_t i, hga_id head, float *buffer)
     return r.row[0];
 }
 
-/* ---- the row that stands for a block ---- */
+/* ---- summary rows of blocks ---- */
 
-/* What blocks are made of: of keys or of queries. */
+/* The source of blocks: keys or queries. */
 typedef struct block_kind {
     const hga_tensor *t;
     const float *const *at;
     hga_id heads, block, columns, n_blocks;
-    size_t first, n; /* where a sample_cut has its first block, and how many there are */
+    size_t first, n; /* offsets in sample_cut of the first block and the number of blocks */
     int bounds;
     float *out; /* [heads][n_blocks][columns] */
 } block_kind;
@@ -99,7 +99,7 @@ static void sum_rows(const selecting *s, const head_rows *r, float *out)
     s->kernels->sum(r->n, r->row, 0, ones, s->dim, out);
 }
 
-/* Greatest, then least; what is not a number stays in both. */
+/* Greatest, then least; NaN stays in both. */
 static void bound_rows(const head_rows *r, int fresh, float *out)
 {
     for (hga_id i = 0; i < r->n; i++, fresh = 0)
@@ -110,7 +110,7 @@ static void bound_rows(const head_rows *r, int fresh, float *out)
         }
 }
 
-/* Tokens [first, first + n) of a head. */
+/* The summary row of tokens [first, first + n) of a head. */
 static void make_block(const selecting *s, const block_kind *k, int64_t first, hga_id n, hga_id head, float *buffer,
                        float *out)
 {
@@ -135,7 +135,7 @@ void block_of_rows(const selecting *s, const float *const *row, hga_id n, hga_id
     for (hga_id h = 0; h < heads; h++) make_block(s, &k, 0, n, h, NULL, out + h * stride);
 }
 
-/* Block j of a sample, of all heads, whose rows lie side by side. */
+/* Block j of a sample, of all heads. */
 static void make_heads(const selecting *s, const block_kind *k, const sample_cut *c, hga_id first_block, hga_id j,
                        float *buffer)
 {
@@ -145,7 +145,7 @@ static void make_heads(const selecting *s, const block_kind *k, const sample_cut
                    k->out + ((ptrdiff_t)h * k->n_blocks + first_block + j) * k->columns);
 }
 
-/* All blocks of one kind, sample by sample; threads share out a sample's. */
+/* All blocks of one kind, sample by sample; a sample's blocks are divided among threads. */
 static hga_status make_blocks(const selecting *s, const block_kind *k)
 {
     hga_status st = HGA_OK;
@@ -189,7 +189,7 @@ static hga_status make_queries(selecting *s)
     return st ? st : make_blocks(s, &queries);
 }
 
-/* The rows that stand for blocks: of keys, of coarse ones, and of query blocks of several tokens. */
+/* The summary rows of blocks of keys, of coarse ones, and of query blocks of several tokens. */
 hga_status blocks_make(selecting *s)
 {
     hga_status st = HGA_OK;

@@ -1,4 +1,4 @@
-/* check.c: can blocks be chosen so, from this? */
+/* check.c: checks selections and their inputs. */
 #include "select.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static hga_status check_how_many(const hga_selection *s)
     return s->threshold != 0 ? HGA_OK : at_least("k", s->k, 1);
 }
 
-/* Coarse blocks are whole numbers of blocks, and for causal tokens that choose for themselves. */
+/* Coarse blocks are multiples of blocks, and for causal tokens that choose for themselves. */
 static hga_status check_coarse(const hga_selection *s)
 {
     hga_status st = at_least("coarse", s->coarse, 0);
@@ -34,7 +34,7 @@ static hga_status check_coarse(const hga_selection *s)
     return at_least("coarse_k", s->coarse_k, 1);
 }
 
-/* What can be wrong with a selection, whatever it is to choose from. */
+/* Checks a selection independently of its input. */
 static hga_status check_parameters(const hga_selection *s)
 {
     hga_status st = hga_check_reserved("hga_selection", s->reserved, sizeof s->reserved);
@@ -63,7 +63,7 @@ static hga_status check_shape(const hga_select_input *in)
     return at_least("dim", s->dim, 1);
 }
 
-/* Offsets begin with 0, do not fall, and end with the tokens. */
+/* Offsets begin with 0, do not decrease, and end with the tokens. */
 static hga_status check_samples(const hga_select_input *in)
 {
     if (in->n_samples < 0) return hga_fail(HGA_EINVAL, "%d samples", in->n_samples);
@@ -90,7 +90,7 @@ hga_status selection_check_tensor(const char *name, const hga_tensor *t, hga_id 
     return HGA_OK;
 }
 
-/* Can the selection choose from this input? */
+/* Checks whether the selection can choose from this input. */
 hga_status selection_check(const hga_selection *s, const hga_select_input *in)
 {
     hga_status st = check_parameters(s);

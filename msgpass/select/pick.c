@@ -1,4 +1,4 @@
-/* pick.c: which blocks sixteen query blocks choose, given their scores. */
+/* pick.c: chooses the blocks of sixteen query blocks from their scores. */
 #include "select.h"
 
 #include <math.h>
@@ -18,21 +18,21 @@ static float *score_at(const picker *p, hga_id row, hga_id block)
     return &p->score[(ptrdiff_t)block * KERNEL_TILE + row];
 }
 
-/* Own blocks and those past the candidates have no score. */
+/* Sets the scores of own blocks and of those past the candidates to -inf. */
 static void leave_candidates(const candidates *c, hga_id row, hga_id n, picker *p)
 {
     for (hga_id j = c->first_own; j <= c->last_own && j < n; j++) *score_at(p, row, j) = -INFINITY;
     for (hga_id j = c->end; j < n; j++) *score_at(p, row, j) = -INFINITY;
 }
 
-/* Nor have rows that are not there. */
+/* Sets the scores of missing rows to -inf. */
 static void leave_absent(const sixteen *x, hga_id n, float *score)
 {
     for (int64_t at = 0; at < (int64_t)n * KERNEL_TILE; at += KERNEL_TILE)
         for (hga_id row = x->n; row < KERNEL_TILE; row++) score[at + row] = -INFINITY;
 }
 
-/* Among n blocks' scores. */
+/* The first row with NaN or +inf among n blocks' scores; -1: none. */
 static hga_id find_bad(const sixteen *x, const float *score, hga_id n, hga_id *bad_block)
 {
     int bad = 0;
@@ -50,7 +50,7 @@ static hga_id force(picker *p, hga_id row, hga_id j)
     return !had;
 }
 
-/* Own blocks, and candidates that are chosen whatever their scores; how many. */
+/* Forces own blocks, sinks and local candidates; returns their number. */
 static hga_id force_row(const hga_selection *s, const candidates *c, hga_id row, picker *p)
 {
     hga_id n = 0;
@@ -60,7 +60,7 @@ static hga_id force_row(const hga_selection *s, const candidates *c, hga_id row,
     return n;
 }
 
-/* ---- the shortest prefix, the definition: a heap of a row's candidates, the most probable on top ---- */
+/* ---- the shortest prefix by definition: a heap of a row's candidates by probability ---- */
 
 static int is_likelier(const double *p, hga_id a, hga_id b) { return p[a] > p[b] || (p[a] == p[b] && a < b); }
 
@@ -75,13 +75,13 @@ static void sink_likely(hga_id *heap, hga_id n, const double *p, hga_id at)
     heap[at] = moved;
 }
 
-/* A row's candidates that have a score, n of them in the picker's heap, and their softmax. */
+/* A row's candidates with scores, n of them in the picker's heap. */
 typedef struct likely {
     hga_id row, n;
     float most, least;
 } likely;
 
-/* The softmax of the row's candidates that have a score, which become the heap's first. */
+/* The softmax of the row's candidates with scores, which become the heap's first. */
 static likely find_probabilities(const picker *p, hga_id row, hga_id n)
 {
     double sum = 0;
@@ -99,8 +99,8 @@ static likely find_probabilities(const picker *p, hga_id row, hga_id n)
 
 static void choose(picker *p, hga_id row, hga_id j) { p->chosen[j] |= (lane_mask)(1u << row); }
 
-/* Of the heap's first n, from a sum that those before them have: the shortest prefix. `close`, where it is not NULL, is
-   set where the order of additions might have decided otherwise. */
+/* Chooses the shortest prefix of the heap's first n, where `sum` is the probability of those before them. `close`,
+   unless NULL, is set where another order of additions might decide otherwise. */
 static void choose_prefix(double threshold, hga_id row, hga_id n, double sum, picker *p, int *close)
 {
     enum { CLOSE = 1000000000 };
@@ -114,7 +114,7 @@ static void choose_prefix(double threshold, hga_id row, hga_id n, double sum, pi
     }
 }
 
-/* ---- the same by buckets of scores, greatest first: one of them alone has candidates that are in and others ---- */
+/* ---- the same by buckets of descending scores: only one bucket has both chosen and other candidates ---- */
 
 enum { BUCKETS = 128 };
 
@@ -123,16 +123,16 @@ typedef struct buckets {
     float scale; /* buckets from one score to another */
 } buckets;
 
-/* Greater scores are never in a later one. */
+/* The bucket of a score; greater scores are never in a later one. */
 static hga_id bucket_of(const picker *p, const likely *x, const buckets *b, hga_id j)
 {
     return (hga_id)((x->most - *score_at(p, x->row, j)) * b->scale);
 }
 
-/* Scores that are nearly one have probabilities that are one, whose order is that of blocks. */
+/* Scores that are nearly equal have equal probabilities, which are ordered by block. */
 static int may_be_bucketed(const likely *x) { return x->n > 8 && x->most - x->least > 1e-3f && x->least > -1e30f; }
 
-/* The bucket in which the sum comes to the threshold, and the sum of those before it. */
+/* The bucket in which the sum reaches the threshold, and the sum of those before it. */
 static hga_id find_bucket(const picker *p, const likely *x, double threshold, buckets *b, double *before)
 {
     hga_id at = 0;
@@ -144,7 +144,7 @@ static hga_id find_bucket(const picker *p, const likely *x, double threshold, bu
     return at;
 }
 
-/* 0: additions in another order might decide otherwise, and nothing is chosen. */
+/* 0: another order of additions might decide otherwise; the caller then discards the choice. */
 static int choose_by_buckets(double threshold, const likely *x, picker *p)
 {
     buckets b;
@@ -160,7 +160,7 @@ static int choose_by_buckets(double threshold, const likely *x, picker *p)
     return !close;
 }
 
-/* The fewest most probable candidates whose probabilities come to the threshold; 1: all of them. */
+/* The fewest most probable candidates whose probabilities reach the threshold; 1: all of them. */
 static void choose_likely(double threshold, hga_id row, hga_id n_blocks, picker *p)
 {
     likely x = find_probabilities(p, row, n_blocks);
@@ -181,7 +181,7 @@ hga_id coarse_before(const selecting *s, const sixteen *x)
     return (hga_id)((int64_t)last_query_block(x) / s->how->coarse);
 }
 
-/* Rows take the best of the coarse blocks before their own, in p->open. */
+/* Chooses each row's best coarse blocks before its own, in p->open. */
 static void open_coarse(const selecting *s, const sixteen *x, hga_id n, picker *p)
 {
     hga_id requested[KERNEL_TILE] = {0};
@@ -194,7 +194,7 @@ static void open_coarse(const selecting *s, const sixteen *x, hga_id n, picker *
     s->kernels->pick_best(n, requested, p->coarse, p->open);
 }
 
-/* What is neither forced, nor in a coarse block that was taken, nor near, is no candidate. */
+/* Removes candidates that are neither forced, nor in a chosen coarse block, nor near. */
 static void close_others(const selecting *s, const sixteen *x, hga_id n, picker *p)
 {
     const hga_id each = s->how->coarse / s->how->block;
@@ -216,7 +216,7 @@ static void choose_best(const selecting *s, hga_id n, const hga_id *requested, p
     s->kernels->pick_best(n, requested, p->score, p->chosen);
 }
 
-/* Marks in p->chosen what each row takes; returns the first row with a score that is no number, -1: none has one. */
+/* Marks each row's choice in p->chosen; returns the first row with a NaN or +inf score, -1: none. */
 hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad_block)
 {
     hga_id requested[KERNEL_TILE] = {0}, n = candidates_of(s->how, x->sample, last_query_block(x)).end;

@@ -1,24 +1,24 @@
-/* select.c: the call: threads take sixteen query blocks of one chooser at a time, score all candidates with the tile's
-   products, and note what each of the sixteen chooses. */
+/* select.c: the call: threads score sixteen query blocks of one chooser at a time against all candidates with the
+   tile's products, and record what each chooses. */
 #include "select.h"
 
 #include <math.h>
 #include <omp.h>
 #include <string.h>
 
-/* A thread's own. */
+/* The state of a thread. */
 typedef struct chooser {
     picker pick;
     float *queries;    /* [KERNEL_TILE][3 dim] */
     float *transposed; /* [columns][KERNEL_TILE] */
-    hga_id *block;     /* what its rows chose, one behind the other */
+    hga_id *block;     /* the choices of its rows, contiguous */
     hga_pos n, capacity;
-    hga_pos bad_row; /* the first whose scores are not numbers, and the block; -1: none */
+    hga_pos bad_row; /* the first row with a bad score, and the block; -1: none */
     hga_id bad_block;
     hga_status status;
 } chooser;
 
-/* Where a sixteen's blocks are. */
+/* The thread, offset and number of a sixteen's chosen blocks. */
 typedef struct noted {
     hga_id thread;
     hga_pos at, n;
@@ -28,7 +28,7 @@ static hga_id whole_chunks(hga_id n) { return (n + KERNEL_CHUNK - 1) / KERNEL_CH
 
 /* ---- scores ---- */
 
-/* A query for bounds: what is above 0 meets the greatest, what is below the least. */
+/* A query for bounds: its positive part meets the greatest, its negative part the least. */
 static const float *part_query(const selecting *s, const float *q, float *out)
 {
     for (hga_id j = 0; j < s->dim; j++) {
@@ -38,7 +38,7 @@ static const float *part_query(const selecting *s, const float *q, float *out)
     return out;
 }
 
-/* Row i's query block, as head `head` has it. */
+/* Row i's query block of head `head`. */
 static const float *block_query(const selecting *s, chooser *t, const sixteen *x, hga_id i, hga_id head)
 {
     float *buffer = t->queries + (ptrdiff_t)i * 3 * s->dim;
@@ -75,14 +75,14 @@ static void transpose_queries(const selecting *s, chooser *t, const scored_rows 
     s->kernels->transpose_rows(r->end, row, s->scale, s->columns, t->transposed);
 }
 
-/* Blocks of x's sample that are scored: n of them, from block `first` of all samples' on; [n, padded][KERNEL_TILE]. */
+/* The blocks of x's sample to score: n of them, from block `first` of all samples on; [n, padded][KERNEL_TILE]. */
 typedef struct scoring {
     const key_blocks *of;
     hga_id first, n;
     float *out;
 } scoring;
 
-/* Rows get the scores of `some` blocks, or these are added to what they have. */
+/* Stores the scores of `some` blocks, or, after the first head, adds them. */
 static void take_scores(const scored_rows *r, hga_id some, const float *product, float *out)
 {
     for (hga_id i = 0; i < some * KERNEL_TILE; i += KERNEL_TILE)
@@ -110,7 +110,7 @@ static void score_rows(const selecting *s, chooser *t, const scoring *b, const s
     }
 }
 
-/* Of the choosers' heads together. */
+/* Scores of the blocks, summed over each chooser's heads. */
 static void score_blocks(const selecting *s, chooser *t, const sixteen *x, hga_id n)
 {
     const scoring blocks = {&s->keys, x->sample->block, n, t->pick.score};
@@ -133,7 +133,7 @@ static void copy_scores(const selecting *s, chooser *t, const sixteen *x, hga_id
 
 /* ---- choosing ---- */
 
-/* Write what rows have chosen behind what the thread has, row by row. */
+/* Appends the rows' choices to the thread's, row by row. */
 static hga_status note_chosen(const selecting *s, chooser *t, const sixteen *x, hga_pos *n_of)
 {
     hga_status st = HGA_OK;
@@ -153,7 +153,7 @@ done:
     return st;
 }
 
-/* Scores, choices and notes of sixteen query blocks; the first bad score is kept in *t. */
+/* Scores and chooses for sixteen query blocks; the first bad score is recorded in *t. */
 static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga_pos *n_of)
 {
     hga_id n = candidates_of(s->how, x->sample, last_query_block(x)).end, bad_block;
@@ -171,7 +171,7 @@ static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga
 /* Coarse blocks of the longest sample; a sample has no more of them than blocks. */
 static int64_t coarse_bytes(const selecting *s) { return whole_chunks(s->longest); }
 
-/* What a thread needs to score and choose, for the longest sample. */
+/* Allocates a thread's state, for the longest sample. */
 static hga_status make_chooser(const selecting *s, chooser *t)
 {
     hga_status st = HGA_OK;
@@ -206,14 +206,14 @@ static void drop_chooser(const selecting *s, chooser *t)
     hga_delete(a, t->block, t->capacity, sizeof *t->block);
 }
 
-/* Choosers whose query blocks fill a sixteen together: of one sample with few. */
+/* The number of choosers whose query blocks share a sixteen: more than 1 for one sample with few. */
 static hga_id choosers_together(const selecting *s)
 {
     const hga_id some = s->n_samples == 1 && s->n_query_blocks > 0 ? KERNEL_TILE / s->n_query_blocks : 0;
     return some > 1 ? some : 1;
 }
 
-/* Every sixteen of every chooser and sample; how many: with x NULL they are counted. */
+/* Lists every sixteen of every chooser and sample; returns their number. x NULL: only counts. */
 static int64_t list_sixteens(const selecting *s, sixteen *x)
 {
     int64_t n = 0;
@@ -243,7 +243,7 @@ static hga_status say_what_is_bad(const selecting *s, const chooser *t)
                     (long long)(first->bad_row / s->n_query_blocks));
 }
 
-/* What threads noted, in the order of rows; `first` holds how many each row has. */
+/* Joins the threads' choices in the order of rows; `first` holds how many each row has. */
 static hga_status put_together(const selecting *s, const chooser *t, const sixteen *x, const noted *where, int64_t n,
                                hga_chosen *out)
 {
@@ -262,7 +262,7 @@ done:
     return st;
 }
 
-/* Threads take sixteens as they come; what they note is put together in the order of rows. */
+/* Threads take sixteens dynamically; their choices are joined in the order of rows. */
 static hga_status choose_all(const selecting *s, chooser *t, hga_chosen *out)
 {
     hga_status st = HGA_OK;
@@ -296,7 +296,7 @@ hga_id hga_select_choosers(const hga_selection *s, const hga_shape *shape)
     return s->share == HGA_SELECT_HEAD || shape->n_kv_heads == 0 ? shape->n_heads : shape->n_kv_heads;
 }
 
-/* The kernels, and as many threads as may run. */
+/* Finds the kernels, and the number of threads that may run. */
 static hga_status choose_machine(selecting *s)
 {
     hga_status st = HGA_OK;

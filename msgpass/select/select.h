@@ -1,4 +1,4 @@
-/* select.h: what the files of this room share. */
+/* select.h: shared by the files of this folder. */
 #ifndef SELECT_H
 #define SELECT_H
 
@@ -40,22 +40,22 @@ typedef struct selecting {
 hga_status selection_check(const hga_selection *s, const hga_select_input *in);
 hga_status selection_check_tensor(const char *name, const hga_tensor *t, hga_id n);
 
-/* select.c: of what has been checked, the shape, the machine, and the samples' blocks. */
+/* select.c: of a checked selection, the shape, the machine, and the samples' blocks. */
 hga_status selection_open(selecting *s);
 
-/* blocks.c: cut samples into blocks; make the rows that stand for blocks, on all threads; and give these back. */
+/* blocks.c: cut samples into blocks; make the summary rows of blocks, on all threads; and free these. */
 hga_status blocks_cut(selecting *s);
 hga_status blocks_make(selecting *s);
 void blocks_drop(selecting *s);
-/* Row i of the queries, of head `head`, as floats: in place, or in `room` [dim]. */
+/* Row i of the queries, of head `head`, as floats: in place, or in `buffer` [dim]. */
 const float *query_row(const selecting *s, int64_t i, hga_id head, float *buffer);
 const float *key_row(const selecting *s, int64_t i, hga_id head, float *buffer);
 
-/* The row that stands for a block of n rows, [heads][dim] each: of head h at out + h * stride. */
+/* The summary row of a block of n rows, [heads][dim] each: of head h at out + h * stride. */
 void block_of_rows(const selecting *s, const float *const *row, hga_id n, hga_id heads, int bounds, ptrdiff_t stride,
                    float *out);
 
-/* select.c: shape, choosers and scale; and, of blocks that were cut and made, what is chosen. */
+/* select.c: shape, choosers and scale; and the choice, once blocks are made. */
 void selecting_find_shape(selecting *s);
 hga_status selecting_choose(const selecting *s, hga_chosen *out);
 
@@ -89,10 +89,10 @@ typedef struct picker {
 
 /* pick.c */
 candidates candidates_of(const hga_selection *s, const sample_cut *sample, hga_id i);
-/* How many coarse blocks the last of sixteen has before it. */
+/* The number of coarse blocks before that of the last of sixteen. */
 hga_id coarse_before(const selecting *s, const sixteen *x);
-/* From p->score, and p->coarse, to p->chosen. The first row whose score of a candidate is not a number, or +inf, and
-   the block; -1: all can be chosen from. */
+/* From p->score, and p->coarse, to p->chosen. Returns the first row with a candidate whose score is NaN or +inf, and
+   the block; -1: none. */
 hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad_block);
 
 #endif

@@ -1,4 +1,4 @@
-/* weights.c: how much of a row's softmax each block has that it chose: scores again, and the row's log-sum-exp. */
+/* weights.c: the share of a row's softmax in each block that it chose, from its scores and log-sum-exp. */
 #include "select.h"
 
 #include <math.h>
@@ -10,11 +10,11 @@ typedef struct weighing {
     const hga_chosen *chosen;
     const hga_chosen_scores *of;
     hga_id padded;
-    float *keys; /* [n_tokens][padded], of the key/value head at hand */
+    float *keys; /* [n_tokens][padded], of the current key/value head */
     float *out;
 } weighing;
 
-/* A row of a head, and what it is weighed with. */
+/* A row of a head: its query and log-sum-exp. */
 typedef struct weighed_row {
     hga_id token, head; /* the token in its sample */
     const sample_cut *sample;
@@ -71,7 +71,7 @@ static double weigh_columns(const weighing *w, const weighed_row *r, hga_id firs
     return sum;
 }
 
-/* Of block j of the row's sample: causal, of what is not later. */
+/* The weight of block j of the row's sample; causal: only of tokens up to the row's. */
 static double weigh_block(const weighing *w, const weighed_row *r, hga_id j)
 {
     int64_t first = (int64_t)j * w->s.how->block, end = first + w->s.how->block;
@@ -110,7 +110,7 @@ static void weigh_query_block(const weighing *w, const sample_cut *sample, hga_i
     }
 }
 
-/* Head by head of every key/value head, whose keys are brought side by side once. */
+/* Head by head of every key/value head, whose keys are packed once. */
 static hga_status weigh_all(weighing *w)
 {
     hga_status st = HGA_OK;
@@ -160,7 +160,7 @@ static hga_status check_listed(const hga_chosen *c, hga_pos row, hga_id n_blocks
     return HGA_OK;
 }
 
-/* Is the choice one of such a call? */
+/* Checks that the choice fits the call. */
 static hga_status check_chosen(const weighing *w)
 {
     const hga_chosen *c = w->chosen;
@@ -181,7 +181,7 @@ hga_status hga_chosen_weights(const hga_selection *how, const hga_select_input *
                               const hga_chosen_scores *scores, float *out)
 {
     hga_status st = HGA_OK;
-    hga_selection by_mean = *how; /* whatever scores chose, operands are read */
+    hga_selection by_mean = *how; /* queries and keys are read, whichever scores chose */
     hga_select_input input = *in;
     by_mean.score = HGA_SELECT_MEAN, input.scores = NULL;
     weighing w = {.s = {.how = &by_mean, .in = &input}, .chosen = chosen, .of = scores, .out = out};

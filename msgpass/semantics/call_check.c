@@ -1,4 +1,4 @@
-/* call_check.c: what a call brings, checked by its rows. */
+/* call_check.c: checks a call's tables by their rows. */
 #include "call_check.h"
 #include "program.h"
 #include "soften.h"
@@ -12,7 +12,7 @@ static int sends(const hga_program *p, hga_message message)
     return 0;
 }
 
-/* Why does the table mean nothing for the program? NULL: it does. */
+/* Why the table does not apply to the program; NULL: it does. */
 static const char *lack_of(const hga_call_row *row, const hga_program *p)
 {
     if (row->is & HGA_CALL_NO_PRODUCT && p->scores != HGA_SCORES_ADDITIVE) return "the program's scores are products";
@@ -40,7 +40,7 @@ static hga_status check_entries(const hga_call_row *row, const hga_shape *s, con
     return HGA_OK;
 }
 
-/* Rows and columns that the shape says may be said again. */
+/* Rows and columns that follow from the shape may be 0, or must agree with it. */
 static hga_status check_extent(const hga_call_row *row, const char *what, hga_extent extent, int64_t n_input,
                                const hga_shape *s)
 {
@@ -50,7 +50,7 @@ static hga_status check_extent(const hga_call_row *row, const char *what, hga_ex
                     (long long)expected, hga_extent_name(extent));
 }
 
-/* Types and nodes are counted by ids, and a table's bytes by 64 bits. */
+/* Rows are ids, except edges, and the table's bytes fit 64 bits. */
 static hga_status check_counts(const hga_call_row *row, const hga_table *t, const hga_shape *s)
 {
     int64_t columns = hga_call_extent(row->columns, s, 0, t->columns), bytes;
@@ -59,7 +59,7 @@ static hga_status check_counts(const hga_call_row *row, const hga_table *t, cons
     return hga_fail(HGA_EINVAL, "%s has %lld rows of %lld columns", row->name, (long long)t->rows, (long long)columns);
 }
 
-/* Has the table as many rows and columns as its entry in hga_call_tables() says? */
+/* Checks the table's rows and columns against its entry in hga_call_tables(). */
 static hga_status check_extents(const hga_call_row *row, const hga_table *t, const hga_shape *s, hga_id n_nodes)
 {
     hga_status st = check_counts(row, t, s);
@@ -80,7 +80,7 @@ static hga_status check_extents(const hga_call_row *row, const hga_table *t, con
     return HGA_OK;
 }
 
-/* What the program itself has, the call bringing no other number, must mean something for it, too. */
+/* Checks that the program's own number, where the call has none, applies to it. */
 static hga_status check_standing(hga_call_table which, const hga_program *p, const hga_io *io)
 {
     const hga_call_row *row = call_row(which);
@@ -88,7 +88,7 @@ static hga_status check_standing(hga_call_table which, const hga_program *p, con
     return lack ? hga_fail(HGA_EUNSUPPORTED, "%s: %s", row->name, lack) : HGA_OK;
 }
 
-/* One table of the call; where it brings none, the program's own number. */
+/* Checks one table of the call; where the call has none, the program's own number. */
 static hga_status check_table(hga_call_table which, const hga_program *p, const hga_shape *s, hga_id n_nodes,
                               const hga_io *io)
 {

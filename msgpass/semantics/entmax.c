@@ -9,7 +9,7 @@
 
 enum { MOST_STEPS = 100 };
 
-/* ---- x falling, with their counts: a heap, sorted no further than it is asked ---- */
+/* ---- x in descending order, with their counts: a heap, sorted on demand ---- */
 
 static void sift(int64_t n, double *x, double *count, int64_t at)
 {
@@ -27,7 +27,7 @@ static void make_heap(int64_t n, double *x, double *count)
     for (int64_t i = n / 2; i-- > 0;) sift(n, x, count, i);
 }
 
-/* The greatest leaves; returns how many stay. */
+/* Removes the greatest; returns the number left. */
 static int64_t drop_greatest(int64_t n, double *x, double *count)
 {
     x[0] = x[n - 1], count[0] = count[n - 1];
@@ -91,7 +91,7 @@ double entmax_threshold(double alpha, int64_t n, double *x, double *count)
 
 /* ---- rows ---- */
 
-/* Edges that are there, packed: x less the greatest, and counts. Returns how many; 0 where nothing is above -inf. */
+/* Packs the edges above -inf: x less the greatest, and counts. Returns their number. */
 static int64_t pack(const soften_row *r)
 {
     int64_t n = 0;
@@ -137,8 +137,8 @@ double entmax_conjugate(const soften_row *r)
     return all == 0 ? -INFINITY : value;
 }
 
-/* A weight of p moves by u = p^(2 - alpha) c^(alpha - 1) with its score, and tau takes from all by their u; the
-   conjugate moves by p. */
+/* A weight p changes by u = p^(2 - alpha) c^(alpha - 1) per change of its score, and tau subtracts from all in
+   proportion to their u; the conjugate changes by p. */
 void entmax_adjoint(const soften_row *r, double d_lse)
 {
     double all = 0, along = 0;

@@ -1,4 +1,4 @@
-/* exponents.h: log-sum-exps, -inf being that of nothing. What is not a number stays none. */
+/* exponents.h: log-sum-exps, -inf being that of no term. NaN stays NaN. */
 #ifndef HGA_SEMANTICS_EXPONENTS_H
 #define HGA_SEMANTICS_EXPONENTS_H
 

@@ -1,4 +1,4 @@
-/* plain_scratch.c: room for a row. */
+/* plain_scratch.c: the scratch of a row. */
 #include "bindings.h"
 #include "stage_semantics.h"
 
@@ -13,7 +13,7 @@ int64_t plain_scratch_bytes(int64_t edges, hga_id columns)
     return numbers(edges + 1, columns) * (int64_t)sizeof(double);
 }
 
-/* The arrays of a row with n places, one behind the other. */
+/* The arrays of a row with n scores, contiguous. */
 static plain_scratch hand_out(double *at, int64_t n, int64_t columns)
 {
     double *rows = at + BY_EDGE * n;
@@ -34,7 +34,7 @@ plain_scratch plain_scratch_at(void *memory, int64_t edges, hga_id columns)
     return hand_out(memory, edges + 1, columns);
 }
 
-/* Room that grows is at least doubled, so that rows of rising length seldom wait for it. */
+/* Scratch that grows is at least doubled, so that rows of rising length seldom reallocate. */
 hga_status plain_scratch_fit(plain_scratch *scratch, const hga_allocator *a, int64_t edges, hga_id columns)
 {
     hga_status st = HGA_OK;

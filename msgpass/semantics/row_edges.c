@@ -20,14 +20,14 @@ void edges_close(edge_rows *rows)
 
 /* ---- a row ---- */
 
-/* A row that is being read: the first thing that went wrong stays. */
+/* The state of reading a row: the first error stays. */
 typedef struct row_reading {
     edge_rows *rows;
     hga_id position;
     hga_status st;
 } row_reading;
 
-/* Room for n edges more, which count as read; NULL: there is none. */
+/* Capacity for n more edges, which count as read; NULL: an error. */
 static row_edge *add_some(row_reading *r, int64_t n)
 {
     edge_rows *rows = r->rows;
@@ -44,7 +44,7 @@ static void add(row_reading *r, row_edge e)
     if (to) *to = e;
 }
 
-/* The children of v: places *first .. *first + the result of the list of children. */
+/* The children of v: entries *first .. *first + the result of the list of children. */
 static hga_id children(const hga_nodes *nodes, hga_id v, hga_id *first)
 {
     hga_id above = v - nodes->level_ptr[1];
@@ -65,7 +65,7 @@ static void add_family_edges(row_reading *r, hga_id v)
         add(r, (row_edge){.src = nodes->parent[v], .weight = 1});
 }
 
-/* The columns that a segment has on the row. */
+/* Reads the columns of a segment in the row. */
 static void read_segment(row_reading *r, const hga_segment *s)
 {
     const hga_id *order = r->rows->r.src_order;
@@ -96,7 +96,7 @@ static void read_relation(row_reading *r, hga_id v)
         add(r, (row_edge){from->src[e], from->type ? from->type[e] : 0, from->weight ? from->weight[e] : 1, 0, 0});
 }
 
-/* Total: edges that are alike in all of it are alike. */
+/* A total order: it compares all members. */
 static int edge_before(const row_edge *a, const row_edge *b)
 {
     if (a->src != b->src) return a->src < b->src;
@@ -135,7 +135,7 @@ int edges_exist(const hga_graph *g, hga_id relation, hga_id v)
     return degree > 0;
 }
 
-/* Degrees are asked for some hundred rows at a time; down the tree a row has one edge. */
+/* Finds degrees some hundred rows at a time; down the tree a row has one edge. */
 int64_t edges_most(const hga_graph *g, hga_id relation)
 {
     enum { ROWS = 256 };
@@ -156,7 +156,7 @@ int64_t edges_most(const hga_graph *g, hga_id relation)
 
 /* ---- lists ---- */
 
-/* Node v's row goes behind those before it. */
+/* Appends node v's row to those before it. */
 static hga_status list_row(edge_rows *rows, hga_id v, row_list *out)
 {
     hga_status st = edges_read(rows, v);

@@ -1,4 +1,4 @@
-/* row_edges.h: the in-edges of a row of a stage, in canonical order, whatever they are stored as. */
+/* row_edges.h: the in-edges of a row of a stage, in canonical order, from any storage. */
 #ifndef HGA_SEMANTICS_ROW_EDGES_H
 #define HGA_SEMANTICS_ROW_EDGES_H
 
@@ -32,16 +32,16 @@ typedef struct edge_rows {
     const row_list *lists, *list; /* of all stages, NULL without; of this one */
 } edge_rows;
 
-/* The rows of a relation. `lists` and room stay from one to the next. */
+/* Selects the rows of a relation. `lists` and the buffer stay from one to the next. */
 void edges_open(edge_rows *rows, const hga_graph *g, const hga_allocator *a, hga_id relation);
 void edges_close(edge_rows *rows);
-/* Read node v's in-edges. */
+/* Reads node v's in-edges. */
 hga_status edges_read(edge_rows *rows, hga_id v);
-/* Has v any? The most that a row has, of a relation or along the tree. */
+/* Whether v has in-edges; and the most in-edges of a row, of a relation or along the tree. */
 int edges_exist(const hga_graph *g, hga_id relation, hga_id v);
 int64_t edges_most(const hga_graph *g, hga_id relation);
 
-/* All rows that are nodes of a field, if they take at most `bytes`; `rows` has been opened. */
+/* Lists all rows of a field, if they take at most `bytes`; `rows` has been opened. */
 hga_status edges_list(edge_rows *rows, hga_field_rows of, int64_t bytes, row_list *out);
 void edges_unlist(const hga_graph *g, const hga_allocator *a, row_list *list);
 

@@ -8,10 +8,10 @@ float semantics_scale(const hga_program *p, const hga_shape *s, const hga_io *io
     float input = call_number(HGA_TABLE_SCALE, p, io);
     if (io->scale.data) return input;
     if (input == 0 && p->scores == HGA_SCORES_ADDITIVE) return 1;
-    return input != 0 ? input : (float)(1 / sqrt((double)s->dim)); /* as who writes it out has it */
+    return input != 0 ? input : (float)(1 / sqrt((double)s->dim)); /* in double, then rounded, as callers write it */
 }
 
-/* What score(), weights and adjoints need to know of a call, numbers in double. */
+/* The data of a call for scores, weights and adjoints, numbers in double. */
 semantics semantics_of_call(const hga_program *p, hga_nodes nodes, const hga_shape *s, const hga_io *io)
 {
     return (semantics){.program = p,
@@ -63,7 +63,7 @@ scored_edge edge_between(const semantics *m, hga_id stage, hga_id v, hga_id head
     return (scored_edge){&m->program->stage[stage], e, v, head, q, k, index};
 }
 
-/* The edge's entry of edge_bias; and where its numbers of edge_key begin, of the key's head. -1: there are none. */
+/* The edge's entry of edge_bias; and the first entry of its edge_key, of the key's head. -1: none. */
 static int64_t bias_entry(const semantics *m, const scored_edge *x)
 {
     hga_id heads = m->io->edge_bias.columns;
@@ -86,13 +86,13 @@ static double position(const semantics *m, hga_id node, hga_id c)
 static hga_id own_node(const scored_edge *x) { return x->e->pos_of ? x->e->pos_of - 1 : x->v; }
 static hga_id other_node(const scored_edge *x) { return x->e->src_pos_of ? x->e->src_pos_of - 1 : x->e->src; }
 
-/* |x_q - x_k|, of which slopes take so much. */
+/* |x_q - x_k|, the factor of slopes. */
 static double score_distance(const semantics *m, const scored_edge *x)
 {
     return fabs(m->position[x->v] - m->position[x->e->src]);
 }
 
-/* ---- what a query and a key have together ---- */
+/* ---- products and additive scores ---- */
 
 /* Column c of rel_key[type] + edge_key[e]. */
 static double beside_key(const semantics *m, const scored_edge *x, hga_id c)
@@ -103,7 +103,7 @@ static double beside_key(const semantics *m, const scored_edge *x, hga_id c)
     return sum;
 }
 
-/* The gradient d of beside_key goes to both tables. */
+/* Adds the gradient d of beside_key to both tables. */
 static void beside_key_adjoint(const semantics *m, const scored_edge *x, hga_id c, double d, const table_sums *sums)
 {
     int64_t edge = key_entry(m, x);
@@ -114,14 +114,13 @@ static void beside_key_adjoint(const semantics *m, const scored_edge *x, hga_id 
 /* q . (k + rel_key[type] + edge_key[e]) */
 static double dot_product(const semantics *m, const scored_edge *x)
 {
-    const int more =
-        m->io->rel_key.data || key_entry(m, x) >= 0; /* else an infinite query times 0 would be no number */
+    const int more = m->io->rel_key.data || key_entry(m, x) >= 0; /* else an infinite query times 0 would be NaN */
     double sum = dot(x->q, x->k, m->shape.dim);
     for (hga_id c = 0; more && c < m->shape.dim; c++) sum += x->q[c] * beside_key(m, x, c);
     return sum;
 }
 
-/* The product's gradient d goes to query and key, and to what is added to the key. */
+/* Adds the product's gradient d to query and key, and to the tables added to the key. */
 static void dot_product_adjoint(const semantics *m, const scored_edge *x, double d, double *dq, double *dk,
                                 const table_sums *sums)
 {
@@ -134,7 +133,7 @@ static void dot_product_adjoint(const semantics *m, const scored_edge *x, double
     }
 }
 
-/* Column c of q + k + rel_key[type] + edge_key[e], and what it counts. */
+/* Column c of q + k + rel_key[type] + edge_key[e], and its factor in the sum. */
 static double added(const semantics *m, const scored_edge *x, hga_id c)
 {
     return x->q[c] + x->k[c] + beside_key(m, x, c);
@@ -144,7 +143,7 @@ static double counted(const semantics *m, const scored_edge *x, hga_id c)
     int64_t i = (int64_t)x->head * m->shape.dim + c;
     return m->additive ? table_entry(m, HGA_TABLE_ADDITIVE, m->additive[i], i) : 1;
 }
-/* LeakyReLU is this times its argument. */
+/* The slope of LeakyReLU: its value is this times z. */
 static double leaky_relu(const semantics *m, double z) { return z > 0 ? 1 : (double)m->program->negative_slope; }
 
 static double additive(const semantics *m, const scored_edge *x)
@@ -157,7 +156,7 @@ static double additive(const semantics *m, const scored_edge *x)
     return sum;
 }
 
-/* Column by column d goes through LeakyReLU to query, key, what is added to it, and the head's vector. */
+/* Adds d, column by column through LeakyReLU, to query, key, the tables added to it, and the head's vector. */
 static void additive_adjoint(const semantics *m, const scored_edge *x, double d, double *dq, double *dk,
                              const table_sums *sums)
 {
@@ -192,14 +191,14 @@ static double capped(const semantics *m, double content)
     return m->softcap > 0 ? m->softcap * tanh(content / m->softcap) : content;
 }
 
-/* What a change of the content is of the score. */
+/* The derivative of the score by the content. */
 static double cap_slope(const semantics *m, const scored_edge *x)
 {
     double t = m->softcap > 0 ? tanh(content(m, x) / m->softcap) : 0;
     return 1 - t * t;
 }
 
-/* The capped content, and what is added to it: counts, biases, positions, slopes. */
+/* The capped content plus counts, biases, positions, slopes. */
 double edge_score(const semantics *m, const scored_edge *x)
 {
     const hga_io *io = m->io;
@@ -225,7 +224,8 @@ static void positions_adjoint(const semantics *m, const scored_edge *x, double d
     }
 }
 
-/* ds is the gradient of the score, d_count that of its count's logarithm; `sums` has the tables that want one. */
+/* ds is the gradient of the score, d_count that of its count's logarithm; `sums` has the tables whose gradients are
+   requested. */
 void edge_score_adjoint(const semantics *m, const scored_edge *x, double ds, double d_count, double *dq, double *dk,
                         const table_sums *sums)
 {

@@ -1,4 +1,4 @@
-/* score.h: what the score of an edge is made of, what its gradient is spread over, and what edges of sums weigh. */
+/* score.h: the terms of an edge's score, its adjoint, and the weights of edges in sums. */
 #ifndef HGA_SEMANTICS_SCORE_H
 #define HGA_SEMANTICS_SCORE_H
 
@@ -45,7 +45,7 @@ typedef struct scored_edge {
     int64_t index; /* in tables of edges, -1: there are none */
 } scored_edge;
 
-/* Entry i of an input, which is x, unless it is the one that is moved. */
+/* Entry i of an input, x, plus the nudge where it is the moved one. */
 static inline double entry_of(const semantics *m, hga_gradient_input input, float x, int64_t i)
 {
     return (double)x + (m->moved.input == input && m->moved.entry == i ? m->moved.by : 0);
@@ -55,10 +55,10 @@ static inline double table_entry(const semantics *m, hga_call_table which, float
     return entry_of(m, (hga_gradient_input)(HGA_GRADIENT_TABLE + (int)which), x, i);
 }
 
-/* What products of queries and keys are multiplied with. */
+/* The factor of products of queries and keys. */
 float semantics_scale(const hga_program *p, const hga_shape *s, const hga_io *io);
 
-/* What a call on a graph means: without positions, dropout, and a stage that tables of edges belong to. */
+/* The semantics of a call on a graph: without positions, dropout, and a stage with tables of edges. */
 semantics semantics_of_call(const hga_program *p, hga_nodes nodes, const hga_shape *s, const hga_io *io);
 
 /* Edge i of row v of a stage, between a query and a key. */
@@ -66,15 +66,16 @@ scored_edge edge_between(const semantics *m, hga_id stage, hga_id v, hga_id head
                          const double *q, const double *k);
 /* s(u, v, e) of hga_program.h. */
 double edge_score(const semantics *m, const scored_edge *x);
-/* The score's gradient is ds, that of its count's logarithm d_count: to the query, the key, and the tables. */
+/* The score's gradient is ds, that of its count's logarithm d_count: adds them to the query, the key, and the tables.
+   */
 void edge_score_adjoint(const semantics *m, const scored_edge *x, double ds, double d_count, double *dq, double *dk,
                         const table_sums *sums);
-/* As how many equal tokens the edge counts; and with the source's log mass moved, as scores have it. */
+/* The count of an edge, as a number of equal tokens; and with the source's log mass moved, as in scores. */
 double edge_count(const semantics *m, const hga_stage *s, const row_edge *e);
 double edge_moved_count(const semantics *m, const hga_stage *s, const row_edge *e);
-/* What the source of an edge of a mean or a sum is multiplied with, before a mean's division. */
+/* The factor of an edge's source in a mean or a sum, before a mean's division. */
 double sum_factor(const semantics *m, const hga_stage *s, const row_edge *e);
-/* What the weight of an attended edge into v is multiplied with: 1, or where weights are dropped 0 or 1 / (1 - p). */
+/* Dropout's factor of the weight of an attended edge into v: 1, or with dropout 0 or 1 / (1 - p). */
 double edge_is_undropped(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head);
 
 #endif

@@ -1,11 +1,11 @@
-/* sink.h: a number a head that takes part in each row's denominator and in nothing else, once, when the row is whole.
-   In double, as semantics/ defines things. */
+/* sink.h: a number a head that enters each row's denominator and nothing else, once, when the row is complete. In
+   double, as everything in semantics/. */
 #ifndef HGA_SEMANTICS_SINK_H
 #define HGA_SEMANTICS_SINK_H
 
 #include "exponents.h"
 
-/* What a row keeps of itself beside the sink, and the sink's own part; together 1. */
+/* The row's share beside the sink, and the sink's; together 1. */
 typedef struct sink_shares {
     double row, sink;
 } sink_shares;

@@ -1,5 +1,5 @@
-/* soften.c: softmax, a sigmoid of each score by itself, and entmax. Whoever wants another normaliser adds a row:
-   executor, weights, gradients and their check run it. */
+/* soften.c: softmax, a sigmoid of each score, and entmax. A new normaliser is a row of the table: executor, weights,
+   gradients and their check run it. */
 #include "soften.h"
 #include "exponents.h"
 #include "program.h"

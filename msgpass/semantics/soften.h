@@ -35,10 +35,10 @@ typedef struct softening {
 /* By hga_normaliser. */
 enum { N_SOFTENINGS = HGA_NORMALISER_ENTMAX + 1 };
 extern const softening softenings[N_SOFTENINGS];
-/* What a program's stages do with the scores of a row. */
+/* The softening of a program's stages. */
 const softening *semantics_softening(const hga_program *p);
 
-/* entmax.c: of alpha greater than 1. tau of x and counts, which lose their order; the greatest x is about 0. */
+/* entmax.c: for alpha greater than 1. tau of x and counts, which are reordered; the greatest x is about 0. */
 double entmax_threshold(double alpha, int64_t n, double *x, double *count);
 static inline double entmax_power(double above, double power)
 {

@@ -1,4 +1,4 @@
-/* all_stage_semantics.c: every kind's row and adjoint, side by side: the definitions. */
+/* stage_semantics.c: every kind's row and adjoint: the definitions. */
 #include "stage_semantics.h"
 #include "bindings.h"
 #include "exponents.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- what rows are made of ---- */
+/* ---- operands of rows ---- */
 
 static const stage_semantics *semantics_of(const stage_row *r) { return &all_stage_semantics[r->kind]; }
 static hga_id source_field(const stage_row *r) { return program_role(r->stage, semantics_of(r)->source); }
@@ -28,7 +28,7 @@ static double source_lse(const stage_row *r, hga_id field, int64_t i)
     return r->values->read_lse(r->values, field, r->edge[i].src, r->head);
 }
 
-/* What the row itself brings: another field's row, or its own as it was. */
+/* The row's own operand: another field's row, or its own old value. */
 static const double *own_row(const stage_row *r)
 {
     hga_id field = own_field(r);
@@ -42,7 +42,7 @@ static double number_at(const stage_row *r, hga_id field, hga_id v)
     return *r->values->read(r->values, field, v, r->head, &number);
 }
 
-/* Dropped weights leave log-sum-exps as they are. */
+/* Dropout's factor of an edge; it does not change log-sum-exps. */
 static double undropped(const stage_row *r, int64_t i)
 {
     if (r->stage->message != HGA_SCORE) return 1;
@@ -80,7 +80,7 @@ double row_add_features(const stage_row *r, hga_id c)
     return sum;
 }
 
-/* Edge i's share of what is asked of the row's edge_out goes to its features; returns what it asks of the weight. */
+/* Adds edge i's share of the gradient of edge_out to its features; returns the gradient of its weight. */
 static double features_adjoint(const stage_row *r, const row_gradients *g, int64_t i)
 {
     double *d = g->sums->of[HGA_TABLE_EDGE_VALUE], slope = 0;
@@ -100,7 +100,7 @@ static void write_meant(stage_row *r)
     r->values->write(r->values, r->stage->out, r->v, r->head, r->scratch.out);
 }
 
-/* Gradients: of the row, to its sources; and of the weight of edge i. */
+/* Gradients: of a row; of a source from edge i; of the weight of edge i. */
 static double *d_row(const stage_row *r, const row_gradients *g, hga_id field, hga_id v)
 {
     return double_row(g->d, field, v, r->head);
@@ -126,7 +126,7 @@ static void scale_row(const stage_row *r, const row_gradients *g, double a)
 
 /* ---- mean, sum, weighted sum ---- */
 
-/* What each edge weighs in the sum or mean; a mean of no mass has no edges. */
+/* The weight of each edge in the sum or mean; a mean of mass 0 has no edges. */
 static void sum_weigh(stage_row *r)
 {
     double total = 0, *weight = r->scratch.weight;
@@ -139,7 +139,7 @@ static void sum_weigh(stage_row *r)
     weight[r->n] = 0;
 }
 
-/* The row's gradient goes to its sources, and to the scales of types. */
+/* Adds the row's gradient to its sources, and to the scales of types. */
 static void sum_adjoint(stage_row *r, const row_gradients *g)
 {
     double *scales = r->stage->message == HGA_SCALED ? g->sums->of[HGA_TABLE_TYPE_SCALE] : NULL;
@@ -153,9 +153,9 @@ static void sum_adjoint(stage_row *r, const row_gradients *g)
     scale_row(r, g, 0);
 }
 
-/* ---- softened states: attend, from nothing or from what is there, and spread ---- */
+/* ---- softened states: attend, new or merged, and spread ---- */
 
-/* The state that is there has the last place, or the energy of what is inside. */
+/* The number of scores: of the edges, and a last one for the old state, or for the energy inside. */
 static int64_t places(const stage_row *r) { return r->n + (merges(r) || r->kind == KIND_ATTEND_INSIDE); }
 
 static void score_edges(stage_row *r)
@@ -176,7 +176,7 @@ static void score_states(stage_row *r)
     }
 }
 
-/* All places as a softening sees them. */
+/* All scores for a softening. */
 static soften_row softened(const stage_row *r)
 {
     const semantics *m = r->m;
@@ -205,7 +205,7 @@ static void state_row(stage_row *r)
     r->values->write_lse(r->values, r->stage->out, r->v, r->head, r->lse);
 }
 
-/* The score of edge i goes back: to what it is made of, or to the log-sum-exp that it is. */
+/* Passes the gradient of edge i's score to its operands, or to the log-sum-exp that it is. */
 static void score_adjoint(const stage_row *r, const row_gradients *g, int64_t i)
 {
     const hga_stage *s = r->stage;
@@ -220,7 +220,7 @@ static void score_adjoint(const stage_row *r, const row_gradients *g, int64_t i)
                        d_row(r, g, s->key, u), g->sums);
 }
 
-/* The state's gradient goes to sources and scores, and to the state that was there. */
+/* Adds the state's gradient to sources and scores; the old state's gradient replaces it. */
 static void state_adjoint(stage_row *r, const row_gradients *g)
 {
     double *d_lse = double_lse(g->d, r->stage->out, r->v, r->head), *slope = r->scratch.slope;
@@ -250,7 +250,7 @@ static double family_mass(const stage_row *r)
     return mass;
 }
 
-/* The energy itself is the row's `rest`; no edge has a weight. */
+/* The energy is the row's `rest`; edges have no weights. */
 static void energy_weigh(stage_row *r)
 {
     double mass = family_mass(r), sum = 0;
@@ -269,7 +269,7 @@ static void energy_row(stage_row *r)
     r->values->write(r->values, r->stage->out, r->v, r->head, &r->rest);
 }
 
-/* The energy's gradient goes to the sources' energies and log-sum-exps. */
+/* Adds the energy's gradient to the sources' energies and log-sum-exps. */
 static void energy_adjoint(stage_row *r, const row_gradients *g)
 {
     double mass = family_mass(r), *d = d_row(r, g, r->stage->out, r->v);
@@ -284,7 +284,7 @@ static void energy_adjoint(stage_row *r, const row_gradients *g)
     *d = 0;
 }
 
-/* ---- attention with the energies of what is inside ---- */
+/* ---- attention with the energies inside ---- */
 
 typedef struct children {
     const hga_id *list;
@@ -319,7 +319,7 @@ static double energy_inside(const stage_row *r)
     return c.mass > 0 ? sum / c.mass : -INFINITY;
 }
 
-/* All places get their weights, the last one that of what is inside. Scores have counts in them. Returns g. */
+/* Weighs all scores, the last one that of the energy inside. Scores include counts. Returns g. */
 static double weigh_all(stage_row *r)
 {
     score_edges(r);
@@ -337,7 +337,7 @@ static double sum_of(const double *x, int64_t n)
     return sum;
 }
 
-/* What is inside has no value here: descend hands it what is left. */
+/* The inside has no value here: descend passes its share down. */
 static void inside_weigh(stage_row *r)
 {
     const double g = weigh_all(r), outside = sum_of(r->scratch.weight, r->n), inside = r->scratch.weight[r->n];
@@ -352,7 +352,7 @@ static void inside_row(stage_row *r)
     r->values->write(r->values, r->stage->gate, r->v, r->head, &r->rest);
 }
 
-/* The energy's gradient goes to the children. */
+/* Adds the energy's gradient to the children. */
 static void give_inside(const stage_row *r, const row_gradients *g, double d)
 {
     const children c = find_children(r);
@@ -382,7 +382,7 @@ static void slopes_outside(stage_row *r, const row_gradients *g, double outside,
         if (weight[i] != 0) slope[i] = (slope[i] - mean + d_lse) / outside;
 }
 
-/* The gradients of the state and of its energy go to sources, scores and children. */
+/* Adds the gradients of the state and of its energy to sources, scores and children. */
 static void inside_adjoint(stage_row *r, const row_gradients *g)
 {
     double *d_lse = double_lse(g->d, r->stage->out, r->v, r->head), *d_psi = d_row(r, g, r->stage->gate, r->v),
@@ -401,7 +401,7 @@ static void inside_adjoint(stage_row *r, const row_gradients *g)
 
 /* ---- shares down ---- */
 
-/* What is left above, and the shares of it that the row takes and hands on. */
+/* The share left above, and the shares of it that the row takes and passes on. */
 typedef struct gate {
     double left, takes, hands;
 } gate;
@@ -428,7 +428,7 @@ static void descend_row(stage_row *r)
     r->values->write(r->values, r->stage->keep, r->v, r->head, &r->rest);
 }
 
-/* The gradients of the row and of what it keeps go to its state, its energy, and the row above. */
+/* Adds the gradients of the row and of its `keep` to its state, its energy, and the row above. */
 static void descend_adjoint(stage_row *r, const row_gradients *g)
 {
     const hga_stage *s = r->stage;

@@ -1,4 +1,4 @@
-/* all_stage_semantics.h: what every kind of stage computes in one row, for one head, and how its gradient goes back. */
+/* stage_semantics.h: the row of every kind of stage, for one head, and its adjoint. */
 #ifndef HGA_STAGE_SEMANTICS_H
 #define HGA_STAGE_SEMANTICS_H
 
@@ -12,7 +12,7 @@ typedef struct plain_scratch {
     double *own, *source, *out;
 } plain_scratch;
 
-/* Room, grown when it must; or its bytes, and handed out from such memory. */
+/* Grows a row's scratch where needed; its bytes; and scratch in memory of that size. */
 hga_status plain_scratch_fit(plain_scratch *scratch, const hga_allocator *a, int64_t edges, hga_id columns);
 void plain_scratch_clear(plain_scratch *scratch, const hga_allocator *a);
 int64_t plain_scratch_bytes(int64_t edges, hga_id columns);

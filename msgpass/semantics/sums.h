@@ -1,71 +1,72 @@
-/* sums.h: what decides in which order numbers are added, and with it the last bits of every result. One set for all
-   machines and all instruction sets, which differ in the width of their vectors alone: never what a processor is, nor
-   what was measured while running. (What follows the processor is machine/tuning.h, and changes no bit.) A number that
-   changes here changes results' bits. */
+/* sums.h: the constants that decide the order of sums, and with it the last bits of every result. One set for all
+   machines and all instruction sets, which differ only in the width of their vectors: never the processor, nor what was
+   measured while running. (What depends on the processor is machine/tuning.h, and changes no bit.) A change here
+   changes results' bits. */
 #ifndef SUMS_H
 #define SUMS_H
 
 /* ---- tiles, forward ---- */
 
 /* A column in a tile costs about as much as this many of its sixteen pairs in the row kernel; a segment with fewer
-   edges stays with the rows. Measured in turns on avx512, avx2 and ref, on trees' relations of fine and coarse blocks:
-   0.3 to 0.6 are alike everywhere, 0.2 takes up to a tenth longer, 0.12 up to a fifth; one number does for all. */
+   edges stays with the rows. Measured alternately on avx512, avx2 and ref, on trees' relations of fine and coarse
+   blocks: 0.3 to 0.6 are alike everywhere, 0.2 takes up to a tenth longer, 0.12 up to a fifth; one number does for all.
+   */
 static const double TILE_SHARE = 0.45;
 
-/* A group with less of its pairs than this is better off with its families, each by itself, than in one tile
-   (measured). */
+/* A group with less than this share of its pairs is faster as separate families than as one tile (measured). */
 static const double FAMILY_SHARE = 0.45;
 static inline int go_as_families(double edges, double pairs) { return edges < FAMILY_SHARE * pairs; }
 
-/* Rows with edges of several segments go so where a query has at least so many numbers in all heads: tiles take about
-   as long for 1 x 64 as for 2 x 64, families half (measured with 1 to 16 heads of 8 to 256). */
+/* Rows with edges of several segments run as families where a query has at least so many numbers in all heads: tiles
+   take about as long for 1 x 64 as for 2 x 64, families half (measured with 1 to 16 heads of 8 to 256). */
 enum { SHORT_ROWS_NUMBERS = 128 };
 
-/* ---- rows in pieces ---- */
+/* ---- rows in splits ---- */
 
-/* hga_options.cut_edges where a caller does not say it; rows with more, and more than a 64th of all edges, are shared
-   out by pieces: there are fewer than 64 of them. */
+/* The default of hga_options.cut_edges; rows with more edges, and more than a 64th of all edges, are divided among
+   threads by splits: there are fewer than 64 of them. */
 enum { CUT_EDGES = 16384, MOST_LONG = 64 };
 
-/* Rows that have their columns alone, as spans have their tokens, with more edges than LONG_ALONE, are cut into pieces
-   of SPLIT_ALONE (measured: 256 read from memory half of the time, 32 take as long to merge). */
+/* Rows that share no columns with others, as spans and their tokens, with more edges than LONG_ALONE, are cut into
+   splits of SPLIT_ALONE (measured: 256 read from memory half of the time, 32 take as long to merge). */
 enum { LONG_ALONE = 64, SPLIT_ALONE = 64 };
 
-/* Where columns have so many such rows each, on average, pieces go into tiles, which take about as long for one row as
-   the row kernel does for two, and rows with more edges than LONG_TOGETHER join them (measured: 15 gains nothing). */
+/* Where columns have on average at least so many such rows each, splits are computed in tiles, which take about as long
+   for one row as the row kernel does for two, and rows with more edges than LONG_TOGETHER join them (measured: 15 gains
+   nothing). */
 enum { SPLIT_GROUP_EDGES = 3, LONG_TOGETHER = 31 };
 
-/* Sums and means of such rows are cut into pieces of so many edges: what these read should still be in the cache for
-   the other pieces and panels that read it (measured). */
+/* Sums and means of such rows are cut into splits of so many edges: their operands should still be in cache for other
+   splits and panels that read them (measured). */
 enum { SPLIT_SUM = 512 };
 
-/* A float stops counting at 2^24: after so many edges long rows pour their sums into doubles, and get them back at the
-   end. */
+/* A float stops counting at 2^24: after so many edges long rows add their sums to doubles, which are converted back at
+   the end. */
 enum { SUM_CUT = 4096 };
 
-/* Where trees are cut on the way down: tokens of the first subtree of the cut's level, which for most trees is like the
-   others (measured). Which level that is must not depend on how many levels there are above it. Rows find their
-   ancestor at the cut by walking up, so it is not far above them. */
+/* The level at which trees are cut on the way down: tokens of the level's first subtree, which for most trees is like
+   the others (measured). The level must not depend on how many levels are above it. Rows find their ancestor at the cut
+   by walking up, so it is not far above them. */
 enum { CUT_TOKENS = 32, HIGHEST_CUT = 16 };
 
 /* ---- backward ---- */
 
-/* A window of columns goes into tiles when at least one in WINDOW_SHARE of its pairs has an edge. */
+/* A window of columns is computed in tiles when at least one in WINDOW_SHARE of its pairs has an edge. */
 enum { WINDOW_SHARE = 6 };
 
-/* An attended stage's rows go back in at most so many strips (hga_options.gradient_row_ranges), in whole panels of
-   ROW_RANGE_PANEL; their sources come in chunks of CHUNK. */
+/* The backward pass of an attended stage has at most so many row ranges (hga_options.gradient_row_ranges), in whole
+   panels of ROW_RANGE_PANEL; their sources come in chunks of CHUNK. */
 enum { MOST_ROW_RANGES = 16, ROW_RANGE_PANEL = 128, CHUNK = 64 };
 
-/* How many strips pay: rows or subtrees of one, heads times strips at most; and what adding a row to another costs in
-   edges, by so many heads at most. */
+/* The number of row ranges: least rows or subtrees of one, most heads times row ranges; and the cost in edges of adding
+   a row to another, by so many heads at most. */
 enum { LEAST_ROWS = 1024, LEAST_SUBTREES = 2, MOST_SHARES = 64, EDGES_A_ROW = 16, BACK_HEADS = 8 };
 
-/* Subtrees (hga_options.gradient_subtree): rows of a subtree's fields, seven, should take 1 MB of a second cache; a
+/* Subtrees (hga_options.gradient_subtree): rows of a subtree's seven fields should take 1 MB of a second-level cache; a
    level's nodes in it should fill a group. */
 enum { SUBTREE_NUMBERS = 32768, SUBTREE_LEAST = 64, SUBTREE_MOST = 1024 };
 
-/* Families: so many shares there are at least where families are small, whatever the threads, and members of one. */
+/* Families: at least so many shares where families are small, whatever the threads, and members of one. */
 enum { SHARES = 64, LEAST_MEMBERS = 512 };
 
 #endif

@@ -1,5 +1,5 @@
-/* values.h: where the values of fields are while rows are computed. What a stage means does not ask: its values are a
-   workspace's floats, doubles of a pass over some heads, or made when they are asked for. */
+/* values.h: access to the values of fields while rows are computed. Semantics do not depend on it: values are a
+   workspace's floats, doubles of a pass over some heads, or computed on demand. */
 #ifndef HGA_SEMANTICS_VALUES_H
 #define HGA_SEMANTICS_VALUES_H
 

@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-/* Say what the engine sees of a machine: one line a NUMA domain with its cores, and where `threads` would go.
+/* Describe a machine as the engine sees it: one line a NUMA domain with its cores, and where `threads` would run.
    `synthetic` as hwloc's, or NULL. *text is yours: hga_text_free. */
 HGA_API hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **text);
-/* Say what hga_topology_describe says as a JSON object, for hga_text_free. */
+/* Describe the same as a JSON object, for hga_text_free. */
 HGA_API hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **text);
 /* ISAs compiled in and usable here, e.g. "ref avx2 avx512 avx512bf16"; static text. */
 HGA_API const char *hga_isa_list(void);

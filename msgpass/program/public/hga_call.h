@@ -1,4 +1,4 @@
-/* hga_call.h: what a call brings besides rows of queries, keys and values, declared once. Each table is a row. The
+/* hga_call.h: the tables of a call besides rows of queries, keys and values, declared once. Each table is a row. The
    members of hga_io and hga_grad_io, the checks and their messages, the tool's options, Python's keywords and a
    program's JSON are made from it; a test compares the docs with it. */
 #ifndef HGA_CALL_H

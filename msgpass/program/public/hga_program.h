@@ -121,27 +121,20 @@ typedef struct hga_field {
 
 /* ---- user functions ---- */
 /* An aggregate over a row's in-edges, like SQL's xStep / xFinal, once for each row of the out field and each query
-   head: begin, then edge for every in-edge, then finish, also where there is no edge.
-
-   What is shown. At a source: the fields in the stage's `reads`; level by level also what the stage itself wrote on
-   levels that came before. At the row, in begin and edge: the fields in `reads` that are not in `writes`; in finish
-   those and the fields in `writes`. A field that holds no value on the node at that time (nobody gave or wrote that
-   row), or that is not shown, is NULL. A flat stage may not read what it writes.
-
-   What may be written: in finish, every field in `writes` that is not NULL, all its columns, and a state's lse; nothing
-   else, and nothing in begin and edge but the aggregate.
-
+   head: begin, then edge for every in-edge, then finish, also where there is no edge. What is shown. At a source: the
+   fields in the stage's `reads`; level by level also what the stage itself wrote on levels that came before. At the
+   row, in begin and edge: the fields in `reads` that are not in `writes`; in finish those and the fields in `writes`. A
+   field that holds no value on the node at that time (neither the caller nor a stage wrote that row), or that is not
+   shown, is NULL. A flat stage may not read what it writes. What may be written: in finish, every field in `writes`
+   that is not NULL, all its columns, and a state's lse; nothing else, and nothing in begin and edge but the aggregate.
    The aggregate is `state_bytes` bytes aligned to 64, not cleared, and this row's and head's alone. It may be copied to
    another place between two calls, so it points neither into itself nor to what must be freed: after finish it is
-   forgotten.
-
-   Edges come in the same order in every execution, whatever the number of threads. With `merge`, rows of more than
-   hga_options.cut_edges edges are cut at places that depend on the row alone: each piece has a begin and its edges, and
-   merge(state, later) adds the piece `later`, whose edges all come after those in `state`. Pieces come in order.
-
-   Threads: calls for different rows, and for pieces of one, run at the same time on different threads with different
-   aggregates and the same ctx, which is therefore only read, or guarded by its owner. Functions return; an error is
-   kept in ctx by those that may fail. They must not call the plan they run in. */
+   forgotten. Edges come in the same order in every execution, whatever the number of threads. With `merge`, rows of
+   more than hga_options.cut_edges edges are cut at places that depend on the row alone: each piece has a begin and its
+   edges, and merge(state, later) adds the piece `later`, whose edges all come after those in `state`. Pieces come in
+   order. Threads: calls for different rows, and for pieces of one, run at the same time on different threads with
+   different aggregates and the same ctx, which is therefore only read, or guarded by its owner. Functions return; an
+   error is kept in ctx by those that may fail. They must not call the plan they run in. */
 
 /* One end of an edge: `field[f]` is that node's value of field f for this head (its key/value head for kv widths),
    columns[f] floats, or NULL, see above; `lse[f]` is a state's log-sum-exp, NULL for other widths. */
@@ -248,8 +241,8 @@ HGA_API hga_status hga_program_normalise(hga_program *p, hga_normaliser normalis
    others write. */
 HGA_API uint32_t hga_program_live(const hga_program *p);
 /* Find the normaliser that words name, "softmax", "sigmoid", "sigmoid:B" or "entmax:ALPHA", for hga_program_normalise;
-   B is a call's (hga_io.normaliser_bias). Of the two numbers one that is not named is 0. HGA_EINVAL says what is wrong
-   with the words. */
+   B is a call's (hga_io.normaliser_bias). A number that is not named is 0. HGA_EINVAL says what is wrong with the
+   words. */
 HGA_API hga_status hga_normaliser_named(const char *words, hga_normaliser *normaliser, double *alpha, float *bias);
 /* Add a stage that merges each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of
    coarse-to-fine edges. */
@@ -260,9 +253,9 @@ HGA_API hga_status hga_program_mean(hga_program *p, hga_id relation, hga_id x, h
 HGA_API hga_status hga_program_sum(hga_program *p, hga_id relation, hga_id x, hga_id out);
 /* Add a stage of sums of x, each times the number of its edge's type (hga_io.type_scale). */
 HGA_API hga_status hga_program_weighted_sum(hga_program *p, hga_id relation, hga_id x, hga_id out);
-/* Add a stage of energies, which goes up the tree. */
+/* Add a stage of energies, which runs up the tree. */
 HGA_API hga_status hga_program_energy(hga_program *p, hga_id state, hga_id psi);
-/* Add a stage of states that go down the tree. */
+/* Add a stage that passes states down the tree. */
 HGA_API hga_status hga_program_descend(hga_program *p, hga_id state, hga_id psi, hga_id keep, hga_id out);
 /* Write a whole program: fields query, key, value, out on tokens and one attend stage over `relation`. Initialises *p
    first: it needs no hga_program_init, and what p held before is gone. */

@@ -79,8 +79,8 @@ typedef struct hga_chosen {
 
 /* Choose the blocks that rows attend to. *out is to be cleared (hga_chosen_clear); it is empty after a failure.
    HGA_EINVAL: a parameter, a tensor or a score is not what it must be: NaN and +inf are named; HGA_EUNSUPPORTED: minmax
-   with query blocks; coarse where the choice is not causal, has query blocks or goes by given scores; HGA_ENOMEM.
-   Threads may call at once. */
+   with query blocks; coarse where the choice is not causal, has query blocks or uses your scores; HGA_ENOMEM. Threads
+   may call at once. */
 HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_input *in, hga_chosen *out);
 /* Free the arrays of a choice, and make it empty. */
 HGA_API void hga_chosen_clear(hga_chosen *c);
@@ -97,13 +97,13 @@ typedef struct hga_chosen_scores {
 
 /* Sum weights by block; out[n_heads][n_tokens][slots]: the sum of a row's weights over each block that it chose, in the
    order in which hga_chosen_table has them, 0 behind its last; later tokens have none where the choice is causal. A row
-   sums to 1, less what its sink takes. Weights are those before dropout. Whatever the scores that blocks were chosen
-   by, query and key are read. HGA_EINVAL: the choice is not one of such a call; HGA_ENOMEM. Results do not depend on
+   sums to 1, less its sink's share. Weights are those before dropout. Whatever the scores that blocks were chosen by,
+   query and key are read. HGA_EINVAL: the choice is not one of such a call; HGA_ENOMEM. Results do not depend on
    threads. */
 HGA_API hga_status hga_chosen_weights(const hga_selection *s, const hga_select_input *in, const hga_chosen *chosen,
                                       const hga_chosen_scores *scores, float *out);
 
-/* Say how many choose, in a call of this shape: heads, key/value heads, or 1. */
+/* The number of choosers in a call of this shape: heads, key/value heads, or 1. */
 HGA_API hga_id hga_select_choosers(const hga_selection *s, const hga_shape *shape);
 
 #ifdef __cplusplus
