@@ -3,7 +3,6 @@
    so the kernel computes children of many families at once, and their results are summed family by family, in double,
    since a family may be large. */
 #include "addresses.h"
-#include "children.h"
 #include "stages.h"
 #include "worker.h"
 

@@ -1,4 +1,4 @@
-/* run_tiles.h: computes tiles (run_tiles.c), and the terms that differ from pair to pair of a tile (pair_scores.c). */
+/* run_tiles.h: computes tiles (run_tiles.c), and the terms that differ from pair to pair of a tile (scores.c). */
 #ifndef RUN_TILES_H
 #define RUN_TILES_H
 
@@ -31,7 +31,7 @@ void modify_tile(const worker *w, hga_id head, const float *column_at, kernel_ti
 /* Positions of a group's rows, [KERNEL_TILE]. */
 void find_rows_at(const worker *w, const row_group *g, float *at);
 
-/* ---- pair_scores.c: part i is one of the batch's last chunk ---- */
+/* ---- scores.c: part i is one of the batch's last chunk ---- */
 
 /* Computes the positions' terms of part i's scores; once, for all heads. */
 void pair_positions(worker *w, const tile_chunk *c, hga_id i);

@@ -1,5 +1,5 @@
 /* sums.c: sums and means of rows. */
-#include "children.h"
+#include "addresses.h"
 #include "plan.h"
 #include "scores.h"
 #include "stages.h"
