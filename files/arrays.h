@@ -1,4 +1,4 @@
-/* arrays.h: a file of arrays that is open. Only files/ includes this. */
+/* arrays.h: an open file of arrays. Only files/ includes this. */
 #ifndef ARRAYS_H
 #define ARRAYS_H
 
@@ -10,26 +10,26 @@
 typedef struct array_entry {
     hga_array is;
     int64_t at, end; /* its elements' bytes in the stream */
-    float *kept;     /* its elements, NULL as long as nobody asks for all */
+    float *kept;     /* its elements as float32; NULL until all are requested */
 } array_entry;
 
 struct hga_arrays {
     hga_allocator allocator;
     const hga_allocator *by; /* NULL: the C library's */
-    char *path;              /* as messages have it */
-    FILE *stream;            /* the file, or the member of a .npz that was unpacked last */
+    char *path;              /* in messages */
+    FILE *stream;            /* the file, or the last member of a .npz that was unpacked */
     int64_t n, capacity;
-    array_entry *array; /* [room] */
+    array_entry *array; /* [capacity] */
     char *file;         /* the bytes of a pipe */
     int64_t n_file, file_capacity;
     npz *npz;
-    uint8_t *member; /* unpacked */
+    uint8_t *member; /* the unpacked member */
     int64_t n_member, member_capacity;
-    int64_t whole; /* the array that it is all of, -1: of none */
+    int64_t whole; /* the array that `member` contains completely; -1: none */
     json_t *header;
 };
 
-/* What the header says of a .safetensors of so many bytes. */
+/* Lists the arrays of a .safetensors of that many bytes by its header. */
 hga_status safetensors_open(hga_arrays *x, int64_t bytes);
 
 #endif
