@@ -10,22 +10,22 @@
 typedef struct array_entry {
     hga_array is;
     int64_t at, end; /* its elements' bytes in the stream */
-    float *kept;     /* its elements as float32; NULL until all are requested */
+    float *kept;     /* its elements, NULL as long as nobody asks for all */
 } array_entry;
 
 struct hga_arrays {
     hga_allocator allocator;
     const hga_allocator *by; /* NULL: the C library's */
-    char *path;              /* in messages */
-    FILE *stream;            /* the file, or the last member of a .npz that was unpacked */
+    char *path;              /* as messages have it */
+    FILE *stream;            /* the file, or the member of a .npz that was unpacked last */
     int64_t n, capacity;
-    array_entry *array; /* [capacity] */
+    array_entry *array; /* [room] */
     char *file;         /* the bytes of a pipe */
     int64_t n_file, file_capacity;
     npz *npz;
-    uint8_t *member; /* the unpacked member */
+    uint8_t *member; /* unpacked */
     int64_t n_member, member_capacity;
-    int64_t whole; /* the array that `member` contains completely; -1: none */
+    int64_t whole; /* the array that it is all of, -1: of none */
     json_t *header;
 };
 

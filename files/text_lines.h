@@ -6,7 +6,7 @@
 
 enum level { BOOK, CHAPTER, PARAGRAPH, SENTENCE, WORD, N_LEVELS };
 
-typedef struct mark { /* a member of that level begins here */
+typedef struct mark { /* here something of that level begins */
     int32_t at;
     uint8_t level;
 } mark;
@@ -15,7 +15,7 @@ typedef struct text_lines {
     const hga_allocator *a;
     char *text; /* a copy of the same length: labels and line ends inside paragraphs are blanks */
     int32_t bytes;
-    int verses; /* 1: verses instead of paragraphs */
+    int verses; /* rather than paragraphs */
     mark *marks;
     int64_t n_marks, mark_capacity;
 } text_lines;

@@ -12,9 +12,9 @@ extern "C" {
 /* A simulated network. Zeros: no delay, no filling. */
 typedef struct hga_dist_wire {
     double delay;      /* seconds from `start` until a message arrives */
-    double most_delay; /* if larger: each message takes between `delay` and this, by `seed` */
+    double most_delay; /* where it is more: each message takes between `delay` and this, by `seed` */
     uint64_t seed;
-    int fill; /* 1: receive buffers hold NaN (bytes of ones) from `start` until the channel is complete */
+    int fill; /* 1: memory that receives holds NaN (bytes of ones) from `start` until the channel is whole */
     const hga_allocator *allocator; /* NULL: the C library's */
     uint64_t reserved[4];           /* 0 */
 } hga_dist_wire;
