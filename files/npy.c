@@ -144,7 +144,7 @@ static hga_status read_bytes(const char *name, FILE *file, void *to, size_t n, c
     return hga_fail(HGA_EFORMAT, "%s: ends inside %s, after %zu of %zu bytes", name, what, got, n);
 }
 
-/* Refuses a file that is not a .npy; its first eight bytes may identify a Git LFS pointer. */
+/* Refuses a file that is not a .npy; its first 64 bytes may be those of a Git LFS pointer. */
 static hga_status refuse_file(const char *name, const unsigned char lead[8], FILE *stream)
 {
     unsigned char start[64];
