@@ -1,5 +1,5 @@
-/* in_process.c: ranks that are threads of one process. A message is copied when it starts and waits in its receiver's
-   queue until it is asked for; so sending never waits. One lock serves all ranks: this is for tests and simulations. */
+/* in_process.c: ranks that are threads of one process. A message is copied when it starts and stays in its receiver's
+   queue until it is received, so sending never blocks. All ranks share one lock: this is for tests and simulations. */
 #include "hga_dist.h"
 
 #include <errno.h>
@@ -8,23 +8,23 @@
 #include <string.h>
 #include <time.h>
 
-/* The channel of gathers, which nobody else has. */
+/* The channel of gathers, which callers cannot use. */
 enum { GATHERS = -1 };
 
-/* On its way: from its start until it is taken. */
+/* A message from its start until it is received. */
 typedef struct parcel {
     hga_id from;
     int channel;
     int64_t bytes;
-    double due; /* by the clock */
+    double due; /* arrival time, monotonic clock */
     void *data;
     struct parcel *next;
 } parcel;
 
-/* What a channel of a rank still waits for. */
+/* The messages that a channel of a rank waits for. */
 typedef struct pending {
     int channel, open;
-    hga_packet *receive; /* [n], in the order of the start */
+    hga_packet *receive; /* [n], in the order given to `start` */
     int64_t n, capacity;
 } pending;
 
@@ -34,10 +34,10 @@ typedef struct end {
     hub *of;
     hga_id rank;
     int closed;
-    parcel *first, **last; /* that came, in order */
-    pending *pending;      /* [n]: by channel, kept for the next start */
+    parcel *first, **last; /* queue of arrived messages, in order */
+    pending *pending;      /* [n]: by channel, reused by the next start */
     int64_t n, capacity;
-    uint64_t stream; /* of delays */
+    uint64_t stream; /* random state of the delays */
     hga_dist_counts counts;
 } end;
 
@@ -49,7 +49,7 @@ struct hub {
     hga_id n_ranks, open;
     hga_id failed_rank;
     hga_status failed;
-    char why[400]; /* in words */
+    char why[400]; /* the error's text */
     end *ends;     /* [n_ranks] */
 };
 
@@ -60,7 +60,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* splitmix64, in [0, 1) */
+/* splitmix64, a number in [0, 1) */
 static double draw_number(uint64_t *stream)
 {
     uint64_t z = *stream += UINT64_C(0x9e3779b97f4a7c15);
@@ -75,7 +75,7 @@ static double delay_of(end *e)
     return w->most_delay > w->delay ? w->delay + draw_number(&e->stream) * (w->most_delay - w->delay) : w->delay;
 }
 
-/* ---- parcels; the lock is held ---- */
+/* ---- parcels; the caller holds the lock ---- */
 
 static void parcel_delete(const hub *h, parcel *p)
 {
@@ -83,7 +83,7 @@ static void parcel_delete(const hub *h, parcel *p)
     hga_delete(&h->allocator, p, 1, sizeof *p);
 }
 
-/* Copies a message into its receiver's queue, where it arrives once the wire's delay is over. */
+/* Copies a message into its receiver's queue, where it becomes available after the wire's delay. */
 static hga_status post(end *from, int channel, const hga_packet *m)
 {
     hga_status st = HGA_OK;
@@ -102,7 +102,7 @@ done:
     return st;
 }
 
-/* The first parcel of a sender on a channel, where it hangs; NULL. */
+/* The link to the first parcel of a sender on a channel; NULL if there is none. */
 static parcel **find_parcel(end *e, hga_id from, int channel)
 {
     for (parcel **at = &e->first; *at; at = &(*at)->next)
@@ -118,7 +118,7 @@ static void take_parcel(end *e, parcel **at)
     parcel_delete(e->of, p);
 }
 
-/* ---- what a channel waits for; the lock is held ---- */
+/* ---- pending receives; the caller holds the lock ---- */
 
 static pending *find_pending(const end *e, int channel)
 {
@@ -127,7 +127,7 @@ static pending *find_pending(const end *e, int channel)
     return NULL;
 }
 
-/* The channel waits for these messages from now on. */
+/* Registers the messages that the channel waits for. */
 static hga_status open_pending(end *e, int channel, const hga_packet *receive, hga_id n)
 {
     hga_status st = HGA_OK;
@@ -145,8 +145,8 @@ done:
     return st;
 }
 
-/* When the last of its messages arrives; -1: one has not been sent, by *missing. The k-th that is received from a rank
-   is the k-th that it has sent. */
+/* The time at which the last of its messages arrives; -1: one has not been sent, by *missing. The k-th message received
+   from a rank is the k-th that it sent. */
 static double whole_at(const end *e, const pending *p, hga_id *missing)
 {
     double last = 0;
@@ -165,7 +165,7 @@ static double whole_at(const end *e, const pending *p, hga_id *missing)
     return last;
 }
 
-/* What the channel waits for has come, and goes to where it is awaited. */
+/* Copies the channel's messages, which have all arrived, to their destinations. */
 static hga_status take_all(end *e, pending *p)
 {
     p->open = 0;
@@ -186,7 +186,7 @@ static hga_status say_failed(const hub *h)
     return hga_fail(h->failed, "rank %d of %d has failed: %s", h->failed_rank, h->n_ranks, h->why);
 }
 
-/* Until something changes, or until it is `due` (< 0: nobody knows when). */
+/* Waits for a change, or until `due` (< 0: unknown). */
 static void wait_for_change(hub *h, double due)
 {
     if (due < 0) {
@@ -220,7 +220,7 @@ static hga_status check_start(const end *e, int channel, const hga_packet *send,
     return st;
 }
 
-/* Checks the messages, notes those that are awaited, and posts the others. */
+/* Checks the messages, registers receives and posts sends. */
 static hga_status start_locked(end *e, int channel, const hga_packet *send, hga_id n_send, const hga_packet *receive,
                                hga_id n_receive)
 {
@@ -237,7 +237,7 @@ done:
     return st;
 }
 
-/* What ranks tell each other of their calls is no rows. */
+/* Counts messages, except those of HGA_CHANNEL_OF_CALLS, which carry no rows. */
 static void count_start(end *e, int channel, const hga_packet *send, hga_id n_send, const hga_packet *receive,
                         hga_id n_receive)
 {
@@ -246,7 +246,7 @@ static void count_start(end *e, int channel, const hga_packet *send, hga_id n_se
     for (hga_id i = 0; i < n_receive; i++) e->counts.messages_in++, e->counts.bytes_in += receive[i].bytes;
 }
 
-/* hga_exchange.start: hands out what is sent and notes what is awaited, under the hub's lock. */
+/* hga_exchange.start: posts sends and registers receives, under the hub's lock. */
 static hga_status in_process_start(void *ctx, int channel, const hga_packet *send, hga_id n_send,
                                    const hga_packet *receive, hga_id n_receive)
 {
@@ -266,7 +266,7 @@ static hga_status check_begun(const end *e, int channel, pending **out)
     return hga_fail(HGA_EINVAL, "rank %d waits for channel %d, which it has not begun", e->rank, channel);
 }
 
-/* hga_exchange.test: has all come that was begun on the channel, and would a real wire have brought it by now? */
+/* hga_exchange.test: have all messages of the channel arrived, including the wire's delay? */
 static hga_status in_process_test(void *ctx, int channel, int *done)
 {
     end *e = ctx;
@@ -281,7 +281,7 @@ static hga_status in_process_test(void *ctx, int channel, int *done)
     return st;
 }
 
-/* Until everything has arrived, a rank has failed, or one that is waited for is gone. */
+/* Waits until everything has arrived, a rank has failed, or an awaited rank is closed. */
 static hga_status wait_locked(end *e, int channel)
 {
     hub *h = e->of;
@@ -308,7 +308,7 @@ static hga_status in_process_wait(void *ctx, int channel)
     return st;
 }
 
-/* A message to and from each other rank, on a channel of its own. */
+/* Exchanges a message with each other rank, on a separate channel. */
 static hga_status in_process_gather(void *ctx, const void *mine, int64_t bytes, void *all)
 {
     end *e = ctx;
@@ -335,7 +335,7 @@ done:
     return st;
 }
 
-/* The first failure is told to everybody who waits or comes later. */
+/* Records the first failure, which every current and later wait returns. */
 static void in_process_fail(void *ctx, hga_status status)
 {
     end *e = ctx;
@@ -350,9 +350,9 @@ static void in_process_fail(void *ctx, hga_status status)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* ---- making and giving back ---- */
+/* ---- creating and destroying ---- */
 
-/* Gives back the hub with all of its ends, and parcels that nobody took. */
+/* Frees the hub with all of its ends and the parcels that were not received. */
 static void hub_delete(hub *h)
 {
     hga_allocator a = h->allocator;
@@ -369,7 +369,7 @@ static void hub_delete(hub *h)
     hga_delete(&a, h, 1, sizeof *h);
 }
 
-/* The last one out takes the hub with it. */
+/* The last end to close frees the hub. */
 static void in_process_close(void *ctx)
 {
     end *e = ctx;

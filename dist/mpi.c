@@ -1,7 +1,8 @@
-/* mpi.c: an hga_exchange by MPI, and the one file that includes mpi.h. Messages are non-blocking, and whoever waits
-   for them looks for a notice of failure meanwhile: so a rank that fails leaves nobody waiting. For the same reason
-   gathering is made of messages: a collective operation of MPI's, once begun, cannot be left. And for the same reason
-   messages are copied: who hears of a failure gives its memory back, while MPI has what is under way until the end. */
+/* mpi.c: an hga_exchange by MPI, and the one file that includes mpi.h. Messages are non-blocking, and every wait also
+   polls for a notice of failure, so that no rank waits for one that has failed. For the same reason a gather consists
+   of messages: a collective operation of MPI cannot be abandoned once it has begun. And for the same reason messages
+   are copied: a caller frees its memory after a failure, while MPI uses the buffers of pending messages until they
+   complete. */
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,34 +10,34 @@
 
 #include "hga_mpi.h"
 
-/* Counts of MPI are ints: longer messages go in pieces. */
+/* Counts of MPI are ints: longer messages are split. */
 #ifndef LONGEST_MESSAGE
 #define LONGEST_MESSAGE ((int64_t)1 << 30)
 #endif
 
-/* Tags that MPI promises go to 32767. */
+/* MPI guarantees tags up to 32767. */
 enum { MOST_CHANNELS = 32000, GATHER = MOST_CHANNELS, TAG_OF_NOTICE, N_CHANNELS_AT_FIRST = 8 };
 
-/* What a rank that fails tells all others. */
+/* The message that a failing rank sends to all others. */
 typedef struct notice {
     hga_status status;
     int rank;
     char text[504];
 } notice;
 
-/* The other rank of a request, the bytes that it must bring, and where they arrive and go then. */
+/* The other rank of a request, the expected number of bytes, the buffer that receives them and their destination. */
 typedef struct peer {
     hga_id rank;
     int64_t bytes;
     char *copy, *data;
 } peer;
 
-/* The requests of one exchange that is under way, receives first. */
+/* The pending requests of one exchange, receives first. */
 typedef struct channel {
     MPI_Request *request;
     peer *peer;
-    char *copy;                /* of all messages, one behind the other */
-    int64_t capacity[3], used; /* of the arrays; bytes of the copies */
+    char *copy;                /* of all messages, concatenated */
+    int64_t capacity[3], used; /* of the arrays; bytes used of the copies */
     int n, n_receives, n_done;
 } channel;
 
@@ -44,14 +45,15 @@ typedef struct mpi_exchange {
     MPI_Comm comm;
     hga_id rank, n_ranks;
     int starts_mpi, any_thread;
-    channel *channel; /* [n_channels]; the gather's is apart */
+    channel *channel; /* [n_channels]; the gather's is separate */
     int64_t n_channels;
     channel gather;
     int failed;
-    notice failure, arriving; /* of this rank's knowledge; where others' notices arrive */
+    notice failure, arriving; /* the failure that this rank knows; the receive buffer of notices */
     MPI_Request awaits_notice;
-    MPI_Request *tells;        /* [n_ranks], of the notices that this rank sends */
-    int64_t *sent, *got, *due; /* [n_ranks], messages to and from each rank; at the end, how many that one has sent */
+    MPI_Request *tells; /* [n_ranks], the requests of the notices that this rank sends */
+    int64_t *sent, *got,
+        *due; /* [n_ranks], messages sent to and received from each rank; at the end, how many that rank has sent */
 } mpi_exchange;
 
 /* ---- errors ---- */
@@ -72,7 +74,7 @@ static hga_status declared(const mpi_exchange *x)
     return hga_fail(x->failure.status, "rank %d: %s", x->failure.rank, x->failure.text);
 }
 
-/* Has somebody failed? */
+/* Has a rank failed? */
 static hga_status look_for_notice(mpi_exchange *x)
 {
     int arrived = 0;
@@ -117,7 +119,7 @@ static hga_status check_messages(const mpi_exchange *x, const char *way, const h
     return HGA_OK;
 }
 
-/* Room for the requests, peers and copies of these messages; large packets go in several. */
+/* Grows the arrays of requests, peers and copies for these messages; large packets take several requests. */
 static hga_status make_channel_capacity(channel *c, const hga_packet *send, hga_id n_send, const hga_packet *receive,
                                         hga_id n_receive)
 {
@@ -133,7 +135,7 @@ done:
     return st;
 }
 
-/* Begin one message, piece by piece; MPI keeps those between two ranks in order. */
+/* Begins a message, in pieces; MPI keeps the order of messages between two ranks. */
 static hga_status begin_message(mpi_exchange *x, channel *c, int tag, const hga_packet *m, int receives)
 {
     hga_status st = HGA_OK;
@@ -168,7 +170,7 @@ done:
     return st;
 }
 
-/* What a message has brought, if it is as long as it had to be, goes to where it is awaited. */
+/* Copies a received message to its destination, if it has the expected length. */
 static hga_status take_arrived(mpi_exchange *x, int code, const MPI_Status *status, const peer *from)
 {
     int class = MPI_SUCCESS, bytes = 0;
@@ -186,7 +188,8 @@ static hga_status take_arrived(mpi_exchange *x, int code, const MPI_Status *stat
     return HGA_OK;
 }
 
-/* One by one, since the errors of several requests go to the handler of MPI_COMM_WORLD, which ends the process. */
+/* Tests requests one by one, since errors of several requests go to the handler of MPI_COMM_WORLD, which aborts the
+   process. */
 static hga_status look(mpi_exchange *x, channel *c, int *done)
 {
     hga_status st = HGA_OK;
@@ -216,9 +219,9 @@ static hga_status await(mpi_exchange *x, channel *c)
     return st;
 }
 
-/* ---- what an exchange does ---- */
+/* ---- the functions of an exchange ---- */
 
-/* The channel of this number, made where it is the first time that somebody asks. */
+/* The channel of this number, created on first use. */
 static hga_status channel_of(mpi_exchange *x, int number, channel **out)
 {
     hga_status st = HGA_OK;
@@ -269,7 +272,7 @@ static hga_status mpi_wait(void *ctx, int number)
     return st ? st : await(x, c);
 }
 
-/* Blocks [first, first + n) of a ring of n_ranks blocks of `bytes` as messages: two where they go over its end. */
+/* Blocks [first, first + n) of a ring of n_ranks blocks of `bytes` as messages: two where they wrap around. */
 static void arc(const mpi_exchange *x, hga_id rank, hga_id first, hga_id n, int64_t bytes, char *all, hga_packet m[2])
 {
     hga_id before = first + n <= x->n_ranks ? n : x->n_ranks - first;
@@ -277,8 +280,8 @@ static void arc(const mpi_exchange *x, hga_id rank, hga_id first, hga_id n, int6
     m[1] = (hga_packet){rank, (n - before) * bytes, all};
 }
 
-/* In log2 P rounds: a rank that has the blocks of `have` ranks, its own the last, gives them to the rank that is as far
-   ahead, and gets as many from the one that is as far behind. */
+/* log2 P rounds: a rank that has the blocks of `have` ranks, its own the last, sends them to the rank `have` ahead and
+   receives as many from the rank `have` behind. */
 static hga_status mpi_gather(void *ctx, const void *mine, int64_t bytes, void *all)
 {
     mpi_exchange *x = ctx;
@@ -302,7 +305,7 @@ done:
     return st;
 }
 
-/* Tells all others, unless the failure was theirs. */
+/* Sends a notice to all other ranks, unless another rank failed first. */
 static void mpi_fail(void *ctx, hga_status status)
 {
     mpi_exchange *x = ctx;
@@ -318,7 +321,7 @@ static void mpi_fail(void *ctx, hga_status status)
 
 /* ---- the end ---- */
 
-/* Take a receive back, unless its message has come. */
+/* Cancels a receive, unless its message has arrived. */
 static void cancel(mpi_exchange *x, MPI_Request *r)
 {
     MPI_Status status;
@@ -335,7 +338,7 @@ static void cancel_receives(mpi_exchange *x, channel *c)
     for (int i = c->n_done; c->n && i < c->n_receives; i++) cancel(x, &c->request[i]);
 }
 
-/* Somebody's message that nobody awaits any more */
+/* Receives and drops a message that no channel waits for. */
 static void swallow_one(mpi_exchange *x)
 {
     int there = 0, bytes = 0;
@@ -346,7 +349,7 @@ static void swallow_one(mpi_exchange *x)
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     x->got[status.MPI_SOURCE]++;
     int keeps = hga_new(NULL, bytes, 1, &data) == HGA_OK;
-    MPI_Mrecv(data, keeps ? bytes : 0, MPI_BYTE, &message, MPI_STATUS_IGNORE); /* without memory it is cut off */
+    MPI_Mrecv(data, keeps ? bytes : 0, MPI_BYTE, &message, MPI_STATUS_IGNORE); /* truncated if there is no memory */
     hga_delete(NULL, data, bytes, 1);
 }
 
@@ -364,8 +367,9 @@ static int all_sent(mpi_exchange *x)
     return sent;
 }
 
-/* A long message leaves its sender when it is taken, and one that nobody has taken would meet the next communicator,
-   which may be known by the same number. So the ranks tell each other how many they have sent, and each takes all. */
+/* A long message completes at the sender when it is received, and an unreceived one could be matched in the next
+   communicator, which may reuse the same context id. So the ranks exchange the numbers of messages sent, and each
+   receives all of them. */
 static void drain(mpi_exchange *x)
 {
     MPI_Request counts;
@@ -388,7 +392,7 @@ static void clear_channel(channel *c)
     hga_delete(NULL, c->copy, c->capacity[2], 1);
 }
 
-/* Gives back all that make_exchange and the channels took. */
+/* Frees all that make_exchange and the channels allocated. */
 static void release(mpi_exchange *x)
 {
     for (int64_t i = 0; i < x->n_channels; i++) clear_channel(&x->channel[i]);
@@ -401,7 +405,7 @@ static void release(mpi_exchange *x)
     hga_delete(NULL, x, 1, sizeof *x);
 }
 
-/* What is under way is taken back or waited for before its communicator goes. */
+/* Cancels or completes pending requests before the communicator is freed. */
 static void mpi_close(void *ctx)
 {
     mpi_exchange *x = ctx;
@@ -417,7 +421,7 @@ static void mpi_close(void *ctx)
 
 /* ---- the beginning ---- */
 
-/* Is MPI running, and does it allow threads besides the one that calls it? */
+/* Checks that MPI is running and supports MPI_THREAD_FUNNELED. */
 static hga_status check_mpi(void)
 {
     int begun = 0, ended = 0, level = 0;
@@ -430,7 +434,7 @@ static hga_status check_mpi(void)
     return HGA_OK;
 }
 
-/* The exchange of a communicator's processes, without messages so far. */
+/* Makes the exchange of a communicator's ranks, without messages. */
 static hga_status make_exchange(MPI_Comm comm, mpi_exchange **out)
 {
     mpi_exchange *x = NULL;
@@ -456,7 +460,7 @@ done:
     return st;
 }
 
-/* Where one rank has no memory, none has an exchange. */
+/* If one rank is out of memory, all fail. */
 static hga_status agree_on_status(MPI_Comm comm, hga_status st)
 {
     int mine = st, worst = st;
@@ -465,7 +469,7 @@ static hga_status agree_on_status(MPI_Comm comm, hga_status st)
     return hga_fail((hga_status)worst, "another rank has no exchange: %s", hga_status_name((hga_status)worst));
 }
 
-/* On a copy of the communicator, where no messages but the exchange's own are. */
+/* Opens the exchange on a duplicate of the communicator, so that it has no other messages. */
 static hga_status open_exchange(MPI_Comm of, int starts_mpi, hga_exchange *out)
 {
     mpi_exchange *x = NULL;
@@ -511,7 +515,7 @@ hga_status hga_dist_mpi_world(hga_exchange *out)
     if (!begun) HGA_TRY(said(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread"));
     HGA_TRY(check_mpi());
     if (!begun)
-        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* where MPICH looks for that of a request */
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* MPICH takes the handler of a request from here */
     HGA_TRY(open_exchange(MPI_COMM_WORLD, !begun, out));
 done:
     if (st && !begun) MPI_Finalize();

@@ -1,4 +1,4 @@
-/* without_mpi.c: in place of mpi.c in programs that are built without MPI. */
+/* without_mpi.c: replaces mpi.c in programs built without MPI. */
 #include "hga_mpi.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* arrays.c: which kind of file it is, what its arrays are, and their numbers. */
+/* arrays.c: the format of a file, its arrays, and their elements. */
 #define _GNU_SOURCE /* fmemopen */
 #include "arrays.h"
 #include "load.h"
@@ -19,7 +19,7 @@ static void close_stream(hga_arrays *x)
     x->stream = NULL, x->member = NULL, x->n_member = x->member_capacity = 0, x->whole = -1;
 }
 
-/* "model.safetensors:x.q", as messages have it. */
+/* Length of "model.safetensors:x.q" in messages. */
 enum { CALLED = 600 };
 static const char *called(const hga_arrays *x, int64_t i, char text[CALLED])
 {
@@ -28,7 +28,7 @@ static const char *called(const hga_arrays *x, int64_t i, char text[CALLED])
     return text;
 }
 
-/* Bytes in memory. */
+/* Opens bytes in memory as the stream. */
 static hga_status open_memory(const char *name, void *bytes, int64_t n, FILE **stream)
 {
     if (n == 0) return hga_fail(HGA_EFORMAT, "%s: has no bytes", name);
@@ -36,7 +36,7 @@ static hga_status open_memory(const char *name, void *bytes, int64_t n, FILE **s
     return *stream ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory to read %s", name);
 }
 
-/* What is no file, a pipe, is read to its end. */
+/* Opens the file; a pipe is read to its end. */
 static hga_status open_stream(hga_arrays *x, const char *path)
 {
     struct stat s;
@@ -53,7 +53,7 @@ static hga_status open_stream(hga_arrays *x, const char *path)
 
 /* ---- .npy and .npz ---- */
 
-/* What the header of a stream of so many bytes says of array i, and where its elements are. */
+/* Reads the header of array i from a stream of that many bytes, and the offset of its elements. */
 static hga_status read_npy(hga_arrays *x, int64_t i, FILE *stream, int64_t bytes)
 {
     char name[CALLED];
@@ -64,7 +64,7 @@ static hga_status read_npy(hga_arrays *x, int64_t i, FILE *stream, int64_t bytes
     return st;
 }
 
-/* A member whose header is known becomes the stream, in place of the one before. */
+/* Unpacks a member whose header is known, which replaces the current stream. */
 static hga_status unpack(hga_arrays *x, int64_t i)
 {
     char name[CALLED];
@@ -77,10 +77,10 @@ done:
     return st;
 }
 
-/* What a member's first bytes and the archive's directory say of it, at the cost of no more than a header. */
+/* Reads the header of member i and its size from the archive's directory, without unpacking more than a header. */
 static hga_status look_into(hga_arrays *x, int64_t i)
 {
-    enum { HEAD = 1 << 17 }; /* as long as a header may be, and longer */
+    enum { HEAD = 1 << 17 }; /* longer than any header */
     char name[CALLED];
     uint8_t *head = NULL;
     int64_t n, capacity = 0;
@@ -116,7 +116,7 @@ static hga_status open_npy(hga_arrays *x)
 
 /* ---- any of them ---- */
 
-/* What the file is, by its first bytes, and a list of its arrays. */
+/* Detects the format by the first bytes and lists the arrays. */
 static hga_status open_kind(hga_arrays *x)
 {
     unsigned char lead[64] = {0};
@@ -183,7 +183,7 @@ static hga_status check_number(const hga_arrays *x, int64_t i)
     return hga_fail(HGA_EINVAL, "%s: array %lld of %lld", x->path, (long long)i, (long long)x->n);
 }
 
-/* An array has as many bytes as its shape needs. */
+/* Checks that an array has as many bytes as its shape needs. */
 static hga_status check_bytes(const hga_arrays *x, int64_t i)
 {
     char name[CALLED];
@@ -197,7 +197,7 @@ static hga_status check_bytes(const hga_arrays *x, int64_t i)
                     (long long)bytes, (long long)needs);
 }
 
-/* What array i is, by its header, which every .npy has some bytes of. */
+/* Reads the header of array i, unless it is known. */
 static hga_status find_array(hga_arrays *x, int64_t i)
 {
     hga_status st = check_number(x, i);
@@ -215,7 +215,7 @@ hga_status hga_arrays_look(hga_arrays *x, int64_t i, hga_array *out)
 
 /* ---- elements ---- */
 
-/* Has it numbers of the kind that is asked for? */
+/* Checks that the array's elements are of the requested kind. */
 static hga_status check_kind(const char *name, const array_entry *a, int is_whole)
 {
     char type[HGA_NPY_TYPE_BYTES];
@@ -232,7 +232,7 @@ static hga_status check_kind(const char *name, const array_entry *a, int is_whol
     return HGA_OK;
 }
 
-/* where element i of the file goes: the same place, or for Fortran's order the place with the sizes read backwards */
+/* the position of element i of the file in C order; in Fortran order the index with the dimensions reversed */
 static int64_t offset_of(const hga_npy *h, int64_t i)
 {
     if (!h->fortran) return i;
@@ -270,7 +270,7 @@ static hga_status store_whole(const char *name, const hga_npy *h, const void *by
                     hga_npy_index(h, offset, text), (long long)x);
 }
 
-/* Elements of the file, some at a time, to `real` or `whole`. */
+/* Reads elements from the stream, a buffer at a time, to `real` or `whole`. */
 static hga_status read_elements(const hga_arrays *x, const char *name, const array_entry *a, int64_t first, int64_t n,
                                 float *real, int32_t *whole)
 {
@@ -297,8 +297,7 @@ done:
     return st;
 }
 
-/* Elements of array i, to `real` or `whole`, once all of its bytes are there and its kind is the one that is asked
-   for. */
+/* Reads elements of array i to `real` or `whole`, after checking its size and kind. */
 static hga_status read_array(hga_arrays *x, int64_t i, int64_t first, int64_t n, float *real, int32_t *whole,
                              int is_whole)
 {
@@ -319,7 +318,7 @@ hga_status hga_arrays_real(hga_arrays *x, int64_t i, int64_t first, int64_t n, f
     return read_array(x, i, first, n, out, NULL, 0);
 }
 
-/* n 0 asks whether they can be read before memory is taken for them. */
+/* With n = 0 checks that the elements can be read, before the caller allocates memory for them. */
 hga_status hga_arrays_floats(hga_arrays *x, int64_t i, const float **out)
 {
     float *all = NULL;

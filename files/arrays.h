@@ -1,4 +1,4 @@
-/* arrays.h: a file of arrays that is open. Only files/ includes this. */
+/* arrays.h: an open file of arrays. Only files/ includes this. */
 #ifndef ARRAYS_H
 #define ARRAYS_H
 
@@ -29,7 +29,7 @@ struct hga_arrays {
     json_t *header;
 };
 
-/* What the header says of a .safetensors of so many bytes. */
+/* Lists the arrays of a .safetensors of that many bytes by its header. */
 hga_status safetensors_open(hga_arrays *x, int64_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* attributes.c: what a file calls things by, and which of these names were understood, as one line. */
+/* attributes.c: the attribute names of a file, and which of them were understood, as one line. */
 #include "import.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 enum { MOST_NOTES = 40, MOST_NAME = 40 };
 
-/* The note of that name; n_notes without. */
+/* The index of the note of that name; n_notes if there is none. */
 static int64_t find_note(const import *x, const char *of, const char *name, int64_t n)
 {
     int64_t i = 0;
@@ -17,7 +17,7 @@ static int64_t find_note(const import *x, const char *of, const char *name, int6
     return i;
 }
 
-/* More than so many names are counted as one. */
+/* Names beyond the limit share one note. */
 hga_status import_note_name(import *x, const char *of, const char *name, int64_t n, int understood)
 {
     hga_status st = HGA_OK;
@@ -58,7 +58,7 @@ static void put_names(const import *x, line *l, int understood, const char *titl
     }
 }
 
-/* One line for the caller; NULL where the file named nothing. */
+/* The line for the caller; NULL where the file has no names. */
 hga_status import_tell_names(const import *x, char **out)
 {
     line l = {.n = 0};

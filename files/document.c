@@ -20,7 +20,7 @@ void document_begin(document *d, const hga_allocator *a, hga_tree *out)
 
 /* ---- nodes ---- */
 
-/* Appends a name to the tree's; *at is where it begins. */
+/* Appends a name to the tree's names; *at is its offset. */
 static hga_status keep_name(document *d, const char *text, int64_t n, int64_t *at)
 {
     hga_tree *t = d->tree;
@@ -33,7 +33,7 @@ static hga_status keep_name(document *d, const char *text, int64_t n, int64_t *a
     return HGA_OK;
 }
 
-/* One more node of the tree, behind its parent; `name` is where its name begins. */
+/* Appends a node after its parent; `name` is the offset of its name. */
 static hga_status add_node(document *d, hga_id parent, int kind, int64_t name, hga_id *node)
 {
     hga_status st = HGA_OK;
@@ -48,7 +48,7 @@ done:
     return st;
 }
 
-/* The innermost element's node; those around it get theirs before. */
+/* The innermost element's node; makes it, and first those of the enclosing elements, if necessary. */
 static hga_status top_node(document *d, hga_id *node)
 {
     hga_status st = HGA_OK;
@@ -63,8 +63,8 @@ done:
     return st;
 }
 
-/* The words of a text, and its sentences where it has several, below a node. A level of the text is complete before the
-   next is added, so that children lie in reading order. */
+/* Adds the words of a text below a node, and its sentences where it has several. A level of the text is complete before
+   the next is added, so that children are in reading order. */
 static hga_status add_words(document *d, const char *text, const hga_tree *found, hga_id below)
 {
     hga_status st = HGA_OK;
@@ -96,7 +96,7 @@ hga_status document_name(document *d, const char *text, int64_t n)
     return keep_name(d, text, n, &d->open[d->depth - 1].name);
 }
 
-/* The text since the last flush becomes words and sentences of the innermost element. */
+/* Adds the text since the last flush as words and sentences of the innermost element. */
 hga_status document_flush(document *d)
 {
     hga_status st = HGA_OK;
@@ -131,7 +131,7 @@ hga_status document_open(document *d, int kind)
     return st ? st : push_element(d, (open_element){-1, (uint8_t)kind, 0, -1});
 }
 
-/* Sections inside of what is closed end with it. */
+/* Closes the innermost element and the sections inside it. */
 hga_status document_close(document *d)
 {
     hga_status st = document_flush(d);
@@ -142,7 +142,7 @@ hga_status document_close(document *d)
     return HGA_OK;
 }
 
-/* Sections of its rank, and those inside them, end before it. */
+/* Closes sections of this rank and those inside them, then opens one. */
 hga_status document_section(document *d, int rank, const char *heading, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -157,7 +157,7 @@ done:
 
 static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* White space becomes single blanks. */
+/* Appends text, with white space collapsed to single blanks. */
 hga_status document_text(document *d, const char *text, int64_t n)
 {
     hga_status st = hga_grow(d->a, &d->block, &d->block_capacity, d->block_bytes, d->block_bytes + n, 1);
@@ -172,8 +172,8 @@ hga_status document_text(document *d, const char *text, int64_t n)
 
 /* ---- the end ---- */
 
-/* A node whose only child is no word says nothing: the child's children become its own, and code stays code. Parents
-   come before their children, and to[v] tells which node v has become. */
+/* Removes every node whose only child is not a word: the child's children become its own, except that code stays code.
+   Parents precede their children; to[v] is the node that replaces v. */
 static hga_status leave_out(document *d)
 {
     hga_status st = HGA_OK;
@@ -205,7 +205,7 @@ done:
     return st;
 }
 
-/* The arrays as long as they say. */
+/* Shrinks an array to its length. */
 static hga_status fit(document *d, void *array, int64_t capacity, int64_t n, size_t size)
 {
     void *fitting = NULL, *old;
@@ -218,7 +218,7 @@ static hga_status fit(document *d, void *array, int64_t capacity, int64_t n, siz
     return HGA_OK;
 }
 
-/* Nodes that say nothing leave the tree, whose arrays then are as long as it needs. */
+/* Removes redundant nodes and shrinks the arrays of the tree. */
 static hga_status finish(document *d)
 {
     hga_status st = HGA_OK;

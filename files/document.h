@@ -1,7 +1,6 @@
-/* document.h: a tree collected while a document is read from its start to its end: elements are opened and closed,
-   text is gathered between them and becomes sentences and words. Only files/ includes this.
-
-   An element gets its node when it gets its first word, so that what holds no words leaves nothing. */
+/* document.h: a tree collected while a document is read from its start to its end: elements are opened and closed, the
+   text between them is collected and split into sentences and words. Only files/ includes this. An element gets its
+   node with its first word, so that elements without words have none. */
 #ifndef DOCUMENT_H
 #define DOCUMENT_H
 
@@ -9,7 +8,7 @@
 
 enum { DOCUMENT_DEPTH = 200 };
 
-/* What elements are called. */
+/* Kinds of elements. */
 enum document_kind {
     IS_WORD,
     IS_SENTENCE,
@@ -45,24 +44,24 @@ typedef struct document {
     int64_t block_bytes, block_capacity;
 } document;
 
-/* Start with the document itself open; out is cleared on failure by document_end. */
+/* Starts with the document itself open; document_end clears out on failure. */
 void document_begin(document *d, const hga_allocator *a, hga_tree *out);
-/* The text so far belongs to the innermost element; a new element begins. */
+/* Flushes the text so far into the innermost element and opens a new element. */
 hga_status document_open(document *d, int kind);
 hga_status document_close(document *d);
-/* Inside of the innermost element that is no section, sections of that rank and below end, and one begins that is
-   called after the text of its heading, n bytes of UTF-8. */
+/* Within the innermost element that is not a section, closes sections of this rank and lower ones, and opens a section
+   whose name is the text of its heading, n bytes of UTF-8. */
 hga_status document_section(document *d, int rank, const char *heading, int64_t n);
-/* More text. */
+/* Appends text. */
 hga_status document_text(document *d, const char *text, int64_t n);
-/* What the innermost element is called. */
+/* Names the innermost element. */
 hga_status document_name(document *d, const char *text, int64_t n);
-/* What was gathered becomes words of the innermost element. */
+/* Adds the collected text as words of the innermost element. */
 hga_status document_flush(document *d);
-/* With st = HGA_OK finish the tree, without a node that has but one child that is no word; else clear it. */
+/* With st = HGA_OK finishes the tree, without nodes whose only child is not a word; else clears it. */
 hga_status document_end(document *d, hga_status st);
 
-/* The number of the character that HTML calls by that name ("eacute"); 0: none. */
+/* The code point that HTML gives that name ("eacute"); 0 if there is none. */
 int html_character(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* document_html.c: HTML as a tree: headings open sections, block elements are levels, their text sentences and words.
-   By libxml2's HTML parser, which repairs what is not closed. */
+/* document_html.c: HTML as a tree: headings open sections, block elements are levels, their text is split into
+   sentences and words. Parsed by libxml2's HTML parser, which closes elements that are left open. */
 #include "document.h"
 #include "text.h"
 
@@ -73,7 +73,7 @@ static const struct element *element_of(const xmlNode *node)
     return &other;
 }
 
-/* The text of an element with white space as single blanks; xmlFree it. */
+/* The text of an element with white space collapsed; xmlFree it. */
 static xmlChar *heading_text(const xmlNode *node, int64_t *n)
 {
     xmlChar *text = xmlNodeGetContent(node);
@@ -88,7 +88,7 @@ static xmlChar *heading_text(const xmlNode *node, int64_t *n)
     return text;
 }
 
-/* What begins with an element: a line, a block, and with a heading a section before that. */
+/* Enters an element: ends a line, opens a block, or for a heading opens a section. */
 static hga_status enter(document *d, const xmlNode *node)
 {
     hga_status st = HGA_OK;
@@ -112,7 +112,7 @@ static hga_status leave(document *d, const xmlNode *node)
 
 static int has_inside(const xmlNode *node) { return node->children && element_of(node)->role != SKIP; }
 
-/* All nodes from the root on, without recursion: pages may nest as deep as they like. */
+/* Visits all nodes from the root without recursion, since pages may nest to any depth. */
 static hga_status walk_pages(document *d, const xmlNode *root)
 {
     hga_status st = HGA_OK;
@@ -135,7 +135,7 @@ done:
     return st;
 }
 
-/* The page's title is what its root is called. */
+/* Names the root by the page's title. */
 static hga_status name_document(document *d, const xmlNode *root)
 {
     for (const xmlNode *head = root->children; head; head = head->next) {
@@ -152,16 +152,16 @@ static hga_status name_document(document *d, const xmlNode *root)
     return HGA_OK;
 }
 
-/* What is UTF-8 is taken for that, whatever the page says of itself; else libxml2 goes by what it says. Of how deep
-   elements nest there is no limit. What is not closed is repaired, and not an error; where libxml2 gives up, what it
-   had until then is no answer. */
+/* Parses a page: valid UTF-8 is parsed as such, whatever encoding the page declares; else libxml2 uses the declared
+   encoding. Nesting depth is unlimited. Unclosed elements are repaired without an error; where libxml2 gives up, its
+   partial tree is discarded. */
 static hga_status parse_page(const char *text, size_t bytes, htmlDocPtr *out)
 {
     const char *encoding = text_check(text, bytes) == HGA_OK ? "UTF-8" : NULL;
     htmlParserCtxtPtr reader = htmlNewParserCtxt();
     hga_status st = HGA_OK;
     if (!reader) return hga_fail(HGA_ENOMEM, "no memory for an HTML parser");
-    reader->options |= XML_PARSE_HUGE; /* old releases look here, new ones at what is asked for below */
+    reader->options |= XML_PARSE_HUGE; /* read by old releases; new ones use the options below */
     *out = htmlCtxtReadMemory(reader, text, (int)bytes, NULL, encoding,
                               HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET |
                                   HTML_PARSE_COMPACT | XML_PARSE_HUGE);

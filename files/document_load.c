@@ -1,4 +1,4 @@
-/* document_load.c: a text as its file has it. */
+/* document_load.c: the bytes of a document's file. */
 #include "hga_documents.h"
 #include "load.h"
 

@@ -1,6 +1,6 @@
-/* document_markdown.c: Markdown as a tree (the only file that includes md4c). md4c tells what the marks of a text mean;
-   what it tells is written as the page that a reader sees, which hga_tree_html reads. So a text has the words of its
-   HTML, and tags and comments in it are what they are there. */
+/* document_markdown.c: Markdown as a tree (the only file that includes md4c). The callbacks of md4c write the rendered
+   HTML page, which hga_tree_html reads. So a text has the words of its HTML, and tags and comments in it are treated as
+   in HTML. */
 #include "document.h"
 #include "load.h"
 #include "text.h"
@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The page while it is written. */
+/* The page being written. */
 typedef struct page {
     const hga_allocator *a;
     hga_status st; /* the first failure, after which nothing is written */
     char *text;
     int64_t n, capacity;
-    int pictures; /* that are open: what stands inside is shown to those who do not see them */
+    int pictures; /* nesting depth of open images, whose content is alternative text */
 } page;
 
-/* As md4c has it, all of these return 0, or what is below that to end the reading. */
+/* By md4c's convention these functions return 0, or a negative value to stop the parser. */
 static int put(page *p, const char *text, int64_t n)
 {
     if (!p->st) p->st = hga_grow(p->a, &p->text, &p->capacity, p->n, p->n + n, 1);
@@ -30,7 +30,7 @@ static int put(page *p, const char *text, int64_t n)
 
 static int put_word(page *p, const char *word) { return put(p, word, (int64_t)strlen(word)); }
 
-/* Text in which no tag begins. */
+/* Writes text with markup characters escaped. */
 static int put_escaped(page *p, const char *text, int64_t n)
 {
     int failed = 0;
@@ -44,7 +44,7 @@ static int put_escaped(page *p, const char *text, int64_t n)
 
 static const char no_character[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-/* &name; &#number; or &#xnumber;: a number that is no character's is shown as U+FFFD. */
+/* Writes &name; &#number; or &#xnumber;; a number that is not a character becomes U+FFFD. */
 static int put_entity(page *p, const char *text, int64_t n)
 {
     if (text[1] != '#') return put(p, text, n);
@@ -56,7 +56,7 @@ static int put_entity(page *p, const char *text, int64_t n)
 
 /* ---- what md4c calls ---- */
 
-/* What a block is called in HTML, NULL for one that is nothing there. */
+/* The HTML tag of a block; NULL for one without a tag. */
 static const char *tag_of(MD_BLOCKTYPE block, const void *detail)
 {
     static const char *const headings[] = {"h1", "h2", "h3", "h4", "h5", "h6"};
@@ -112,7 +112,7 @@ static int read_text(MD_TEXTTYPE type, const char *text, MD_SIZE n, void *contex
     }
 }
 
-/* CommonMark with the tables, struck words and boxes of GitHub. */
+/* Parses CommonMark with GitHub's tables, strikethrough and task lists. */
 static hga_status write_page(page *p, const char *text, size_t bytes)
 {
     static const MD_PARSER parser = {.flags = MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS,

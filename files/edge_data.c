@@ -1,5 +1,5 @@
-/* edge_data.c: a Python dictionary of what an edge has, {'weight': 2.5, 'color': 'red'}, as networkx writes it behind
-   the ends of one. */
+/* edge_data.c: the attributes of an edge as a Python dictionary, {'weight': 2.5, 'color': 'red'}, which networkx writes
+   after the ends of the edge. */
 #include "import.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static void skip(dictionary *d)
     while (d->at < d->end && (*d->at == ' ' || *d->at == '\t')) d->at++;
 }
 
-/* Is that the next character? Then it is read. */
+/* Reads the next character if it is c. */
 static int take_character(dictionary *d, char c)
 {
     skip(d);
@@ -29,7 +29,7 @@ static int take_character(dictionary *d, char c)
     return is;
 }
 
-/* Over a text in quotes; 0 where it has no end. */
+/* Skips a quoted text; 0 if it is not terminated. */
 static int pass_quoted(dictionary *d)
 {
     char quote = *d->at++;
@@ -37,7 +37,7 @@ static int pass_quoted(dictionary *d)
     return d->at++ < d->end;
 }
 
-/* Over a value, which may be a list; its bytes. */
+/* Skips a value, which may be a list; returns its length. */
 static int64_t pass_value(dictionary *d)
 {
     const char *start = d->at;
@@ -53,7 +53,7 @@ static int64_t pass_value(dictionary *d)
     return (d->at < d->end ? d->at : d->end) - start;
 }
 
-/* A key and its value; of all keys only the weight means something. */
+/* Reads a key and its value; only the weight is used. */
 static hga_status read_pair(dictionary *d, double *weight)
 {
     hga_status st = HGA_OK;
@@ -74,7 +74,7 @@ done:
     return st;
 }
 
-/* Pairs up to the closing brace, behind which nothing may come. */
+/* Reads pairs up to the closing brace, which must be the end of the text. */
 hga_status edge_data_read(import *x, const char *text, int64_t n, double *weight)
 {
     dictionary d = {x, text + 1, text + n};

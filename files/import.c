@@ -1,4 +1,4 @@
-/* import.c: a graph collected in any order, from files that do not know of levels: numbered level by level, built. */
+/* import.c: a graph collected in any order from files without levels, then numbered level by level and built. */
 #include "import.h"
 #include "load.h"
 #include "sort.h"
@@ -8,7 +8,7 @@
 
 /* ---- collecting ---- */
 
-/* Checks what is wished, and loads the file. */
+/* Checks the options and loads the file. */
 hga_status import_open(import *x, const hga_allocator *a, const char *path, const hga_import *wish, hga_graph **out)
 {
     static const hga_import nothing = {0};
@@ -30,7 +30,7 @@ hga_status import_open(import *x, const hga_allocator *a, const char *path, cons
     return st;
 }
 
-/* A few bytes must not claim the memory of two thousand million nodes. */
+/* A short file must not allocate memory for two thousand million nodes. */
 hga_status import_reach(import *x, int64_t node)
 {
     if (node < 0 || node >= INT32_MAX - 4096) return scan_wrong(x, "node %lld does not fit an id", (long long)node);
@@ -52,7 +52,7 @@ hga_status import_tell(import *x, hga_id node, import_node **out)
     return st;
 }
 
-/* The relation of that name, new if there is none; NULL: as the caller calls the file's only one. */
+/* The relation of that name, added if new; NULL: the default name, for a file with one relation. */
 hga_status import_relation(import *x, const char *name, hga_id *relation)
 {
     hga_status st = HGA_OK;
@@ -75,7 +75,7 @@ done:
     return st;
 }
 
-/* A child has one parent, however often the file says so. */
+/* A child has one parent; repetitions of the same one are allowed. */
 static hga_status add_parent(import *x, int64_t child, int64_t parent)
 {
     import_node *node;
@@ -90,7 +90,7 @@ static hga_status add_parent(import *x, int64_t child, int64_t parent)
     return HGA_OK;
 }
 
-/* An edge as the file has it; one along the tree is a parent. */
+/* Adds an edge of the file; an edge of the tree defines a parent. */
 hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst, int64_t type, double weight)
 {
     hga_status st = HGA_OK;
@@ -109,7 +109,7 @@ done:
     return st;
 }
 
-/* A type may be a whole number written as a real one. */
+/* Reads a type, an integer that may be written as a real number. */
 void import_type(import *x, const char *value, int64_t n, int64_t *type)
 {
     while (n > 2 && value[n - 1] == '0' && memchr(value, '.', (size_t)n - 1)) n--;
@@ -120,15 +120,15 @@ void import_type(import *x, const char *value, int64_t n, int64_t *type)
 
 /* ---- levels ---- */
 
-/* The file's nodes on their way into the graph. */
+/* The mapping from the file's nodes to the graph's. */
 typedef struct numbering {
     hga_id *parent, *level; /* [n] by the file's numbers */
     hga_id *id;             /* [n] the graph's */
     hga_id n_levels;
-    int moved; /* some id is another */
+    int moved; /* some id differs from the file's number */
 } numbering;
 
-/* The caller's parents, or where he gives none those of the file. */
+/* The caller's parents, or if there are none those of the file. */
 static hga_status find_parents(const import *x, numbering *to)
 {
     const hga_import *wish = x->wish;
@@ -142,7 +142,7 @@ static hga_status find_parents(const import *x, numbering *to)
     return HGA_OK;
 }
 
-/* Named by its number, and by its name where it has one. */
+/* Refuses a cycle of parents; names a node on it by its number, and its name if it has one. */
 static hga_status refuse_ring(const import *x, hga_id v)
 {
     const int64_t label = v < x->node.capacity ? x->node.list[v].label : -1;
@@ -150,7 +150,8 @@ static hga_status refuse_ring(const import *x, hga_id v)
     return hga_fail(HGA_EGRAPH, "%s: node %d, '%.40s', is its own ancestor", x->name, v, x->text.at + label);
 }
 
-/* One above the highest child, from the leaves upwards; who is never reached stands on a ring. */
+/* A node's level is one above its highest child; computed from the leaves upwards. Nodes that are never reached are on
+   a cycle. */
 static hga_status find_heights(const import *x, numbering *to)
 {
     hga_status st = HGA_OK;
@@ -176,7 +177,7 @@ done:
     return st;
 }
 
-/* What the file says, where it says it of every node. */
+/* Levels of the file, where it gives the level of every node. */
 static hga_status take_levels(const import *x, numbering *to)
 {
     if (!x->has_levels || x->wish->parents) return find_heights(x, to);
@@ -189,7 +190,7 @@ static hga_status take_levels(const import *x, numbering *to)
     return HGA_OK;
 }
 
-/* Tokens in the order of the tree. */
+/* Numbers tokens in the order of the tree. */
 static hga_status number_leaves(const import *x, numbering *to)
 {
     hga_status st = HGA_OK;
@@ -205,7 +206,7 @@ done:
     return st;
 }
 
-/* By level, within a level as in the file. */
+/* Numbers nodes by level, within a level in the file's order. */
 static hga_status number_nodes(const import *x, hga_builder *b, numbering *to)
 {
     hga_status st = HGA_OK;
@@ -229,7 +230,7 @@ done:
 
 /* ---- into a builder ---- */
 
-/* Children of one parent that follow each other go to the builder together. */
+/* Adds parents to the builder; consecutive children of one parent in one call. */
 static hga_status give_parents(const import *x, hga_builder *b, const numbering *to)
 {
     hga_id *parent = NULL;
@@ -243,7 +244,7 @@ static hga_status give_parents(const import *x, hga_builder *b, const numbering 
     return st;
 }
 
-/* Labels, and the file's numbers where the graph has others. */
+/* Adds labels, and the file's numbers where the graph's differ. */
 static hga_status give_names(const import *x, hga_builder *b, const numbering *to)
 {
     hga_status st = HGA_OK;
@@ -258,7 +259,7 @@ static hga_status give_names(const import *x, hga_builder *b, const numbering *t
     return st;
 }
 
-/* What the file says of sides: which tokens are queries and which are keys, and where nodes above them stand. */
+/* Adds the sides of the file: which tokens are queries and which are keys, and the sides of nodes above the tokens. */
 static hga_status give_sides(const import *x, hga_builder *b, const numbering *to)
 {
     hga_status st = HGA_OK;
@@ -290,7 +291,8 @@ static int same_location(const import_edge *a, const import_edge *b)
     return a->relation == b->relation && a->dst == b->dst && a->src == b->src && a->type == b->type;
 }
 
-/* An explicit edge counts once however often it is added, so those that a file repeats become blocks of one pair. */
+/* Adds edges. An explicit edge counts once however often it is added, so repeated edges are added as blocks of one
+   pair. */
 static hga_status give_edges(import *x, hga_builder *b, const numbering *to)
 {
     hga_status st = HGA_OK;
@@ -309,7 +311,7 @@ static hga_status give_edges(import *x, hga_builder *b, const numbering *to)
     return st;
 }
 
-/* Nodes, parents, names, relations and edges, by the graph's numbers. */
+/* Adds nodes, parents, names, relations and edges, by the graph's numbers. */
 static hga_status give_all(import *x, hga_builder *b, numbering *to)
 {
     hga_status st = HGA_OK;
@@ -333,7 +335,7 @@ done:
     return st;
 }
 
-/* The numbering, for who asked for it. */
+/* Returns the numbering to a caller that requested it. */
 static hga_status tell_map(const import *x, const numbering *to, hga_node_map *out)
 {
     hga_status st = HGA_OK;
@@ -344,14 +346,14 @@ static hga_status tell_map(const import *x, const numbering *to, hga_node_map *o
     HGA_TRY(hga_new(x->allocator, 1, sizeof *out->n, &out->n));
     out->n[0] = x->n;
     HGA_TRY(hga_new(x->allocator, x->n, sizeof **out->id, &out->id[0]));
-    /* a reader that made the graph numbered nothing anew */
+    /* a reader that made the graph itself did not renumber */
     for (hga_id v = 0; v < x->n; v++) out->id[0][v] = to->id ? to->id[v] : v;
 done:
     if (st) hga_node_map_clear(out);
     return st;
 }
 
-/* A builder's refusal with the file's name before it. */
+/* Prepends the file's name to a builder's error. */
 static hga_status refused(const import *x, hga_status st)
 {
     char what[400];
@@ -371,7 +373,7 @@ static hga_status build(import *x, numbering *to)
     return st;
 }
 
-/* Builds the graph unless something failed before, and frees all that was collected. */
+/* Builds the graph unless an error occurred before, and frees everything collected. */
 hga_status import_close(import *x, hga_status st, hga_graph **out)
 {
     const hga_allocator *a = x->allocator;

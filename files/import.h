@@ -76,59 +76,60 @@ typedef struct import {
     import_bytes file;
 } import;
 
-/* Everything in the file, for a reader that then scans it; *out is NULL, `wish` checked. */
+/* Loads the file for a reader that then scans it; checks `wish` and sets *out = NULL. */
 hga_status import_open(import *x, const hga_allocator *a, const char *path, const hga_import *wish, hga_graph **out);
-/* With st = HGA_OK make the graph; free what was collected. Returns the first failure. */
+/* With st = HGA_OK makes the graph; frees what was collected. Returns the first failure. */
 hga_status import_close(import *x, hga_status st, hga_graph **out);
 
-/* There is a node of that number, at least. HGA_EFORMAT beyond what an id can count. */
+/* Extends the graph to contain a node of that number. HGA_EFORMAT beyond the range of an id. */
 hga_status import_reach(import *x, int64_t node);
-/* What the file tells of a node, to be filled in; valid until the next call. */
+/* The record of a node's attributes, to be filled in; valid until the next call. */
 hga_status import_tell(import *x, hga_id node, import_node **out);
-/* Keep a text of n bytes; *at is its place in x->text. HGA_EFORMAT for what is not UTF-8 or has a zero byte. */
+/* Stores a text of n bytes; *at is its offset in x->text. HGA_EFORMAT for invalid UTF-8 or a zero byte. */
 hga_status import_text(import *x, const char *text, int64_t n, int64_t *at);
-/* No relation told, which is not the tree either. */
+/* No relation given; distinct from the tree's relations. */
 enum { NO_RELATION = -9 };
-/* The relation of that name, a new one at need; NULL: the wish's. Edges of "tree up" and "tree down" are parents. */
+/* The relation of that name, added if new; NULL: the default name of the options. Edges of "tree up" and "tree down"
+   are parents. */
 hga_status import_relation(import *x, const char *name, hga_id *relation);
 hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst, int64_t type, double weight);
-/* The type of an edge. Once one is no number of a type, types are something else: has_strange_types, and those of all
-   edges are passed over. */
+/* Reads the type of an edge. If any type is not a valid number, has_strange_types is set and the types of all edges are
+   ignored. */
 void import_type(import *x, const char *value, int64_t n, int64_t *type);
 
-/* What a dictionary of Python's, whose { is the first of n bytes, says of an edge. */
+/* Reads an edge's weight from a Python dictionary of n bytes, which starts at {. */
 hga_status edge_data_read(import *x, const char *text, int64_t n, double *weight);
 
-/* ---- what the file's names were taken for ---- */
+/* ---- the file's attribute names ---- */
 
-/* The file gives "nodes", "edges" something by that name, n bytes. Who is passed over once is passed over. */
+/* Notes an attribute name, n bytes, of "nodes" or "edges". A name that is ignored once is reported as ignored. */
 hga_status import_note_name(import *x, const char *of, const char *name, int64_t n, int understood);
-/* The line of hga_import.attributes; *out = NULL without a name. */
+/* The line of hga_import.attributes; *out = NULL where no name was noted. */
 hga_status import_tell_names(const import *x, char **out);
 
 /* ---- text being scanned ---- */
 
-/* Before a text is read: over a byte order mark, and lines that end in \r alone end in \n. */
+/* Starts scanning: skips a byte order mark, and converts lines that end in \r alone to \n. */
 hga_status scan_start(import *x);
 /* HGA_EFORMAT with the file's name and the line. */
 hga_status scan_wrong(const import *x, const char *format, ...) HGA_PRINTF(2, 3);
-/* Over blanks and tabs; over them and ends of lines. */
+/* Skips blanks and tabs; the second also ends of lines. */
 void scan_blanks(import *x);
 /* At the end of a line or of the text? */
 int scan_at_line_end(const import *x);
-/* To the start of the next line, whatever is left of this; 0 at the end of the text. */
+/* Advances to the start of the next line, whatever is left of this one; 0 at the end of the text. */
 int scan_next_line(import *x);
-/* A number up to the next blank, comma, semicolon or end of line. */
+/* Reads a number up to the next blank, comma, semicolon or end of line. */
 hga_status scan_integer(import *x, const char *what, int64_t least, int64_t most, int64_t *out);
 hga_status scan_real(import *x, const char *what, double *out);
-/* The same of a text of n bytes. */
+/* The same for a text of n bytes. */
 int scan_text_integer(const char *text, int64_t n, int64_t *out);
 int scan_text_real(const char *text, int64_t n, double *out);
-/* The weight of an edge, told by a text of n bytes. */
+/* Reads the weight of an edge from a text of n bytes. */
 hga_status scan_weight(const import *x, const char *text, int64_t n, double *out);
-/* What to do about weights that are none. */
+/* Advice in errors about invalid weights. */
 #define WITHOUT_WEIGHTS "--pattern, in Python weights=\"ignore\", reads edges without weights"
-/* A word of at most room - 1 bytes up to a blank, comma, semicolon or end of line; its length. */
+/* Reads a word of at most capacity - 1 bytes up to a blank, comma, semicolon or end of line; returns its length. */
 int64_t scan_word(import *x, char *out, int64_t capacity);
 
 #endif

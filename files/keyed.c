@@ -1,4 +1,4 @@
-/* keyed.c: nodes by texts for ids, attributes by name. */
+/* keyed.c: nodes with texts as ids, attributes by name. */
 #include "keyed.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static const char *id_of(const void *records, int64_t i)
     return k->x.text.at + k->ids[i].id;
 }
 
-/* The node with that id, new if nobody has named it before. */
+/* The node with that id, added if it is new. */
 hga_status keyed_find(keyed *k, const char *id, int64_t n, hga_id *node)
 {
     hga_status st = HGA_OK;
@@ -20,7 +20,7 @@ hga_status keyed_find(keyed *k, const char *id, int64_t n, hga_id *node)
     HGA_TRY(import_text(&k->x, id, n, &at));
     int32_t known = names_find(&k->index, k, id_of, k->x.text.at + at);
     if (known >= 0) {
-        k->x.text.bytes = at; /* the copy served its purpose */
+        k->x.text.bytes = at; /* the copy is no longer needed */
         *node = known;
         return HGA_OK;
     }
@@ -52,7 +52,8 @@ void keyed_start(keyed *k, int is_edge)
 
 /* ---- attributes ---- */
 
-/* What is understood. Of nodes, what is our own may mean anything in other people's files, unless it begins so. */
+/* The attributes that are understood. Those of nodes that only hga writes may mean something else in other files,
+   unless their names have this prefix. */
 static const char own[] = "hga_";
 static const struct {
     const char *name;
@@ -115,7 +116,7 @@ static hga_status read_type(keyed *k, const char *name, const char *value, int64
     return k->x.has_strange_types ? import_note_name(&k->x, "edges", name, (int64_t)strlen(name), 0) : HGA_OK;
 }
 
-/* The value of one attribute of the element at hand, as what it is for. */
+/* Reads the value of one attribute of the current element by the attribute's type. */
 static hga_status read_attribute(keyed *k, int which, const char *name, const char *value, int64_t n)
 {
     attributes *now = &k->now;
@@ -134,7 +135,7 @@ static hga_status read_attribute(keyed *k, int which, const char *name, const ch
 
 static int is_number_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Texts stay as they are, numbers are without the blanks around them. */
+/* Notes an attribute; texts are unchanged, numbers are stripped of blanks. */
 hga_status keyed_note(keyed *k, const char *name, const char *value, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -153,7 +154,7 @@ done:
     return st;
 }
 
-/* What was noted becomes the node's. */
+/* Assigns the noted attributes to the node. */
 hga_status keyed_node_end(keyed *k)
 {
     hga_status st = HGA_OK;
@@ -172,7 +173,7 @@ done:
     return st;
 }
 
-/* What was noted becomes an edge, or two where it has no direction. */
+/* Adds an edge with the noted attributes, or two where it is undirected. */
 hga_status keyed_edge_end(keyed *k)
 {
     hga_status st = HGA_OK;
@@ -199,7 +200,7 @@ hga_status keyed_both_ways(keyed *k)
 
 /* ---- the end ---- */
 
-/* Each node's number in the order of the list; those that no list has come after it as they are. */
+/* Numbers nodes in the order of the file's list, then those that are not listed, in their order. */
 static void place_nodes(keyed *k)
 {
     hga_id next = k->n_listed;
@@ -207,7 +208,7 @@ static void place_nodes(keyed *k)
         if (k->ids[v].index < 0) k->ids[v].index = next++;
 }
 
-/* Parents are ids, which may come after their children's. */
+/* Finds a parent by its id, which may come after its children's. */
 static hga_status find_parent(const keyed *k, int64_t v, hga_id *parent)
 {
     *parent = -1;
@@ -220,7 +221,7 @@ static hga_status find_parent(const keyed *k, int64_t v, hga_id *parent)
     return HGA_OK;
 }
 
-/* A node without a label is called by its id, where that is not its number. */
+/* A node without a label gets its id as label, unless the id is its number. */
 static int64_t find_label(const keyed *k, const import_node *node, int64_t v)
 {
     int64_t number;
@@ -229,7 +230,7 @@ static int64_t find_label(const keyed *k, const import_node *node, int64_t v)
     return node->label < 0 && !is_number ? k->ids[v].id : node->label;
 }
 
-/* Nodes and edges by their places. */
+/* Renumbers nodes and edges. */
 static hga_status move_nodes(keyed *k)
 {
     import *x = &k->x;
@@ -243,7 +244,7 @@ static hga_status move_nodes(keyed *k)
         import_node *node = &moved[k->ids[v].index];
         *node = x->node.list[v];
         node->label = find_label(k, &x->node.list[v], v);
-        if (node->parent >= 0) node->parent = k->ids[node->parent].index; /* by an edge of the tree */
+        if (node->parent >= 0) node->parent = k->ids[node->parent].index; /* given by an edge of the tree */
         if (k->ids[v].parent >= 0) HGA_TRY(find_parent(k, v, &node->parent));
     }
     for (int64_t i = 0; i < x->edges.n; i++) {

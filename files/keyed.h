@@ -1,4 +1,4 @@
-/* keyed.h: graphs whose nodes have texts for ids, and attributes by name: GraphML, GML, tables of names. Only files/
+/* keyed.h: graphs whose nodes have texts as ids, and attributes by name: GraphML, GML, tables of names. Only files/
    includes this. */
 #ifndef KEYED_H
 #define KEYED_H
@@ -36,21 +36,21 @@ import x;
     name_index index;
 } keyed;
 
-/* The node of that id, a new one at need. */
+/* The node of that id, added if it is new. */
 hga_status keyed_find(keyed *k, const char *id, int64_t n, hga_id *node);
-/* The node being read is the file's next, of that id, which no other has. */
+/* The node being read is the next of the file's list; its id must be new. */
 hga_status keyed_list(keyed *k, const char *id, int64_t n);
-/* Before a node or an edge: nothing is told. */
+/* Starts a node or an edge, with no attributes. */
 void keyed_start(keyed *k, int is_edge);
-/* Which attribute of nodes (edges) that is; UNKNOWN is passed over. */
+/* The attribute of nodes (edges) of that name; UNKNOWN ones are ignored. */
 int keyed_attribute(const keyed *k, int of_edges, const char *name);
-/* An attribute of the node or edge being read. */
+/* Notes an attribute of the node or edge being read. */
 hga_status keyed_note(keyed *k, const char *name, const char *value, int64_t n);
 hga_status keyed_node_end(keyed *k);
 hga_status keyed_edge_end(keyed *k);
-/* Every edge so far goes both ways. */
+/* Makes every edge so far undirected. */
 hga_status keyed_both_ways(keyed *k);
-/* Nodes go in the order in which the file lists them, the others after them. Make the graph, free everything. */
+/* Orders nodes as the file lists them, those not listed last; makes the graph and frees everything. */
 hga_status keyed_close(keyed *k, hga_status st, hga_graph **out);
 
 #endif

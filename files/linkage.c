@@ -1,10 +1,10 @@
-/* linkage.c: the tree of a hierarchical clustering, as scipy.cluster.hierarchy.linkage gives it. */
+/* linkage.c: the tree of a hierarchical clustering in the form of scipy.cluster.hierarchy.linkage. */
 #include "hga_documents.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A cluster that merge number i may join: a whole number below n + i that has no parent yet. */
+/* Checks a cluster of merge i: an integer below n + i without a parent. */
 static hga_status check_cluster(const hga_tree *t, hga_id n, hga_id i, double cluster)
 {
     if (!(cluster >= 0 && cluster < (double)n + i) || cluster != floor(cluster))

@@ -9,7 +9,7 @@
 
 enum { MOST_HEADER = 1 << 16 };
 
-/* ---- the header's little language ---- */
+/* ---- the header's dictionary ---- */
 
 static const char *skip(const char *s)
 {
@@ -33,7 +33,7 @@ static const char *read_quoted(const char *s, char *word, size_t capacity)
     return *s ? s + 1 : NULL;
 }
 
-/* '<i4' and the like; of texts the number counts letters. */
+/* '<i4' and the like; for texts the number counts characters. */
 static const char *read_descr(const char *s, hga_npy *h)
 {
     static const char *const known[] = {"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "b1", "V2"};
@@ -104,7 +104,7 @@ static int count_elements(hga_npy *h)
 
 static hga_status wrong(const char *name, const char *what) { return hga_fail(HGA_EFORMAT, "%s: %s", name, what); }
 
-/* The header's dictionary: each key once, in any order, and no other. */
+/* Parses the header's dictionary: each key once, in any order, and no other. */
 static hga_status parse_dictionary(const char *name, const char *text, hga_npy *h)
 {
     unsigned seen = 0;
@@ -134,7 +134,7 @@ static hga_status parse_dictionary(const char *name, const char *text, hga_npy *
     return count_elements(h) ? HGA_OK : wrong(name, "its shape has more elements than any memory");
 }
 
-/* ---- its bytes ---- */
+/* ---- the header's bytes ---- */
 
 static hga_status read_bytes(const char *name, FILE *file, void *to, size_t n, const char *what)
 {
@@ -144,7 +144,7 @@ static hga_status read_bytes(const char *name, FILE *file, void *to, size_t n, c
     return hga_fail(HGA_EFORMAT, "%s: ends inside %s, after %zu of %zu bytes", name, what, got, n);
 }
 
-/* What is no .npy after its first eight bytes may be what stands for one. */
+/* Refuses a file that is not a .npy; its first 64 bytes may be those of a Git LFS pointer. */
 static hga_status refuse_file(const char *name, const unsigned char lead[8], FILE *stream)
 {
     unsigned char start[64];
@@ -198,7 +198,7 @@ int hga_npy_header(const hga_npy *h, char bytes[HGA_NPY_HEADER_BYTES])
 
 /* ---- elements ---- */
 
-/* The bytes as one word, the first the lowest. */
+/* The bytes as one little-endian word. */
 static uint64_t word_of(const hga_npy *h, const void *element)
 {
     const unsigned char *bytes = element;
@@ -250,7 +250,7 @@ void hga_npy_put(const hga_npy *h, float value, void *element)
     for (int i = 0; i < h->size; i++) bytes[h->swapped ? h->size - 1 - i : i] = (unsigned char)(word >> 8 * i);
 }
 
-/* ---- in words ---- */
+/* ---- texts ---- */
 
 const char *hga_npy_type(const hga_npy *h, char text[HGA_NPY_TYPE_BYTES])
 {

@@ -18,7 +18,7 @@ struct npz {
     char **name; /* [n], without ".npy" */
 };
 
-/* libzip tells of a failed allocation by its number, by another's, or by none at all, but malloc tells by errno. */
+/* libzip reports a failed allocation by its own code, by another code, or not at all, but malloc sets errno. */
 static hga_status zip_wrong(const npz *z, int error, const char *what, const char *why)
 {
     int starved = errno == ENOMEM || error == ZIP_ER_MEMORY || error == ZIP_ER_OK;
@@ -71,7 +71,7 @@ static hga_status read_name(npz *z, int64_t i)
 
 static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Of two arrays of one name nobody knows which is meant. */
+/* Reads the names; refuses two arrays of one name. */
 static hga_status read_names(npz *z)
 {
     hga_status st = HGA_OK;
@@ -131,8 +131,8 @@ typedef struct unpacking {
     int64_t n, capacity;
 } unpacking;
 
-/* To `most` bytes, or to its end, where libzip compares the checksum. Room grows with what arrives, so that an archive
-   that lies about the size costs nothing. */
+/* Unpacks `most` bytes, or to the end, where libzip compares the checksum. The buffer grows with the data, so that a
+   wrong size in the archive costs no memory. */
 static hga_status unpack(unpacking *u, int64_t most)
 {
     hga_status st = HGA_OK;
@@ -148,7 +148,7 @@ done:
     return st;
 }
 
-/* As many bytes as the archive says must be there, and no more: one more is asked for. */
+/* Unpacks exactly the number of bytes that the archive states; one more is requested to detect excess. */
 static hga_status unpack_known(unpacking *u, int64_t most, int64_t size)
 {
     const int64_t expected = size < most ? size : most;

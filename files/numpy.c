@@ -1,11 +1,11 @@
-/* numpy.c: a NumPy array that lies in memory, read as a stream up to its elements. */
+/* numpy.c: a NumPy array in memory, whose header is read as a stream. */
 #define _GNU_SOURCE /* fmemopen */
 #include "numpy.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-/* Where the elements begin. */
+/* Reads the header and the offset of the elements. */
 static hga_status read_header(numpy *x, void *bytes, int64_t n, int64_t *start)
 {
     if (n == 0) return hga_fail(HGA_EFORMAT, "%s: no NumPy array", x->name);
@@ -18,7 +18,7 @@ static hga_status read_header(numpy *x, void *bytes, int64_t n, int64_t *start)
     return st;
 }
 
-/* An array of at most so many axes; its elements must be there. */
+/* Opens an array of at most that many axes and checks that its elements are present. */
 hga_status numpy_open(const char *name, void *bytes, int64_t n, int most_axes, numpy *out)
 {
     int64_t start = 0, all;

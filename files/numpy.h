@@ -10,9 +10,9 @@ typedef struct numpy {
     hga_npy has;
 } numpy;
 
-/* Look at n bytes; the view points into them. HGA_EFORMAT for more axes than that. */
+/* Opens n bytes; the view points into them. HGA_EFORMAT for more axes than `most_axes`. */
 hga_status numpy_open(const char *name, void *bytes, int64_t n, int most_axes, numpy *out);
-/* Element i as it lies in memory. HGA_EFORMAT when it is no whole number that fits, or no number. */
+/* Element i in storage order. HGA_EFORMAT when it is not an integer that fits, or not a number. */
 hga_status numpy_integer(const numpy *x, int64_t i, int64_t *out);
 hga_status numpy_real(const numpy *x, int64_t i, double *out);
 

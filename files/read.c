@@ -1,4 +1,4 @@
-/* read.c: any file by the end of its name, and how one that is not read becomes one that is. */
+/* read.c: reads a file by its suffix, and suggests a conversion for one that is not supported. */
 #include "hga_import.h"
 #include "load.h"
 
@@ -12,7 +12,7 @@ typedef hga_status (*reader)(const hga_allocator *a, const char *path, const hga
 
 #define BY_NETWORKX(read) "python3 -c 'import networkx as nx; nx.write_graphml(nx." read "(\"@\"), \"@.graphml\")'"
 
-/* What ends so is read, or a command makes another file of it; @ is the file's name. */
+/* Suffixes with their reader, or with a command that converts the file; @ is the file's name. */
 static const struct format {
     const char *suffix;
     reader read;
@@ -30,7 +30,7 @@ static const struct format {
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
-/* By the end of a name, however its letters are; NULL for one that is not known. */
+/* The format of a name's suffix, in any case of letters; NULL for an unknown one. */
 static const struct format *format_of(const char *path)
 {
     const char *dot = path ? strrchr(path, '.') : NULL;
@@ -47,9 +47,9 @@ static reader reader_of(const char *path)
 
 int hga_graph_is_json(const char *path) { return !reader_of(path); }
 
-/* ---- what is not read ---- */
+/* ---- unsupported files ---- */
 
-/* A command with a file's name in it; FILE where that is long, or where the shell or Python would see more in it. */
+/* Writes a command with the file's name; with FILE where the name is long or needs quoting in the shell or Python. */
 static void write_command(const char *command, const char *path, char *out, size_t capacity)
 {
     const char *name = strlen(path) > 60 || strpbrk(path, "'\"\\$`!") ? "FILE" : path;
@@ -62,7 +62,7 @@ static void write_command(const char *command, const char *path, char *out, size
     out[used] = 0;
 }
 
-/* The ends of names that are read, but for JSON's. */
+/* Lists the supported suffixes, except JSON's. */
 static void list_suffixes(char *out, size_t capacity)
 {
     size_t used = 0;
@@ -71,7 +71,7 @@ static void list_suffixes(char *out, size_t capacity)
             used += (size_t)snprintf(out + used, capacity - used, "%s%s", used ? ", " : "", formats[i].suffix);
 }
 
-/* Where the end of a name begins, NULL without one. */
+/* The suffix of a name; NULL without one. */
 static const char *end_of(const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -90,8 +90,8 @@ static hga_status refuse_format(const char *path)
                     known ? "` makes one that is" : "", suffixes);
 }
 
-/* A name that does not say so may be JSON's, which a file with another beginning never is. What is no file is not
-   looked at. */
+/* A file without a known suffix may be JSON; refuses one whose first character cannot start JSON. Only regular files
+   are examined. */
 static hga_status check_beginning(const char *path)
 {
     struct stat s;
@@ -107,7 +107,7 @@ static hga_status check_beginning(const char *path)
     return st || *at == '{' ? st : refuse_format(path);
 }
 
-/* Other programs' files by the end of the name; of JSON options are refused that are the graph's own. */
+/* Reads other programs' files by suffix; for JSON refuses options that the graph defines itself. */
 hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out,
                           char **program)
 {

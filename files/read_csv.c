@@ -1,4 +1,4 @@
-/* read_csv.c: lists of edges, one a line. */
+/* read_csv.c: edge lists, an edge per line. */
 #include "keyed.h"
 
 #include <string.h>
@@ -23,17 +23,17 @@ typedef struct cell {
 
 typedef struct table {
     keyed k;
-    char between; /* ';', ',', a tab, or BLANKS: as many as there are */
+    char between; /* ';', ',', a tab, or BLANKS: any number of them */
     column column[MOST_COLUMNS];
-    cell name[MOST_COLUMNS]; /* of the columns; NULL: by their order */
+    cell name[MOST_COLUMNS]; /* of the columns; NULL: columns are identified by position */
     int n;
-    int has_relation, has_names; /* has_names: nodes are called, not numbered */
-    int has_data;                /* networkx's: two ends and a dictionary */
+    int has_relation, has_names; /* has_names: nodes are identified by names, not by numbers */
+    int has_data;                /* networkx's format: two ends and a dictionary */
     cell cell[MOST_COLUMNS];     /* of the line being read */
     int n_cells;
 } table;
 
-/* ---- a line in cells ---- */
+/* ---- cells ---- */
 
 static int is_blank(const table *t, char c) { return c == ' ' || c == '\r' || (c == '\t' && t->between != '\t'); }
 
@@ -42,7 +42,7 @@ static void skip_blanks(table *t)
     while (t->k.x.reader.at < t->k.x.reader.end && is_blank(t, *t->k.x.reader.at)) t->k.x.reader.at++;
 }
 
-/* What the line has, outside of quotes and before a dictionary. */
+/* The separator of a line, searched outside of quotes and before a dictionary. */
 static char separator_of(const import *x)
 {
     static const char known[] = {';', ',', '\t'};
@@ -56,7 +56,7 @@ static char separator_of(const import *x)
     return found;
 }
 
-/* Between quotes, in which a quote is doubled; lines may end there. */
+/* Reads a quoted cell, in which quotes are doubled; it may span lines. */
 static hga_status read_quoted(table *t, cell *out)
 {
     import *x = &t->k.x;
@@ -83,13 +83,13 @@ static void read_plain(table *t, cell *out)
     for (out->n = x->reader.at - out->text; out->n > 0 && is_blank(t, out->text[out->n - 1]);) out->n--;
 }
 
-/* At a comment behind a line's words? */
+/* Is this the start of a comment after a line's cells? */
 static int is_remark(const table *t)
 {
     return t->n_cells > 0 && t->between == BLANKS && (*t->k.x.reader.at == '#' || *t->k.x.reader.at == '%');
 }
 
-/* A line's cells; in quotes a cell may go on over several lines. */
+/* Splits a line into cells; a quoted cell may span lines. */
 static hga_status read_cells(table *t)
 {
     import *x = &t->k.x;
@@ -123,7 +123,7 @@ static int is_called(const cell *c, const char *name)
     return c->n == (int64_t)strlen(name) && strncasecmp(c->text, name, strlen(name)) == 0;
 }
 
-/* What a column of that name holds. */
+/* The meaning of a column of that name. */
 static column column_named(const cell *c)
 {
     static const struct {
@@ -148,7 +148,7 @@ static column column_named(const cell *c)
     return OTHER;
 }
 
-/* Does the line name both ends of an edge? */
+/* Does the line name columns for both ends of an edge? */
 static int names_columns(const table *t)
 {
     int ends = 0;
@@ -159,7 +159,7 @@ static int names_columns(const table *t)
     return ends == (1 << SOURCE | 1 << DESTINATION);
 }
 
-/* The columns as the first line names them; no two may mean the same. */
+/* Reads the columns' names from the first line; no two may have the same meaning. */
 static hga_status take_names(table *t)
 {
     int seen[OTHER + 1] = {0};
@@ -174,7 +174,7 @@ static hga_status take_names(table *t)
     return HGA_OK;
 }
 
-/* Without names columns go by their order. */
+/* Without names columns are identified by position. */
 static hga_status number_columns(table *t)
 {
     static const column order[] = {SOURCE, DESTINATION, EDGE_WEIGHT};
@@ -191,7 +191,7 @@ static hga_status number_columns(table *t)
     return HGA_OK;
 }
 
-/* What columns besides the ends are taken for. */
+/* Notes which columns besides the ends are understood. */
 static hga_status note_columns(table *t)
 {
     hga_status st = HGA_OK;
@@ -205,7 +205,7 @@ static hga_status note_columns(table *t)
 
 /* ---- an edge ---- */
 
-/* A whole number, which pandas may have written as 3.0. */
+/* Reads a node's number, which pandas may have written as 3.0. */
 static int node_number(const cell *c, int64_t *out)
 {
     double real;
@@ -215,7 +215,7 @@ static int node_number(const cell *c, int64_t *out)
     return 1;
 }
 
-/* A node by its name, or by its number where the file has numbers. */
+/* Finds a node by its name, or by its number where nodes have no names. */
 static hga_status read_end(table *t, const char *what, const cell *c, hga_id *out)
 {
     import *x = &t->k.x;
@@ -233,7 +233,7 @@ static hga_status read_end(table *t, const char *what, const cell *c, hga_id *ou
     return HGA_OK;
 }
 
-/* Whole numbers are types, but for Gephi's, which are directions. */
+/* Reads a type: an integer, or a direction as Gephi writes it. */
 static hga_status read_type(table *t, int at, const cell *c, int64_t *type, int *both_ways)
 {
     *both_ways = is_called(c, "undirected");
@@ -261,7 +261,7 @@ static hga_status find_relation(table *t, const cell *c, hga_id *relation)
     return import_relation(&t->k.x, name, relation);
 }
 
-/* The cell of a column, empty where the line has none. */
+/* The cell of a column, empty where the line does not have it. */
 static const cell *cell_of(const table *t, column is)
 {
     static const cell nothing = {0};
@@ -278,7 +278,7 @@ static hga_status name_end(table *t, column is, hga_id node)
     return c->n && !st ? import_text(&t->k.x, c->text, c->n, &named->label) : st;
 }
 
-/* An edge, with what its other columns say. */
+/* Adds the edge of a line, with its other columns. */
 static hga_status read_csv_edge(table *t)
 {
     import *x = &t->k.x;
@@ -305,7 +305,7 @@ done:
     return st;
 }
 
-/* Are the first edge's ends names? */
+/* Sets has_names if the ends of the first edge are names. */
 static void look_for_names(table *t)
 {
     int64_t number;
@@ -315,7 +315,7 @@ static void look_for_names(table *t)
         t->has_names |= c[i]->n > 0 && !node_number(c[i], &number) && !scan_text_real(c[i]->text, c[i]->n, &real);
 }
 
-/* The first line may name columns; every other one is an edge. */
+/* Reads a line: the first may be a header, every other one is an edge. */
 static hga_status read_line(table *t, int *n_lines, int *n_edges)
 {
     hga_status st = HGA_OK;
@@ -331,7 +331,7 @@ done:
     return st;
 }
 
-/* Among names, a remark with as many cells as an edge has may be an edge of a node that is called so. */
+/* Where nodes have names, a comment with as many cells as an edge is ambiguous and refused. */
 static hga_status check_remark(const table *t, int n_edges)
 {
     const import *x = &t->k.x;
@@ -346,7 +346,7 @@ static hga_status check_remark(const table *t, int n_edges)
                       *x->reader.at);
 }
 
-/* All lines but comments and empty ones. */
+/* Reads all lines except comments and empty ones. */
 static hga_status read_lines(table *t)
 {
     import *x = &t->k.x;

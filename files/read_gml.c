@@ -8,7 +8,7 @@
 
 /* ---- characters ---- */
 
-/* A character as UTF-8; its bytes. */
+/* Writes a character as UTF-8; returns its length. */
 static int64_t put_character(char *to, int64_t code)
 {
     static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
@@ -18,7 +18,7 @@ static int64_t put_character(char *to, int64_t code)
     return n;
 }
 
-/* The number of the character that &..; names, 0 where it names none. `text` is what stands between. */
+/* The code point of &..;, 0 if it is unknown. `text` is the part between & and ;. */
 static int64_t character_named(const char *text, int64_t n)
 {
     char name[16], *end;
@@ -32,7 +32,7 @@ static int64_t character_named(const char *text, int64_t n)
     return *end || !*digits || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : code;
 }
 
-/* Characters by name or number, as HTML has them, in place, which they fit; what names none stays. */
+/* Decodes character references as in HTML, in place, since the result is never longer; unknown ones stay. */
 static int64_t decode(char *text, int64_t n)
 {
     int64_t to = 0;
@@ -52,7 +52,7 @@ static int64_t decode(char *text, int64_t n)
 
 typedef enum token { END, OPEN, CLOSE, TEXT, WORD } token;
 
-/* The next token; text and n get what it says, without quotes. */
+/* Reads the next token; text and n are its content, without quotes. */
 static hga_status next_token(import *x, token *is, const char **text, int64_t *n)
 {
     for (;;) {
@@ -77,7 +77,7 @@ static hga_status next_token(import *x, token *is, const char **text, int64_t *n
     return *is = WORD, HGA_OK;
 }
 
-/* Over a list whose bracket was read. */
+/* Skips a list whose bracket was read. */
 static hga_status skip_list(import *x)
 {
     token is;
@@ -94,7 +94,7 @@ static hga_status skip_list(import *x)
 
 typedef hga_status (*pair_reader)(keyed *k, const char *key, token is, const char *value, int64_t n);
 
-/* The pairs of a list up to its bracket, or of the file up to its end. */
+/* Calls a function for the pairs of a list up to its bracket, or of the file up to its end. */
 static hga_status each_pair(keyed *k, int is_file, pair_reader read)
 {
     hga_status st = HGA_OK;
@@ -118,7 +118,7 @@ done:
     return st;
 }
 
-/* Ids are the same where they are the same number. */
+/* Normalises an id, since equal numbers are equal ids. */
 static const char *id_text(const char *value, int64_t *n, char number[32])
 {
     int64_t whole;
@@ -134,7 +134,7 @@ static const char *id_text(const char *value, int64_t *n, char number[32])
     return number;
 }
 
-/* A list that nobody understands. */
+/* Skips a list that is not supported. */
 static hga_status pass_over(keyed *k, const char *of, const char *key)
 {
     hga_status st = import_note_name(&k->x, of, key, (int64_t)strlen(key), 0);
@@ -150,7 +150,7 @@ static hga_status read_node_pair(keyed *k, const char *key, token is, const char
     return keyed_list(k, value, n);
 }
 
-/* One end of an edge, or an attribute. */
+/* Reads one end of an edge, or an attribute. */
 static hga_status read_edge_pair(keyed *k, const char *key, token is, const char *value, int64_t n)
 {
     char number[32];
@@ -172,7 +172,7 @@ static hga_status read_directed(keyed *k, const char *value, int64_t n)
     return HGA_OK;
 }
 
-/* Edges go one way until the list ends, since what is directed may be told after them. */
+/* Edges are directed until the list ends, since `directed` may come after them. */
 static hga_status read_graph_pair(keyed *k, const char *key, token is, const char *value, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -190,7 +190,7 @@ done:
     return st;
 }
 
-/* An edge's ends are nodes that the file lists, before or after it. */
+/* Ends of edges must be nodes that the file lists, before or after the edge. */
 static hga_status end_graph(keyed *k)
 {
     for (int64_t v = 0; v < k->n_ids; v++)

@@ -19,12 +19,12 @@ typedef struct graphml {
     xmlTextReaderPtr reader;
     int64_t n_keys, key_capacity;
     key *keys;
-    int undirected;      /* edges that do not say */
-    char complaint[200]; /* libxml2's first */
-    int starved;         /* malloc refused libxml2 something */
+    int undirected;      /* the default of edges */
+    char complaint[200]; /* libxml2's first error */
+    int starved;         /* an allocation of libxml2 failed */
 } graphml;
 
-/* libxml2's errors: nothing of them on stderr. */
+/* Records libxml2's errors, which are not printed. */
 static void complain(void *context, xmlErrorPtr error)
 {
     graphml *g = context;
@@ -35,12 +35,12 @@ static void complain(void *context, xmlErrorPtr error)
     snprintf(g->complaint, sizeof g->complaint, "%.*s", (int)strcspn(message, "\n"), message);
 }
 
-/* Without memory libxml2 may leave out what it was asked for and go on, but malloc tells by errno. */
+/* When an allocation fails libxml2 may skip data and continue, but malloc sets errno. */
 static void look_for_starvation(graphml *g) { g->starved |= errno == ENOMEM; }
 
 static hga_status starved(const graphml *g) { return hga_fail(HGA_ENOMEM, "%s: no memory to read XML", g->k.x.name); }
 
-/* An attribute's text, NULL without; for xmlFree. */
+/* An attribute's text, NULL if it is missing; for xmlFree. */
 static xmlChar *attribute(graphml *g, const char *name)
 {
     errno = 0;
@@ -49,7 +49,8 @@ static xmlChar *attribute(graphml *g, const char *name)
     return value;
 }
 
-/* What a document declares for itself may name other files, and may be a thousand times as long as the document. */
+/* Refuses references to entities that the document declares: they may name other files, and may expand to a thousand
+   times its size. */
 static hga_status check_reference(const graphml *g)
 {
     if (xmlTextReaderNodeType(g->reader) != XML_READER_TYPE_ENTITY_REFERENCE) return HGA_OK;
@@ -57,7 +58,7 @@ static hga_status check_reference(const graphml *g)
                       (const char *)xmlTextReaderConstName(g->reader));
 }
 
-/* The next node of the document; *more = 0 at its end. */
+/* Advances to the next node of the document; *more = 0 at its end. */
 static hga_status advance(graphml *g, int *more)
 {
     errno = 0;
@@ -70,7 +71,7 @@ static hga_status advance(graphml *g, int *more)
     return scan_wrong(&g->k.x, "%s", g->complaint[0] ? g->complaint : "no XML");
 }
 
-/* The start of an element of GraphML's; prefixes and versions of the namespace are the writer's. */
+/* Is this the start of an element of GraphML with that name? Any prefix and version of the namespace is accepted. */
 static int is_element(graphml *g, const char *name)
 {
     static const char space[] = "http://graphml.graphdrawing.org/xmlns";
@@ -80,7 +81,7 @@ static int is_element(graphml *g, const char *name)
            strcmp((const char *)xmlTextReaderConstLocalName(g->reader), name) == 0;
 }
 
-/* The next child of the element that was at that depth, or what is inside of one; *more = 0 at its end. */
+/* Advances to the next descendant of the element at that depth; *more = 0 at its end. */
 static hga_status advance_inside(graphml *g, int depth, int *more)
 {
     hga_status st = advance(g, more);
@@ -88,7 +89,7 @@ static hga_status advance_inside(graphml *g, int depth, int *more)
     return st;
 }
 
-/* Keep an attribute as text; *at = -1 without. */
+/* Stores an attribute as text; *at = -1 if it is missing. */
 static hga_status take_attribute(graphml *g, const char *name, int64_t *at)
 {
     *at = -1;
@@ -99,7 +100,7 @@ static hga_status take_attribute(graphml *g, const char *name, int64_t *at)
     return st;
 }
 
-/* The node that an attribute names; of a node it is the node's own. */
+/* Finds the node that an attribute names; for a <node> it adds that node. */
 static hga_status find_node(graphml *g, const char *name, hga_id *node)
 {
     xmlChar *value = attribute(g, name);
@@ -112,7 +113,7 @@ static hga_status find_node(graphml *g, const char *name, hga_id *node)
 
 /* ---- keys ---- */
 
-/* What an attribute says, by its place in a list of words that ends with NULL; `without` where it is missing. */
+/* The index of an attribute's value in a list of words that ends with NULL; `without` if it is missing. */
 static hga_status read_word(graphml *g, const char *name, const char *const *words, int without, int *out)
 {
     xmlChar *value = attribute(g, name);
@@ -134,7 +135,7 @@ static xmlChar *text_inside(graphml *g)
     return value;
 }
 
-/* The text of a key's default, if there is one; *at is where it is kept. */
+/* Stores the text of a key's default, if there is one, at offset *at. */
 static hga_status read_default(graphml *g, int64_t *at)
 {
     hga_status st = HGA_OK;
@@ -160,7 +161,7 @@ static int has_node_key(const graphml *g, const char *name)
     return 0;
 }
 
-/* hga's writer gives nodes these four, whatever the graph. */
+/* hga's writer always declares these four keys of nodes. */
 static int is_own(const graphml *g)
 {
     return has_node_key(g, "span_first") && has_node_key(g, "span_last") && has_node_key(g, "level") &&
@@ -174,7 +175,7 @@ static const key *key_of(const graphml *g, const char *id)
     return NULL;
 }
 
-/* yEd's keys have names of another kind, and none of them is understood. */
+/* Reads a key. Those of yEd have another name attribute, and none of them is understood. */
 static hga_status read_key(graphml *g)
 {
     static const char *const targets[] = {"graphml",   "node", "edge",     "all", "graph",
@@ -201,7 +202,7 @@ done:
     return st;
 }
 
-/* The key of that id, which is for what is being read. */
+/* Finds the key of that id; it must apply to the current element. */
 static hga_status find_key(graphml *g, const char *id, const key **out)
 {
     *out = key_of(g, id);
@@ -215,11 +216,11 @@ static hga_status find_key(graphml *g, const char *id, const key **out)
 static hga_status note_attribute(graphml *g, const key *of, const char *value)
 {
     char name[256];
-    snprintf(name, sizeof name, "%s", g->k.x.text.at + of->name); /* whose place moves when text is kept */
+    snprintf(name, sizeof name, "%s", g->k.x.text.at + of->name); /* a copy, since x.text moves when it grows */
     return keyed_note(&g->k, name, value, (int64_t)strlen(value));
 }
 
-/* <data key=>text</data> of the node or edge being read. */
+/* Reads <data key=>text</data> of the current node or edge. */
 static hga_status read_data(graphml *g)
 {
     xmlChar *id = attribute(g, "key");
@@ -234,7 +235,7 @@ static hga_status read_data(graphml *g)
     return st;
 }
 
-/* What is not told of the node or edge, and has a default that is understood. */
+/* Applies the defaults of attributes that are understood and that the node or edge does not have. */
 static hga_status take_defaults(graphml *g)
 {
     hga_status st = HGA_OK;
@@ -251,7 +252,7 @@ static hga_status take_defaults(graphml *g)
     return st;
 }
 
-/* What is inside of a node or an edge besides. */
+/* Reads any other child of a node or an edge. */
 static hga_status read_child(graphml *g)
 {
     if (is_element(g, "data")) return read_data(g);
@@ -260,7 +261,7 @@ static hga_status read_child(graphml *g)
     return is_element(g, "port") ? import_note_name(&g->k.x, "nodes", "port", 4, 0) : HGA_OK;
 }
 
-/* The data of a node or edge, up to its end. */
+/* Reads the data of a node or edge, up to its end. */
 static hga_status read_all_data(graphml *g)
 {
     hga_status st = HGA_OK;
@@ -287,7 +288,7 @@ done:
     return st;
 }
 
-/* An <edge> with its data: ends first, and a direction that the graph's stands in for. */
+/* Reads an <edge> with its data; its direction defaults to the graph's. */
 static hga_status read_graphml_edge(graphml *g)
 {
     static const char *const words[] = {"false", "true", "0", "1", NULL};
@@ -304,7 +305,7 @@ done:
     return st;
 }
 
-/* Without a word edges are undirected, as networkx and igraph have it. */
+/* Without edgedefault edges are undirected, as in networkx and igraph. */
 static hga_status read_graph_element(graphml *g)
 {
     static const char *const words[] = {"directed", "undirected", NULL};
@@ -312,7 +313,7 @@ static hga_status read_graph_element(graphml *g)
     return read_word(g, "edgedefault", words, 1, &g->undirected);
 }
 
-/* An element of the graph that says nothing of its nodes and edges, as far as anybody knows. */
+/* Notes an element of the graph that is not supported. */
 static hga_status pass_over(graphml *g)
 {
     if (xmlTextReaderNodeType(g->reader) != XML_READER_TYPE_ELEMENT) return HGA_OK;
@@ -329,7 +330,7 @@ static hga_status refuse_root(graphml *g)
                       space ? " of " : "", space ? space : "");
 }
 
-/* What to read, by the element's name and depth. */
+/* Reads an element by its name and depth. */
 static hga_status read_element(graphml *g)
 {
     int depth = xmlTextReaderDepth(g->reader);
@@ -345,7 +346,7 @@ static hga_status read_element(graphml *g)
     return is_element(g, "locator") ? read_child(g) : pass_over(g);
 }
 
-/* Element after element to the end. */
+/* Reads all elements. */
 static hga_status read_document(graphml *g)
 {
     hga_status st = HGA_OK;
@@ -360,7 +361,7 @@ done:
     return st;
 }
 
-/* No network, no other files, nothing on stderr. */
+/* Opens the reader: no network, no other files, no output to stderr. */
 static hga_status open_reader(graphml *g)
 {
     import *x = &g->k.x;
@@ -372,7 +373,7 @@ static hga_status open_reader(graphml *g)
     return HGA_OK;
 }
 
-/* Errors as bare text are libxml2's own want of memory. */
+/* libxml2 reports errors as plain text only when it is out of memory. */
 static void HGA_PRINTF(2, 3) ignore_text(void *context, const char *format, ...)
 {
     graphml *g = context;
@@ -380,8 +381,8 @@ static void HGA_PRINTF(2, 3) ignore_text(void *context, const char *format, ...)
     g->starved = 1;
 }
 
-/* What has no reader to complain to, an allocation of a string or of the reader, complains to this thread's handlers.
- */
+/* Installs this thread's error handlers, which get the errors that occur outside of a reader, such as a failed
+   allocation of the reader itself. */
 static hga_status read_quietly(graphml *g)
 {
     xmlStructuredErrorFunc handler = xmlStructuredError;

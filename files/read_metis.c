@@ -1,14 +1,14 @@
-/* read_metis.c: METIS's .graph files: a line of neighbours for every vertex, each edge told by both of its ends. */
+/* read_metis.c: METIS's .graph files: a line of neighbours for every vertex, each edge listed at both of its ends. */
 #include "import.h"
 #include "sort.h"
 
 typedef struct header {
     int64_t n, edges;
-    int sizes, vertex_weights, edge_weights; /* in the lines */
+    int sizes, vertex_weights, edge_weights; /* 1: the lines contain them */
     int64_t constraints;
 } header;
 
-/* To the next line that is no comment. */
+/* Advances to the next line that is not a comment. */
 static int next_vertex(import *x)
 {
     while (scan_next_line(x))
@@ -16,7 +16,8 @@ static int next_vertex(import *x)
     return 0;
 }
 
-/* n, edges, and perhaps three digits: sizes, weights of vertices, weights of edges; how many weights a vertex has. */
+/* Reads n, the number of edges, and optionally three digits (sizes, vertex weights, edge weights) and the number of
+   weights of a vertex. */
 static hga_status read_metis_header(import *x, header *h)
 {
     hga_status st = HGA_OK;
@@ -40,7 +41,7 @@ done:
     return st;
 }
 
-/* What the lines have besides neighbours. */
+/* Notes the sizes and weights that the lines contain. */
 static hga_status note_weights(import *x, const header *h)
 {
     hga_status st = HGA_OK;
@@ -53,7 +54,7 @@ done:
     return st;
 }
 
-/* What comes before the neighbours; the first weight is the mass. */
+/* Reads the sizes and weights that precede the neighbours; the first weight is the mass. */
 static hga_status read_weights(import *x, const header *h, hga_id v)
 {
     hga_status st = HGA_OK;
@@ -70,7 +71,7 @@ done:
     return st;
 }
 
-/* A vertex's own weights, and then its neighbours. */
+/* Reads a vertex's weights, then its neighbours. */
 static hga_status read_vertex(import *x, const header *h, hga_id v)
 {
     hga_status st = HGA_OK;
@@ -89,7 +90,7 @@ done:
 static hga_id lower_end(const import_edge *e) { return e->src < e->dst ? e->src : e->dst; }
 static hga_id upper_end(const import_edge *e) { return e->src < e->dst ? e->dst : e->src; }
 
-/* The edges between two vertices side by side, those into the lower one first. */
+/* Orders edges so that those between two vertices are adjacent, edges into the lower one first. */
 static int pair_before(const import_edge *a, const import_edge *b)
 {
     if (lower_end(a) != lower_end(b)) return lower_end(a) < lower_end(b);
@@ -99,7 +100,7 @@ static int pair_before(const import_edge *a, const import_edge *b)
 
 SORT_DEFINE(sort_pairs, import_edge, pair_before)
 
-/* Who lists a neighbour is listed by it, with the same weight. */
+/* Checks that the lists are symmetric, with equal weights. */
 static hga_status check_pairs(import *x)
 {
     const import_edge *e = x->edges.list;
@@ -119,7 +120,7 @@ static hga_status check_pairs(import *x)
     return HGA_OK;
 }
 
-/* Behind the last vertex there are remarks and empty lines. */
+/* After the last vertex only comments and empty lines are allowed. */
 static hga_status check_rest(import *x, const header *h)
 {
     while (next_vertex(x)) {
@@ -130,7 +131,7 @@ static hga_status check_rest(import *x, const header *h)
     return HGA_OK;
 }
 
-/* All lines, which must tell as many edges as the first one says. */
+/* Reads all lines; the number of edges must be that of the header. */
 static hga_status read_vertices(import *x)
 {
     hga_status st = HGA_OK;
@@ -141,7 +142,7 @@ static hga_status read_vertices(import *x)
     HGA_TRY(read_metis_header(x, &h));
     HGA_TRY(note_weights(x, &h));
     for (hga_id v = 0; v < h.n; v++) {
-        /* the last vertices' lines may be empty, and the last end of line missing */
+        /* the lines of the last vertices may be empty, and the last end of line may be missing */
         if (!next_vertex(x) && (x->edges.n < 2 * h.edges || h.vertex_weights))
             HGA_TRY(scan_wrong(x, "the file ends before vertex %d of %lld", v + 1, (long long)h.n));
         HGA_TRY(read_vertex(x, &h, v));

@@ -8,11 +8,11 @@ typedef enum symmetry { GENERAL, SYMMETRIC, SKEW, HERMITIAN, SYMMETRIES } symmet
 
 typedef struct header {
     int is_array, is_pattern;
-    int n_values; /* of an entry: none, one, or two of a complex one */
+    int n_values; /* of an entry: 0, 1, or 2 for a complex value */
     symmetry symmetry;
 } header;
 
-/* Which of n words it is; n without. */
+/* The index of `word` among n words; n if it is none of them. */
 static int which_word(const char *word, const char *const *words, int n)
 {
     int i = 0;
@@ -45,7 +45,7 @@ static hga_status read_mtx_header(import *x, header *h)
     return HGA_OK;
 }
 
-/* To the next line that is no comment and not empty; 0 at the end. */
+/* Advances to the next line that is neither a comment nor empty; returns 0 at the end. */
 static int find_entry(import *x)
 {
     while (scan_next_line(x)) {
@@ -60,7 +60,7 @@ static hga_status next_entry(import *x, const char *what)
     return find_entry(x) ? HGA_OK : scan_wrong(x, "the file ends before %s", what);
 }
 
-/* Rows, columns and entries; what is not square has its columns as nodes of their own. */
+/* Reads the numbers of rows, columns and entries; the columns of a non-square matrix are nodes of their own. */
 static hga_status read_sizes(import *x, const header *h, int64_t *rows, int64_t *columns, int64_t *entries)
 {
     hga_status st = HGA_OK;
@@ -78,7 +78,7 @@ done:
     return st;
 }
 
-/* The value of an entry, and whether it is 0. */
+/* Reads the value of an entry and whether it is 0. */
 static hga_status read_value(import *x, const header *h, double *weight, int *is_zero)
 {
     hga_status st = HGA_OK;
@@ -91,8 +91,8 @@ done:
     return st;
 }
 
-/* Columns of what is not square are nodes of their own. What lies below the diagonal of a symmetric matrix lies above
-   it as well. */
+/* Adds an entry, and its mirror image where the matrix is symmetric. The columns of a non-square matrix are nodes of
+   their own. */
 static hga_status add_entry(import *x, const header *h, int64_t row, int64_t column, double weight)
 {
     int64_t first_key = x->n_queries < 0 ? 0 : x->n_queries;
@@ -101,7 +101,7 @@ static hga_status add_entry(import *x, const header *h, int64_t row, int64_t col
     return import_edge_add(x, 0, row, column, 0, h->symmetry == SKEW ? -weight : weight);
 }
 
-/* Row and column count from 1; what is stored is an edge, a zero as well. */
+/* Reads an entry; indices count from 1, and a stored zero is an edge too. */
 static hga_status read_entry(import *x, const header *h, int64_t rows, int64_t columns)
 {
     hga_status st = HGA_OK;
@@ -117,7 +117,7 @@ done:
     return st;
 }
 
-/* All entries, column by column; of a symmetric matrix those from the diagonal down, or below it. */
+/* Reads a dense matrix, column by column; of a symmetric one the part from the diagonal down, or below it. */
 static hga_status read_array(import *x, const header *h, int64_t rows, int64_t columns)
 {
     hga_status st = HGA_OK;
@@ -133,7 +133,7 @@ done:
     return st;
 }
 
-/* As many entries as the sizes say, and none behind them. */
+/* Reads exactly as many entries as the header gives. */
 static hga_status read_matrix(import *x)
 {
     hga_status st = HGA_OK;

@@ -24,7 +24,7 @@ typedef struct matrix {
     int64_t rows, columns;
 } matrix;
 
-/* What lacks the name of a format is another archive of arrays; its first ones are named. */
+/* Refuses an archive without `format`, which is not a sparse matrix; names its first arrays. */
 static hga_status refuse_archive(const matrix *m)
 {
     char names[120] = "";
@@ -37,7 +37,7 @@ static hga_status refuse_archive(const matrix *m)
                     m->x->name, n ? names : "none", n > shown ? ", .." : "");
 }
 
-/* The array of that name. */
+/* Opens the array of that name. */
 static hga_status open_member(matrix *m, int which)
 {
     member *to = &m->member[which];
@@ -57,7 +57,7 @@ static hga_status expect_list(const member *x, int64_t least)
                     (long long)x->array.has.count, x->array.has.n_dims, (long long)least);
 }
 
-/* Rows and columns; what is not square has its columns as nodes of their own. */
+/* Reads the shape; the columns of a non-square matrix are nodes of their own. */
 static hga_status read_shape(matrix *m)
 {
     hga_status st = HGA_OK;
@@ -78,7 +78,7 @@ done:
     return st;
 }
 
-/* The value of entry e. Of a pattern the data is not looked at, whatever it is. */
+/* The value of entry e. With `pattern` the data is ignored. */
 static hga_status read_weight(matrix *m, int64_t e, double *weight)
 {
     *weight = 1;
@@ -86,7 +86,7 @@ static hga_status read_weight(matrix *m, int64_t e, double *weight)
     return m->x->wish->pattern ? HGA_OK : numpy_real(&m->member[DATA].array, e, weight);
 }
 
-/* The columns of what is not square are nodes of their own. */
+/* Adds an entry; the columns of a non-square matrix are nodes of their own. */
 static hga_status add_entry(matrix *m, int64_t e, int64_t row, int64_t column, double weight)
 {
     if (row < 0 || row >= m->rows || column < 0 || column >= m->columns)
@@ -95,7 +95,7 @@ static hga_status add_entry(matrix *m, int64_t e, int64_t row, int64_t column, d
     return import_edge_add(m->x, 0, column + (m->rows == m->columns ? 0 : m->rows), row, 0, weight);
 }
 
-/* The data, which must be numbers. */
+/* Opens the data, which must be numbers. */
 static hga_status open_weights(matrix *m)
 {
     hga_status st = open_member(m, DATA);
@@ -104,7 +104,7 @@ static hga_status open_weights(matrix *m)
     return hga_fail(HGA_EFORMAT, "%s: its weights are texts, not numbers; " WITHOUT_WEIGHTS, m->member[DATA].name);
 }
 
-/* Values of single entries, which a pattern can do without. */
+/* Opens the values of entries, which are not needed with `pattern`. */
 static hga_status open_values(matrix *m)
 {
     if (m->x->wish->pattern) return HGA_OK;
@@ -112,7 +112,7 @@ static hga_status open_values(matrix *m)
     return st ? st : expect_list(&m->member[DATA], 0);
 }
 
-/* Where the entries of a row (a column, a row of blocks) begin and end. */
+/* Reads the range of entries of a row (or column, or row of blocks). */
 static hga_status read_entries_of(const matrix *m, int64_t i, int64_t most, int64_t *from, int64_t *to)
 {
     const member *pointers = &m->member[INDPTR];
@@ -127,7 +127,7 @@ done:
     return st;
 }
 
-/* `n` runs of indices; *most: how many there are, with data for each. */
+/* Opens n ranges of indices; *most is the number of indices, each of which has data. */
 static hga_status open_runs(matrix *m, int64_t n, int64_t n_data, int64_t *most)
 {
     hga_status st = HGA_OK;
@@ -141,7 +141,7 @@ done:
     return st;
 }
 
-/* csr: indptr over rows, indices are columns; csc the other way round. */
+/* csr: indptr by rows, indices are columns; csc: the reverse. */
 static hga_status read_compressed(matrix *m, int by_column)
 {
     hga_status st = HGA_OK;
@@ -186,7 +186,7 @@ done:
     return st;
 }
 
-/* An element of the data that has n_dims axes, as a number; 0 is what fills up a block or a diagonal. */
+/* Reads an element of data with n_dims axes as a number; zeros pad a block or a diagonal. */
 static hga_status read_filled(matrix *m, const int64_t *at, int n_dims, double *weight)
 {
     const hga_npy *has = &m->member[DATA].array.has;
@@ -208,7 +208,7 @@ static hga_status open_filled(matrix *m, int n_dims)
     return st;
 }
 
-/* One block of bsr, that lies `row` blocks down and `column` to the right. */
+/* Adds the entries of one block of bsr, in block row `row` and block column `column`. */
 static hga_status read_block(matrix *m, int64_t block, int64_t row, int64_t column)
 {
     const int64_t *size = m->member[DATA].array.has.dim + 1;
@@ -223,7 +223,7 @@ done:
     return st;
 }
 
-/* bsr: the runs of blocks in each row of blocks. */
+/* bsr: the range of blocks of each block row. */
 static hga_status read_blocks(matrix *m)
 {
     hga_status st = HGA_OK;
@@ -247,7 +247,7 @@ done:
     return st;
 }
 
-/* dia: element [k][j] lies in column j of the diagonal offsets[k]; what lies outside of the matrix is nothing. */
+/* dia: element [k][j] is in column j of diagonal offsets[k]; elements outside of the matrix are ignored. */
 static hga_status read_diagonals(matrix *m)
 {
     hga_status st = HGA_OK;
@@ -269,7 +269,7 @@ done:
     return st;
 }
 
-/* "csr" as bytes, or with four bytes a letter */
+/* "csr" as bytes, or as UCS-4 */
 static int is_format(const numpy *a, const char *name)
 {
     int step = a->has.kind == 'U' ? 4 : 1;
@@ -285,7 +285,7 @@ static const struct {
 } formats[] = {
     {"csr", read_csr}, {"csc", read_csc}, {"coo", read_coordinates}, {"bsr", read_blocks}, {"dia", read_diagonals}};
 
-/* A matrix in the format that the file names. */
+/* Reads a matrix in the format that the file names. */
 static hga_status read_matrix(matrix *m)
 {
     hga_status st = HGA_OK;

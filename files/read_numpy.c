@@ -1,8 +1,8 @@
-/* read_numpy.c: edges as a NumPy array of whole numbers, or a mask as one of truth values. */
+/* read_numpy.c: edges as a NumPy array of integers, or a mask as an array of booleans. */
 #include "import.h"
 #include "numpy.h"
 
-/* Row q of a mask that lies column by column. */
+/* Row q of a mask in Fortran order. */
 static hga_status tell_rows(void *context, hga_id first, hga_id n, uint8_t *sees)
 {
     const numpy *a = context;
@@ -12,7 +12,7 @@ static hga_status tell_rows(void *context, hga_id first, hga_id n, uint8_t *sees
     return HGA_OK;
 }
 
-/* Blocks are found where tokens are all there is. */
+/* Finds blocks in a mask, for graphs of tokens only. */
 static hga_status find_blocks(import *x, numpy *a)
 {
     hga_mask mask = {
@@ -24,7 +24,7 @@ static hga_status find_blocks(import *x, numpy *a)
     return hga_graph_from_predicate(x->allocator, &mask, &x->made);
 }
 
-/* Under a tree they are edges like those of other files. */
+/* With a tree, adds the entries of a mask as edges. */
 static hga_status list_tree_edges(import *x, const numpy *a, hga_id relation)
 {
     hga_status st = HGA_OK;
@@ -38,7 +38,7 @@ done:
     return st;
 }
 
-/* As blocks, or, where nodes have a tree, edge by edge. */
+/* Reads a mask as blocks, or with a tree edge by edge. */
 static hga_status read_mask(import *x, numpy *a, hga_id relation)
 {
     hga_status st = HGA_OK;
@@ -51,7 +51,7 @@ done:
     return st;
 }
 
-/* A square of 0 and 1 alone is two or three edges between two nodes, or somebody's mask of as many tokens. */
+/* Refuses a square array of zeros and ones, which may be two or three edges or a mask of as many tokens. */
 static hga_status check_mask(const import *x, const numpy *a)
 {
     hga_status st = HGA_OK;
@@ -69,7 +69,7 @@ done:
     return st;
 }
 
-/* A mask, or edges of two or three numbers. */
+/* Reads a mask, or edges of two or three numbers. */
 static hga_status read_array(import *x)
 {
     hga_status st = HGA_OK;
@@ -88,7 +88,7 @@ static hga_status read_array(import *x)
     for (int64_t e = 0; e < a.has.dim[0]; e++) {
         int64_t end[3] = {0, 0, 0};
         for (int64_t k = 0; k < a.has.dim[1]; k++) HGA_TRY(numpy_integer(&a, e * along + k * across, &end[k]));
-        x->reader.line = e + 1; /* what errors count */
+        x->reader.line = e + 1; /* the line number in errors */
         HGA_TRY(import_edge_add(x, relation, end[0], end[1], end[2], 1));
     }
 done:

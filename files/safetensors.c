@@ -8,7 +8,7 @@
 
 enum { MOST_HEADER = 100 << 20 };
 
-/* The JSON header, and where the bytes of tensors begin. */
+/* Reads the JSON header and the offset of the tensors' bytes. */
 static hga_status read_header(hga_arrays *x, int64_t bytes, int64_t *first)
 {
     unsigned char size[8];
@@ -31,7 +31,7 @@ done:
     return st;
 }
 
-/* Kind and size of a type by its name; kind 0 for one that is not read. */
+/* Kind and size of a type by its name; kind 0 for a type that is not supported. */
 static void read_type(const char *type, hga_npy *h)
 {
     static const struct {
@@ -43,7 +43,7 @@ static void read_type(const char *type, hga_npy *h)
         if (strcmp(known[i].name, type) == 0) h->kind = known[i].kind, h->size = known[i].size;
 }
 
-/* `shape` of an entry, and how many elements that is. */
+/* Reads `shape` of an entry and its number of elements. */
 static hga_status read_shape(const hga_arrays *x, const char *name, const json_t *shape, hga_npy *h)
 {
     size_t i;
@@ -61,7 +61,7 @@ static hga_status read_shape(const hga_arrays *x, const char *name, const json_t
     return HGA_OK;
 }
 
-/* A tensor's type, sizes and place by its entry in the header. */
+/* Reads a tensor's type, shape and offset from its entry in the header. */
 static hga_status read_entry(const hga_arrays *x, const json_t *entry, int64_t first, array_entry *t)
 {
     const char *name = t->is.name, *type = json_string_value(json_object_get(entry, "dtype"));
@@ -86,7 +86,7 @@ static int compare_offsets(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Tensors lie in a row, without a hole, up to the end of the file, as the format demands. */
+/* Checks that tensors are contiguous up to the end of the file, as the format demands. */
 static hga_status check_offsets(const hga_arrays *x, int64_t first, int64_t bytes)
 {
     int64_t end = first;
@@ -104,7 +104,7 @@ static hga_status check_offsets(const hga_arrays *x, int64_t first, int64_t byte
                     bytes - first);
 }
 
-/* The tensors in the order of their bytes. */
+/* Lists the tensors in the order of their bytes. */
 hga_status safetensors_open(hga_arrays *x, int64_t bytes)
 {
     const char *name;

@@ -1,4 +1,4 @@
-/* scan.c: lines, words and numbers of a text in memory, whatever the locale. */
+/* scan.c: lines, words and numbers of a text in memory, independent of the locale. */
 #include "import.h"
 #include "load.h"
 
@@ -18,7 +18,7 @@ hga_status scan_wrong(const import *x, const char *format, ...)
     return hga_fail(HGA_EFORMAT, "%s: line %lld: %s", x->name, (long long)x->reader.line, what);
 }
 
-/* Begins behind a byte order mark; a text that ends its lines with \r alone gets \n. */
+/* Starts after a byte order mark; converts lines that end with \r alone. */
 hga_status scan_start(import *x)
 {
     static const char utf16[2][3] = {"\xff\xfe", "\xfe\xff"};
@@ -50,7 +50,7 @@ int scan_next_line(import *x)
 
 static int is_between(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ',' || c == ';'; }
 
-/* The bytes up to what stands between words. */
+/* The number of bytes up to the next separator. */
 static int64_t word_length(const import *x)
 {
     const char *end = x->reader.at;
@@ -58,7 +58,7 @@ static int64_t word_length(const import *x)
     return end - x->reader.at;
 }
 
-/* 0: the n characters are no whole number, or not one of 64 bits. */
+/* Returns 0 if the n characters are not an integer of 64 bits. */
 int scan_text_integer(const char *text, int64_t n, int64_t *out)
 {
     int64_t value = 0, i = n > 0 && (text[0] == '-' || text[0] == '+');
@@ -73,7 +73,7 @@ int scan_text_integer(const char *text, int64_t n, int64_t *out)
     return 1;
 }
 
-/* strtod reads the locale's decimal point, and hexadecimal numbers, which nobody else does. */
+/* strtod accepts the locale's decimal point and hexadecimal numbers, so it is not used directly. */
 int scan_text_real(const char *text, int64_t n, double *out)
 {
     const char *point = localeconv()->decimal_point;
@@ -91,7 +91,7 @@ int scan_text_real(const char *text, int64_t n, double *out)
     return length > 0 && *end == 0 && !strchr(" \t\r\n", local[0]);
 }
 
-/* The next word as a whole number; `what` is its name in errors. */
+/* Reads the next word as an integer; `what` is its name in errors. */
 hga_status scan_integer(import *x, const char *what, int64_t least, int64_t most, int64_t *out)
 {
     scan_blanks(x);

@@ -1,8 +1,7 @@
-/* text.c: the hierarchy a text has anyway: books, chapters, paragraphs or verses, sentences, words.
-
-   Every word notes the highest level at which it begins something new; a level's members are then the words that begin
-   at it or above, and a level with as many members as the one above it (or as there are words) adds nothing and is left
-   out. Lines give the levels down to paragraphs, ICU the sentences and words. */
+/* text.c: the hierarchy of a text: books, chapters, paragraphs or verses, sentences, words. Every word stores the
+   highest level of which it begins a member; a level's members are then the words that begin at it or above, and a
+   level with as many members as the one above it (or as there are words) adds nothing and is left out. Lines give the
+   levels down to paragraphs, ICU the sentences and words. */
 #include "text.h"
 #include "text_lines.h"
 
@@ -43,7 +42,7 @@ static int decode(const unsigned char *s, const unsigned char *end, int32_t *poi
     return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
-/* Is all of it UTF-8? If not, which byte is the first that is not? */
+/* Checks that the text is UTF-8; the error gives the first invalid byte. */
 static hga_status check_utf8(const char *text, int32_t bytes)
 {
     const unsigned char *start = (const unsigned char *)text, *s = start, *end = start + bytes;
@@ -64,7 +63,7 @@ static hga_status icu_failure(const char *what, UErrorCode code)
     return hga_fail(HGA_EEXTERNAL, "ICU: %s: %s", what, u_errorName(code));
 }
 
-/* An ICU iterator over the text. (ICU 72 itself loses two small blocks when malloc fails inside ubrk_open.) */
+/* Opens an ICU iterator over the text. (ICU 72 itself leaks two small blocks when malloc fails inside ubrk_open.) */
 static hga_status open_breaks(UBreakIteratorType type, const char *locale, UText *text, UBreakIterator **out)
 {
     UErrorCode code = U_ZERO_ERROR;
@@ -73,8 +72,8 @@ static hga_status open_breaks(UBreakIteratorType type, const char *locale, UText
     return U_FAILURE(code) ? icu_failure(type == UBRK_WORD ? "word breaks" : "sentence breaks", code) : HGA_OK;
 }
 
-/* Between two breaks: has it a letter, digit or symbol? ICU's word status knows letters and digits, but calls symbols
-   punctuation. */
+/* Does the text between two breaks have a letter, digit or symbol? ICU's word status covers letters and digits, but
+   counts symbols as punctuation. */
 static int is_word(const reader *r, UBreakIterator *words, int32_t begin, int32_t end)
 {
     const unsigned char *s = (const unsigned char *)r->lines.text + begin,
@@ -93,7 +92,8 @@ static hga_status add_word(reader *r, int32_t begin, int32_t end, int opens)
     return st;
 }
 
-/* Walk the breaks; between two words, the highest mark and any sentence break passed say what the second one opens. */
+/* Visits the breaks; the level that a word begins is the highest mark or sentence break between it and the word before.
+   */
 static hga_status walk_breaks(reader *r, UBreakIterator *words, UBreakIterator *sentences, hga_id max_words)
 {
     hga_status st = HGA_OK;
@@ -113,7 +113,7 @@ done:
     return st;
 }
 
-/* Finds the words of the text with ICU, and where sentences begin. */
+/* Finds words and starts of sentences with ICU. */
 static hga_status break_words(reader *r, const char *locale, hga_id max_words)
 {
     hga_status st = HGA_OK;
@@ -139,7 +139,7 @@ typedef struct levels {
     int64_t n_nodes;
 } levels;
 
-/* A level's members are the words that open it or a higher one. */
+/* Counts a level's members: the words that begin it or a higher level. */
 static levels count_members(const reader *r)
 {
     levels v = {.n_nodes = 0};
@@ -157,7 +157,7 @@ static levels count_members(const reader *r)
     return v;
 }
 
-/* A tree with room for so many nodes and words. */
+/* Allocates a tree of that many nodes and words. */
 static hga_status allocate(const hga_allocator *a, int64_t nodes, int64_t words, hga_tree *t)
 {
     hga_status st = HGA_OK;
@@ -172,7 +172,7 @@ done:
     return st;
 }
 
-/* Words in order; each first becomes a new member of the levels it opens, the highest first, so that a member's parent
+/* Adds words in order; each first adds a member to the levels it begins, the highest first, so that a member's parent
    is the current one above it. */
 static void plant(const reader *r, const levels *v, hga_tree *t)
 {
@@ -204,7 +204,7 @@ hga_status text_check(const char *text, size_t bytes)
     return check_utf8(text, (int32_t)bytes);
 }
 
-/* The tree of a text; without a word *out stays empty. */
+/* Makes the tree of a text; *out stays empty for a text without words. */
 static hga_status read_text_tree(const hga_allocator *a, const char *text, size_t bytes, const char *locale,
                                  hga_id max_words, hga_tree *out)
 {

@@ -1,11 +1,9 @@
-/* text_lines.c: headings and labels of verses, blank lines and paragraphs.
-
-   Headings: a line that starts with BOOK or PART (books), with CHAPTER, or has a Markdown #, or is a Roman or Arabic
-   numeral alone (chapters); "Chapter One" and the like where a blank line or another heading comes before. A heading's
-   words are a paragraph of what it opens; a heading right after a higher one opens nothing more.
-
-   Verses: where more than half of the lines that are not blank begin with a label such as "1Cor13:4", labels (which are
-   not words) alone give books, chapters and verses. */
+/* text_lines.c: headings and labels of verses, blank lines and paragraphs. Headings: a line that starts with BOOK or
+   PART (books), with CHAPTER, or has a Markdown #, or is a Roman or Arabic numeral alone (chapters); "Chapter One" and
+   the like where a blank line or another heading comes before. A heading's words are a paragraph of the part that it
+   opens; a heading directly after a higher one opens no further part. Verses: where more than half of the lines that
+   are not blank begin with a label such as "1Cor13:4", labels (which are not words) alone give books, chapters and
+   verses. */
 #include "text_lines.h"
 
 #include <string.h>
@@ -45,7 +43,7 @@ static hga_status add_mark(text_lines *r, int32_t at, int level)
     return st;
 }
 
-/* A line that goes on with its paragraph: its sentence may have begun before, and ICU ends sentences at line ends. */
+/* Joins a line to its paragraph by replacing the line end, at which ICU would end a sentence. */
 static void join_line(text_lines *r, const line *l)
 {
     for (int32_t i = l->start; i > 0 && (r->text[i - 1] == '\n' || r->text[i - 1] == '\r'); i--) r->text[i - 1] = ' ';
@@ -129,8 +127,7 @@ done:
 
 /* ---- prose ---- */
 
-/* bytes of [s, end) that are one of the letters' runs allowed at a decimal place: nine and four pairs, five, up to
-   three ones */
+/* skips the Roman numeral of one decimal place at s: nine and four are pairs, five, up to three ones */
 static const char *roman_place(const char *s, const char *end, char one, char five, char ten)
 {
     if (end - s >= 2 && s[0] == one && (s[1] == ten || s[1] == five)) return s + 2;
@@ -155,7 +152,7 @@ static int is_arabic(const char *s, const char *end)
     return s == end;
 }
 
-/* Is it a number in words, from one to twenty or first to tenth, or "last"? */
+/* Is [s, end) a number in words, from one to twenty or first to tenth, or "last"? */
 static int is_spelled(const char *s, const char *end)
 {
     static const char *const number[] = {
@@ -176,7 +173,8 @@ static int is_numeral_alone(const char *s, const char *end)
     return is_roman(s, end) || is_arabic(s, end);
 }
 
-/* What follows "Chapter": a number, then the line's end, a mark, or a short title without a full stop. */
+/* Checks the text after "Chapter": a number, then the line's end, a punctuation mark, or a short title without a full
+   stop. */
 static int is_numbered(const char *s, const char *end)
 {
     const char *number, *line_start = s;
@@ -200,8 +198,7 @@ static int is_markdown_heading(const char *s, const char *end)
     return c > s && c - s <= 6 && c < end && is_space(*c);
 }
 
-/* The level a heading opens, or WORD for other lines. `alone`: nothing but a blank line or a heading comes right
-   before. */
+/* The level that a heading opens, or WORD for other lines. `alone`: directly after a blank line or a heading. */
 static int heading_level(const char *s, const char *end, int alone)
 {
     static const struct {
@@ -216,11 +213,12 @@ static int heading_level(const char *s, const char *end, int alone)
     return is_markdown_heading(s, end) || is_numeral_alone(s, end) ? CHAPTER : WORD;
 }
 
-/* Marks what each line begins: a book, a chapter, a paragraph, or nothing. */
+/* Marks the lines that begin a book, a chapter or a paragraph. */
 static hga_status mark_prose(text_lines *r)
 {
     hga_status st = HGA_OK;
-    int before = WORD, blank = 1; /* the last heading, if nothing came since; a blank line came just before */
+    int before = WORD,
+        blank = 1; /* the last heading, if only blank lines followed; whether the line before was blank */
     for (int32_t at = 0; at < r->bytes;) {
         line l = line_at(r, at);
         at = l.next;

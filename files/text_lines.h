@@ -1,5 +1,4 @@
-/* text_lines.h: what the lines of a text tell: where books, chapters, paragraphs or verses begin. Only files/ includes
-   this. */
+/* text_lines.h: the lines at which books, chapters, paragraphs or verses begin. Only files/ includes this. */
 #ifndef TEXT_LINES_H
 #define TEXT_LINES_H
 
@@ -21,7 +20,7 @@ typedef struct text_lines {
     int64_t n_marks, mark_capacity;
 } text_lines;
 
-/* Of UTF-8; r->a and r->bytes are given, the rest zero. Cleared whatever comes of it. */
+/* Reads UTF-8 text; the caller sets r->a and r->bytes and zeroes the rest, and clears r in any case. */
 hga_status text_lines_read(text_lines *r, const char *text);
 void text_lines_clear(text_lines *r);
 

@@ -1,10 +1,10 @@
-/* texts.c: names that an import keeps, one behind the other. */
+/* texts.c: the names of an import, stored consecutively. */
 #include "import.h"
 #include "load.h"
 
 #include <string.h>
 
-/* Keeps a text of the file for as long as it is read, and tells where. */
+/* Stores a text until the import is closed and returns its offset. */
 hga_status import_text(import *x, const char *text, int64_t n, int64_t *at)
 {
     if (!is_utf8(text, n)) return scan_wrong(x, "a name is not UTF-8");

@@ -1,4 +1,4 @@
-/* without_html.c: in place of document_html.c where libxml2 is left out. */
+/* without_html.c: replaces document_html.c in builds without libxml2. */
 #include "document.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes,
                     "%zu bytes of a page need libxml2, which this library was built without (HGA_WITH_XML=OFF)", bytes);
 }
 
-/* Those that every program writes. */
+/* The characters that every writer escapes. */
 int html_character(const char *name)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* without_icu.c: in place of text.c where ICU is left out. */
+/* without_icu.c: replaces text.c in builds without ICU. */
 #include "text.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* without_md4c.c: in place of document_markdown.c where md4c is left out. */
+/* without_md4c.c: replaces document_markdown.c in builds without md4c. */
 #include "hga_documents.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* without_xml.c: in place of write_xml.c and read_graphml.c where libxml2 is left out. */
+/* without_xml.c: replaces write_xml.c and read_graphml.c in builds without libxml2. */
 #include "hga_export.h"
 #include "hga_import.h"
 

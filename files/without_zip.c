@@ -1,4 +1,4 @@
-/* without_zip.c: in place of npz.c where libzip is left out: no archive is ever open. */
+/* without_zip.c: replaces npz.c in builds without libzip: no archive is ever open. */
 #include "npz.h"
 
 hga_status npz_open(const hga_allocator *a, const char *path, const void *bytes, int64_t n, npz **out)

@@ -1,4 +1,4 @@
-/* write.c: a relation's edges in pieces, and the numbers that nodes have within their side. */
+/* write.c: a relation's edges in chunks of rows, and the indices of nodes within their side. */
 #include "write.h"
 #include "sides.h"
 
@@ -20,7 +20,7 @@ void local_ids_clear(const hga_graph *g, local_ids *ids)
 
 enum { ROWS_AT_A_TIME = 16384, EDGES_AT_A_TIME = 1 << 20 };
 
-/* How many of the rows together have at most EDGES_AT_A_TIME edges; at least one. */
+/* The number of leading rows that have at most EDGES_AT_A_TIME edges in total; at least one. */
 static hga_id rows_in_chunk(const hga_pos *degree, hga_id n)
 {
     hga_pos edges = degree[0];
@@ -48,7 +48,7 @@ static hga_status visit_chunk(chunks *p, hga_id first, hga_id n)
     return st;
 }
 
-/* In the end as many edges must have been visited as the relation has. */
+/* Visits the rows in chunks; fails if the number of edges visited is not that of the relation. */
 hga_status chunks_visit(const hga_graph *g, hga_id relation, chunk_visitor visit, void *context, hga_progress progress,
                         void *progress_context)
 {

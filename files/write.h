@@ -1,21 +1,21 @@
-/* write.h: what the writers share: the edges of a relation in pieces. Only files/ includes this. */
+/* write.h: common to the writers: the edges of a relation in chunks. Only files/ includes this. */
 #ifndef WRITE_H
 #define WRITE_H
 
 #include "hga_export.h"
 #include "output.h"
 
-/* HGA_EINVAL unless the graph has that relation, or it is its tree. */
+/* HGA_EINVAL unless it is a relation of the graph, or its tree. */
 hga_status relation_check(const hga_graph *g, hga_id relation);
-/* The same, or HGA_ALL_RELATIONS. */
+/* The same, and HGA_ALL_RELATIONS is accepted. */
 hga_status relations_check(const hga_graph *g, hga_id relation);
-/* hga_graph_relation, also of the tree ("tree up", "tree down"). */
+/* hga_graph_relation, and the tree ("tree up", "tree down"). */
 hga_relation relation_view(const hga_graph *g, hga_id relation);
-/* hga_graph_rows and hga_graph_degrees, also of the tree. */
+/* hga_graph_rows and hga_graph_degrees, for the tree as well. */
 hga_status relation_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_csr *out);
 void relation_degrees(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_pos *degree);
 
-/* The relation of the transposed graph, which keeps its tree, that has these edges turned round. */
+/* The relation of the transposed graph, whose tree is the same, that has these edges reversed. */
 hga_id relation_transposed(hga_id relation);
 
 /* One relation, or all: number i of them, for i < n. */
@@ -28,8 +28,8 @@ typedef struct relations {
 relations relations_of(const hga_graph *g, hga_id relation);
 hga_id relations_at(const hga_graph *g, const relations *r, hga_id i);
 
-/* The rank of every node among the nodes of its side, and how many nodes stand on each side; *rank = NULL in
-   self-attention, where ids stay. */
+/* The index of every node among the nodes of its side, and the number of nodes of each side; *rank = NULL in
+   self-attention, where ids are unchanged. */
 typedef struct local_ids {
     hga_id *rank;
     hga_id n_side[3];
@@ -37,7 +37,7 @@ typedef struct local_ids {
 hga_status local_ids_find(const hga_graph *g, local_ids *out);
 void local_ids_clear(const hga_graph *g, local_ids *ids);
 
-/* Hand all in-edges of all nodes to `visit`, in canonical order, in pieces of consecutive rows of about a million
+/* Calls `visit` with all in-edges of all nodes, in canonical order, in chunks of consecutive rows of about a million
    edges. */
 typedef hga_status (*chunk_visitor)(const hga_csr *rows, void *context);
 hga_status chunks_visit(const hga_graph *g, hga_id relation, chunk_visitor visit, void *context, hga_progress progress,

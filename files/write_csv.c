@@ -1,5 +1,5 @@
-/* write_csv.c: the edges of a relation as a table, one line an edge; the weight is a column where some edge has one,
-   names of nodes are two where some node has one. */
+/* write_csv.c: the edges of a relation as a table, one line an edge; a weight column where some edge has a weight, two
+   name columns where some node has a name. */
 #include "write.h"
 
 typedef struct csv {
@@ -10,7 +10,7 @@ typedef struct csv {
     int weighted, named;
 } csv;
 
-/* ,"name": a quote is doubled; empty without a name. */
+/* Writes ,"name" with quotes doubled; nothing without a name. */
 static void put_name(output *o, const char *name)
 {
     output_bytes(o, ",", 1);
@@ -27,7 +27,7 @@ static int has_names(const hga_graph *g)
     return v < n;
 }
 
-/* A line for every edge of some rows. */
+/* Writes a line for every edge of a chunk of rows. */
 static hga_status put_csv_edges(const hga_csr *rows, void *context)
 {
     csv *w = context;

@@ -4,10 +4,10 @@
 typedef struct dot {
     output out;
     int typed;
-    const char *relation; /* a label, where the drawing has all; NULL without */
+    const char *relation; /* an edge label, in a drawing of all relations; else NULL */
 } dot;
 
-/* Between quotes a quote and a backslash need one before them. */
+/* Escapes quotes and backslashes. */
 static void put_escaped(output *o, const char *text)
 {
     for (; *text; text++) {
@@ -16,7 +16,7 @@ static void put_escaped(output *o, const char *text)
     }
 }
 
-/* The anchors make a chain, so that level l + 1 lies above level l whatever the edges are. */
+/* The anchor nodes form a chain, so that level l + 1 is drawn above level l whatever the edges are. */
 static void put_level(output *o, const hga_graph *g, const hga_nodes *nodes, hga_id l)
 {
     static const char *const colours[] = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
@@ -47,7 +47,7 @@ static void put_dot_nodes(output *o, const hga_graph *g, const hga_nodes *nodes)
     }
 }
 
-/* An arrow for every edge of some rows, with its type or relation where drawings tell these. */
+/* Writes an arrow for every edge of a chunk of rows, with its type or relation where the drawing shows them. */
 static hga_status put_dot_edges(const hga_csr *rows, void *context)
 {
     dot *w = context;
@@ -64,7 +64,7 @@ static hga_status put_dot_edges(const hga_csr *rows, void *context)
     return output_check(&w->out);
 }
 
-/* Levels stand above each other, and edges of relations do not move them. */
+/* Levels are ranks, and edges of relations do not constrain them. */
 hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *path, hga_pos max_edges)
 {
     hga_status st = relations_check(g, relation);

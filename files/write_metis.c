@@ -11,7 +11,7 @@ typedef struct metis {
     const hga_graph *g, *transposed;
     hga_id relation, n;
     hga_pos entries;   /* of all rows: every undirected edge twice */
-    int weighted;      /* some pair is joined more than once */
+    int weighted;      /* some pair has more than one edge */
     hga_id *neighbour; /* of one row */
     int64_t capacity;
     hga_progress progress;
@@ -23,7 +23,7 @@ static int id_before(const hga_id *a, const hga_id *b) { return *a < *b; }
 
 SORT_DEFINE(sort_ids, hga_id, id_before)
 
-/* The neighbours of row i of the piece, with repetitions, sorted. */
+/* The neighbours of row i of the chunk, with repetitions, sorted. */
 static hga_status find_neighbours(metis *w, const hga_csr *in, const hga_csr *from, hga_id i, hga_pos *n)
 {
     hga_pos both = in->ptr[i + 1] - in->ptr[i] + from->ptr[i + 1] - from->ptr[i];
@@ -57,7 +57,7 @@ static void put_row(metis *w, hga_pos n)
     output_bytes(&w->out, "\n", 1);
 }
 
-/* Tells `visit` how many neighbours each row has, which then lie in w->neighbour. */
+/* Calls `visit` with the number of neighbours of each row, which are in w->neighbour. */
 static hga_status visit_neighbours(metis *w, hga_id first, hga_id rows, void (*visit)(metis *, hga_pos))
 {
     hga_csr in = {0}, from = {0};
@@ -76,7 +76,7 @@ done:
     return st;
 }
 
-/* How many of the rows together have at most EDGES_AT_A_TIME edges in both directions; at least one. */
+/* The number of leading rows that have at most EDGES_AT_A_TIME edges in both directions; at least one. */
 static hga_id rows_in_chunk(const hga_pos *in, const hga_pos *from, hga_id n)
 {
     hga_pos edges = in[0] + from[0];
@@ -85,7 +85,7 @@ static hga_id rows_in_chunk(const hga_pos *in, const hga_pos *from, hga_id n)
     return rows;
 }
 
-/* Visits all rows, so many at a time that their edges fit the room. */
+/* Visits all rows, in chunks whose edges fit the buffer. */
 static hga_status pass(metis *w, void (*visit)(metis *, hga_pos))
 {
     hga_pos *degree = NULL;

@@ -9,8 +9,8 @@ typedef struct mtx {
     int weighted;
 } mtx;
 
-/* The size of a matrix side: all nodes, or in cross-attention the largest of the sides on which some destination of the
-   relation stands. */
+/* The size of a matrix side: all nodes, or in cross-attention the size of the largest side that contains a destination
+   of the relation. */
 static hga_status find_extent(const hga_graph *g, hga_id relation, const local_ids *ids, hga_id *extent)
 {
     hga_status st = HGA_OK;
@@ -44,7 +44,7 @@ done:
     return st;
 }
 
-/* A line for every edge of some rows, counted from 1. */
+/* Writes a line for every edge of a chunk of rows; indices count from 1. */
 static hga_status put_mtx_edges(const hga_csr *rows, void *context)
 {
     mtx *w = context;

@@ -20,7 +20,7 @@ static void put_little_endian(uint8_t *out, int32_t value)
     for (int i = 0; i < 4; i++) out[i] = (uint8_t)(bits >> 8 * i);
 }
 
-/* Twelve bytes for every edge of some rows, through a buffer. */
+/* Writes twelve bytes for every edge of a chunk of rows, through a buffer. */
 static hga_status put_npy_edges(const hga_csr *rows, void *context)
 {
     enum { EDGE_BYTES = 12, EDGES = 1024 };

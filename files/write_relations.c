@@ -1,4 +1,4 @@
-/* write_relations.c: what a writer may be asked for: a relation, the tree as one, or all of them. */
+/* write_relations.c: the relations that a writer accepts: one of the graph, the tree as one, or all of them. */
 #include "write.h"
 
 static int has_tree(const hga_nodes *nodes)
@@ -66,7 +66,7 @@ static hga_id source_of(const hga_nodes *nodes, hga_id relation, hga_id v, hga_i
     return nodes->child_list ? nodes->child_list[at] : at;
 }
 
-/* All of type 0 and weight 1; children ascend. */
+/* Rows of the tree's edges: type 0, weight 1, children in ascending order. */
 hga_status relation_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_csr *out)
 {
     if (relation >= 0) return hga_graph_rows(g, relation, first, n, out);
@@ -92,7 +92,7 @@ done:
 
 /* ---- all of them ---- */
 
-/* Of all relations the tree is one, where the graph has one. */
+/* All relations include the tree, where the graph has one. */
 relations relations_of(const hga_graph *g, hga_id relation)
 {
     hga_nodes nodes = hga_graph_nodes(g);

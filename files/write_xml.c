@@ -1,5 +1,6 @@
 /* write_xml.c: a graph with the edges of one relation, or of all, as GraphML or GEXF, by libxml2's text writer. The two
-   formats say the same with other words: nodes with level, mass, span, parent and side, edges with type and weight. */
+   formats have the same contents under other names: nodes with level, mass, span, parent and side, edges with type and
+   weight. */
 #include "load.h"
 #include "sides.h"
 #include "write.h"
@@ -11,7 +12,7 @@
 enum { ATTRIBUTES = 10, NODES_AT_A_TIME = 65536 };
 typedef enum dialect { GRAPHML, GEXF } dialect;
 
-/* What nodes and edges carry. GEXF has weights of its own. */
+/* The attributes of nodes and edges. GEXF has a weight attribute of its own. */
 static const struct attribute {
     const char *name, *type[2];
     int of_edges;
@@ -28,10 +29,10 @@ typedef struct xml {
     dialect dialect;
     int named;    /* some node has a name */
     int weighted; /* some edge has a weight: all are written */
-    int all;      /* relations: edges say theirs */
+    int all;      /* all relations: each edge names its own */
     const char *relation;
     xmlTextWriterPtr writer;
-    int failed; /* libxml2 refused something: without memory, since what it is given is checked */
+    int failed; /* libxml2 returned an error: out of memory, since its arguments are checked */
     hga_pos n_edges;
 } xml;
 
@@ -76,7 +77,7 @@ static void put_number(xml *w, const char *name, int64_t value)
     xml_attribute(w, name, text);
 }
 
-/* "d3": the attribute's id, of GraphML a key. */
+/* "d3": the attribute's id, in GraphML a key. */
 static void put_key(xml *w, const char *name, int attribute)
 {
     char text[8];
@@ -108,7 +109,7 @@ static void put_real_value(xml *w, int attribute, float value)
     put_value(w, attribute, real_text(value, text));
 }
 
-/* GEXF wraps an element's values. */
+/* GEXF encloses an element's values in one element. */
 static void begin_values(xml *w)
 {
     if (w->dialect == GEXF) begin_element(w, "attvalues");
@@ -121,7 +122,7 @@ static void end_values(xml *w)
 
 /* ---- the document ---- */
 
-/* Declares attribute i, unless the document has none of it. */
+/* Declares attribute i, unless no element of the document has it. */
 static void put_attribute(xml *w, int i)
 {
     const struct attribute *a = &attributes[i];
@@ -164,7 +165,7 @@ static void begin_gexf(xml *w, const char *name)
     put_attributes(w, 0), put_attributes(w, 1);
 }
 
-/* GEXF's nodes have labels of their own. */
+/* GEXF has a label attribute of its own. */
 static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level, const char *name)
 {
     static const char *const sides[HGA_SIDE_KEY + 1] = {"both", "query", "key"};
@@ -185,7 +186,7 @@ static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level, con
     end(w);
 }
 
-/* All nodes, level by level; the writer is asked now and then whether it still can. */
+/* Writes all nodes, level by level; checks the writer for errors now and then. */
 static hga_status put_xml_nodes(xml *w, const hga_graph *g)
 {
     hga_nodes nodes = hga_graph_nodes(g);
@@ -201,7 +202,7 @@ done:
     return st;
 }
 
-/* One edge with its type, and in GraphML its weight and relation as values. */
+/* Writes an edge with its type, and in GraphML its weight and relation as values. */
 static void put_edge(xml *w, hga_id source, hga_id destination, int32_t type, float weight)
 {
     char text[REAL_BYTES];
@@ -225,7 +226,7 @@ static hga_status put_xml_edges(const hga_csr *rows, void *context)
     return check_writer(w);
 }
 
-/* The first character of a name in UTF-8 that no reader takes, 0: it has none. */
+/* The first character of a UTF-8 name that XML does not allow; 0 if there is none. */
 static int character_of_no_xml(const char *name, const char *besides)
 {
     for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
@@ -235,7 +236,7 @@ static int character_of_no_xml(const char *name, const char *besides)
     return 0;
 }
 
-/* A name that libxml2 would complain of on stderr, or write as what no reader takes. */
+/* Refuses a name that libxml2 would report on stderr, or write as invalid XML. */
 static hga_status check_name(const char *name)
 {
     if (!is_utf8(name, (int64_t)strlen(name))) return hga_fail(HGA_EINVAL, "a relation's name, %s, is not UTF-8", name);
@@ -243,7 +244,7 @@ static hga_status check_name(const char *name)
     return wrong ? hga_fail(HGA_EINVAL, "relation %s: XML has no character %d", name, wrong) : HGA_OK;
 }
 
-/* The names of nodes, which no reader takes with such characters either. */
+/* Checks the names of all nodes. */
 static hga_status check_names(xml *w, const hga_graph *g)
 {
     for (hga_id v = 0; v < hga_graph_nodes(g).n; v++) {
@@ -255,7 +256,7 @@ static hga_status check_names(xml *w, const hga_graph *g)
     return HGA_OK;
 }
 
-/* Checks all names before it writes anything. */
+/* Checks all names before anything is written. */
 static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                  void *context)
 {

@@ -1,4 +1,4 @@
-/* predicate.c: a mask, given row by row, as a graph of blocks. The keys that a row sees fall into runs, of which
+/* predicate.c: a mask, passed row by row, as a graph of blocks. The keys that a row sees fall into runs, of which
    column_runs.c makes blocks; edges are never listed. A caller that knows the runs, and the rows that share them,
    passes them instead. */
 #include "column_runs.h"

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Read a file whole, "-" for stdin, without the mark that some programs put before UTF-8: *bytes bytes and a zero byte,
-   for hga_text_free, whatever is among them. HGA_EIO names the file, HGA_ENOMEM. */
+/* Read a file whole, "-" for stdin, without a UTF-8 byte order mark: *bytes bytes, of any value, and a zero byte, for
+   hga_text_free. HGA_EIO names the file, HGA_ENOMEM. */
 HGA_API hga_status hga_document_load(const char *path, char **text, size_t *bytes);
 
 /* Cut text (UTF-8) into chapters (headings: a line that says CHAPTER, BOOK, PART or a numeral alone, or Markdown's #),
@@ -21,7 +21,7 @@ HGA_API hga_status hga_document_load(const char *path, char **text, size_t *byte
 HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale,
                                  hga_id max_words, hga_tree *out);
 
-/* Read HTML (libxml2's parser, which repairs what is not closed) as the tree of its elements: a heading opens a
+/* Read HTML (libxml2's parser, which closes elements that are left open) as the tree of its elements: a heading opens a
    section, which ends at the next heading of its rank or a higher one; paragraphs, lists, items, quotes, code, tables,
    rows, cells and other blocks are nodes, their text sentences (where there are several) and words, the leaves, in
    reading order. An element without words is left out; of one that contains only another element one node is left,
@@ -29,12 +29,12 @@ HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_
    HGA_EFORMAT without a word. */
 HGA_API hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
 /* Read Markdown (UTF-8; CommonMark with tables, ~~struck~~ words and boxes of lists, by md4c) as hga_tree_html reads
-   the page that it stands for: what is no text there, as addresses, definitions of links, texts of pictures and
-   comments, is none here. HGA_EFORMAT without a word, or for what is not UTF-8. */
+   the page that it renders to: parts that are not text there (addresses, link definitions, texts of pictures, comments)
+   are not text here. HGA_EFORMAT without a word, or for invalid UTF-8. */
 HGA_API hga_status hga_tree_markdown(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
 /* Make a tree of scipy.cluster.hierarchy's linkage, [n_merges][4] = two clusters, their distance, observations:
-   observation i is leaf and node i, the cluster of merge i node n_merges + 1 + i. HGA_EFORMAT for a cluster that is not
-   there yet or was joined before. */
+   observation i is leaf and node i, the cluster of merge i node n_merges + 1 + i. HGA_EFORMAT for a cluster that does
+   not exist yet or was joined before. */
 HGA_API hga_status hga_tree_linkage(const hga_allocator *a, const double *linkage, hga_id n_merges, hga_tree *out);
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@ extern "C" {
 
 /* Write the edges of a relation as NumPy's int32 [edges][3]: source, destination, type. All writers here stream them in
    canonical order: memory does not grow with the edges. The relation may be HGA_TREE_UP or HGA_TREE_DOWN; csv, graphml,
-   gexf and dot, where an edge can say its relation, also take HGA_ALL_RELATIONS, the others refuse it with
+   gexf and dot, where an edge can name its relation, also take HGA_ALL_RELATIONS, the others refuse it with
    HGA_EUNSUPPORTED. For a cross-attention graph ids count within their side. */
 HGA_API hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                        void *context);

@@ -35,20 +35,21 @@ typedef struct hga_import {
    HGA_EGRAPH for what a builder refuses. Several threads may read. */
 
 /* Read a graph from Matrix Market: real, integer, pattern, with `pattern` complex; general, symmetric, skew-symmetric,
-   hermitian: rows are destinations, columns sources, values weights. Of a coordinate matrix what is stored is an edge,
-   of an array what is not 0. What is not square is cross-attention: the rows are queries, the columns keys. */
+   hermitian: rows are destinations, columns sources, values weights. Every stored entry of a coordinate matrix is an
+   edge, in an array every entry that is not 0. A non-square matrix is cross-attention: the rows are queries, the
+   columns keys. */
 HGA_API hga_status hga_graph_read_mtx(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* Read a graph from lines of source, destination, and perhaps a weight, or as a first line names the columns: source
-   (src, from, u), destination (dst, target, to, v), type, weight, relation, source_name, destination_name. Between them
-   what the first line has: semicolons, commas, tabs or blanks; # and % begin comments. Where columns are named and the
-   first edge's ends are no numbers, ends are names, and nodes are numbered as they first occur; a line of as many cells
-   that begins with # or % is refused then, unless the name is in quotes. A type is a whole number, or Directed or
-   Undirected. */
+   (src, from, u), destination (dst, target, to, v), type, weight, relation, source_name, destination_name. The
+   separator is that of the first line: semicolons, commas, tabs or blanks; # and % begin comments. Where columns are
+   named and the first edge's ends are not numbers, ends are names, and nodes are numbered as they first occur; a line
+   of as many cells that begins with # or % is refused then, unless the name is in quotes. A type is a whole number, or
+   Directed or Undirected. */
 HGA_API hga_status hga_graph_read_csv(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* Read a graph from GraphML; it understands label (else name) of nodes, and weight, type (whole numbers) and relation
-   of edges, with their defaults. level, parent, mass and side of nodes count in files that hga wrote; in other files
+   of edges, with their defaults. level, parent, mass and side of nodes are used in files that hga wrote; in other files
    they may mean anything: write hga_level, hga_parent, hga_mass and hga_side there. Hyperedges, nested graphs and two
    nodes or keys of one id are refused. */
 HGA_API hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o,
@@ -62,22 +63,22 @@ HGA_API hga_status hga_graph_read_metis(const hga_allocator *a, const char *path
 
 /* Read a graph from a NumPy array of integers, [edges][2 or 3] = source, destination, type, refused where several rows
    are of 0 and 1 alone, which may be a mask, and where two rows may be sources above destinations; int32 [2][3] is two
-   edges. Or of truth values, a mask: [rows][columns], row i attends to the columns that are true. A square one is of
-   tokens that see each other, else rows are queries and columns keys. Without parents a mask is not listed edge by
-   edge: its blocks are found, hga_graph_from_predicate. */
+   edges. Or of truth values, a mask: [rows][columns], row i attends to the columns that are true. A square one is
+   self-attention, else rows are queries and columns keys. Without parents a mask becomes blocks instead of single
+   edges, by hga_graph_from_predicate. */
 HGA_API hga_status hga_graph_read_npy(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* Read a graph from a scipy.sparse matrix from save_npz: csr, csc, coo, bsr or dia; rows are destinations, columns
-   sources, values weights. What is stored is an edge, but for zeros that fill up a block of bsr or a diagonal. */
+   sources, values weights. Every stored entry is an edge, except zeros that pad a block of bsr or a diagonal. */
 HGA_API hga_status hga_graph_read_npz(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* Read a graph of any format by the end of its name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph, .npy, .npz;
-   every other name is JSON, which begins with a brace. Another file is HGA_EFORMAT, with the ends that are read, and
-   the command that makes such a file of it where there is one. *program (NULL accepted) is NULL, or of JSON the text of
-   its program, for hga_text_free. */
+/* Read a graph of any format by its suffix: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph, .npy, .npz; every other
+   name is JSON, which begins with a brace. Any other file is HGA_EFORMAT; the error lists the supported suffixes, and a
+   command that converts the file where there is one. *program (NULL accepted) is NULL, or for JSON the text of its
+   program, for hga_text_free. */
 HGA_API hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out,
                                   char **program);
-/* Does hga_graph_read take a file of that name for JSON, as hga writes it? Other programs' files have no program. */
+/* Does hga_graph_read read a file of that name as JSON, as hga writes it? Other programs' files have no program. */
 HGA_API int hga_graph_is_json(const char *path);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* hga_npy.h: NumPy's array files: what the header of a .npy says, and elements as numbers. hga_arrays.h reads whole
-   arrays. Any number of threads may call. */
+/* hga_npy.h: NumPy's array files: the header of a .npy, and elements as numbers. hga_arrays.h reads whole arrays. Any
+   number of threads may call. */
 #ifndef HGA_NPY_H
 #define HGA_NPY_H
 
@@ -13,7 +13,7 @@ extern "C" {
 
 enum { HGA_NPY_DIMS = 8, HGA_NPY_HEADER_BYTES = 512, HGA_NPY_TYPE_BYTES = 32, HGA_NPY_SHAPE_BYTES = 200 };
 
-/* What the elements are and how many; set it to zeros, then fill in what you write. */
+/* The type and shape of an array; set it to zeros, then fill in what you write. */
 typedef struct hga_npy {
     char
         kind; /* 'f', 'i', 'u', 'b' (truth values), 'V' (bfloat16, for which NumPy has no name) or the texts 'S', 'U' */
@@ -25,15 +25,15 @@ typedef struct hga_npy {
     uint64_t reserved[4];
 } hga_npy;
 
-/* Read a NumPy file's header, of version 1.0, 2.0 or 3.0; the stream then stands at the first element. `name` is what
-   errors call the stream. HGA_EFORMAT for anything else than a header of the kinds above, HGA_EIO, HGA_ENOMEM; *out is
-   then zeroed. */
+/* Read a NumPy file's header, of version 1.0, 2.0 or 3.0; the stream is then at the first element. `name` is the
+   stream's name in errors. HGA_EFORMAT for anything but a header of the kinds above, HGA_EIO, HGA_ENOMEM; *out is then
+   zeroed. */
 HGA_API hga_status hga_npy_read_header(const char *name, FILE *stream, hga_npy *out);
-/* Write a NumPy header as bytes of a file, version 1.0; returns how many. `count` and `fortran` are not looked at: C
+/* Write a NumPy header as bytes of a file, version 1.0; returns their number. `count` and `fortran` are ignored: C
    order. */
 HGA_API int hga_npy_header(const hga_npy *h, char bytes[HGA_NPY_HEADER_BYTES]);
 
-/* Read one element from its h->size bytes as a real number. HGA_EFORMAT for an element of a kind that is no number. */
+/* Read one element from its h->size bytes as a real number. HGA_EFORMAT for an element that is not a number. */
 HGA_API hga_status hga_npy_real(const hga_npy *h, const void *element, double *out);
 /* Read one element from its h->size bytes as a whole number. HGA_EFORMAT for an element of another kind than i, u and
    b, or that does not fit int64. */
@@ -41,8 +41,8 @@ HGA_API hga_status hga_npy_whole(const hga_npy *h, const void *element, int64_t 
 /* Write a number as the h->size bytes of an element of kind f or V, rounded to the nearest, ties to even. */
 HGA_API void hga_npy_put(const hga_npy *h, float value, void *element);
 
-/* Name the type of elements as NumPy does, "float16" ("bfloat16" for V, "bytes" and "text" for S and U). Returns a text
-   that is static, or `text`. */
+/* Name the type of elements as NumPy does, "float16" ("bfloat16" for V, "bytes" and "text" for S and U). Returns a
+   static text, or `text`. */
 HGA_API const char *hga_npy_type(const hga_npy *h, char text[HGA_NPY_TYPE_BYTES]);
 /* Write sizes as NumPy prints them, "(3, 4)"; returns `text`. */
 HGA_API const char *hga_npy_shape(int n_dims, const int64_t *dim, char text[HGA_NPY_SHAPE_BYTES]);

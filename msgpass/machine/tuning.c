@@ -32,13 +32,13 @@ static int64_t number_at(const tuning *t, int i) { return *number_of((tuning *)(
 
 /* ---- the table ---- */
 
-/* The first row that fits stands for a processor: the maker's name ("": any), its family (0: any), and at least so
-   large a second-level cache. bench/studies/tuning.py measures a row. Dated: - AMD, 2026-11: Zen 4 and 5, families 25
-   and 26, 1 MB. - Intel, 2026-11: Emerald Rapids, 2 MB. Copying for three readers takes 7.5 % longer on routed trees;
-   panels of half the bytes are 6 % faster on trees of sixteen, and alike elsewhere. Random edges among 8 to 16 MB run
-   backward in 0.89 to 0.92 of the time when treated as in memory, and forward in 0.98. Outputs of 16 MB take 0.90 to
-   0.97 when they bypass the caches; those of 8 MB, of deep trees, 1.02 to 1.07. One row of 4 to 17 MB takes 0.95 of its
-   time without prefetching; on Zen 4 1.1, and thrice its time from memory. */
+/* A processor uses the first row that matches: the maker's name ("": any), its family (0: any), and at least so large a
+   second-level cache. bench/studies/tuning.py measures a row. Dated: - AMD, 2026-11: Zen 4 and 5, families 25 and 26, 1
+   MB. - Intel, 2026-11: Emerald Rapids, 2 MB. Copying for three readers takes 7.5 % longer on routed trees; panels of
+   half the bytes are 6 % faster on trees of sixteen, and alike elsewhere. Random edges among 8 to 16 MB run backward in
+   0.89 to 0.92 of the time when treated as in memory, and forward in 0.98. Outputs of 16 MB take 0.90 to 0.97 when they
+   bypass the caches; those of 8 MB, of deep trees, 1.02 to 1.07. One row of 4 to 17 MB takes 0.95 of its time without
+   prefetching; on Zen 4 1.1, and thrice its time from memory. */
 static const struct {
     const char *maker;
     hga_id family;

@@ -92,7 +92,7 @@ done:
     return st;
 }
 
-/* The least and the largest source of a group; without an order the ends of a span tell. */
+/* The least and the largest source of a group; without an order these are the ends of a span. */
 static void hull(const inspection *c, const reach *r, hga_id *lowest, hga_id *highest)
 {
     *lowest = c->nodes.n, *highest = -1;

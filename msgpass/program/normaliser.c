@@ -8,7 +8,7 @@
 
 int program_alpha_is_fit(double alpha) { return alpha == 1 || (alpha >= 1.05 && alpha <= 2); }
 
-/* The number behind the colon: sigmoid's bias, entmax's alpha. */
+/* The number after the colon: sigmoid's bias, entmax's alpha. */
 static hga_status read_number(const char *words, const char *text, hga_normaliser which, double *x)
 {
     char *end;
