@@ -1,9 +1,9 @@
 /* lay.h: packing columns into chunks.
 
-   chunks.c the open chunk, and its batch
-   runs.c a group's columns in narrow segments, as runs
-   shared_chunks.c long runs, in chunks that groups share
-   choose_tiles.c which solver computes each edge of a panel */
+   chunks.c         the open chunk, and its batch
+   runs.c           a group's columns in narrow segments, as runs
+   shared_chunks.c  long runs, in chunks that groups share
+   choose_tiles.c   which solver computes each edge of a panel */
 #ifndef LAY_H
 #define LAY_H
 
