@@ -156,9 +156,7 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *worksp
         for (hga_id h = 0; h < x->heads; h++) {
             memcpy(out, cached_row(stored, workspace, x, v) + h * cached_head(stored, x, v),
                    (size_t)x->columns * sizeof *out);
-            if (storage_is_rounded(plan, f))
-                plan->machine.kernels->round_bf16(x->columns, out, out); /* the stored rows may not
-                                                                                                 be rounded */
+            if (storage_is_rounded(plan, f)) plan->machine.kernels->round_bf16(x->columns, out, out);
             out += x->columns;
             if (is_state) *out++ = bound_lse(x, v)[h];
         }

@@ -32,8 +32,8 @@ static field_storage *storage_of(hga_plan *plan, hga_id storage)
     return &plan->fields.storage[is_rounded(storage) ? storage - STORAGE_ROUNDED : storage];
 }
 
-/* Whether a relation's order writes rows of the field scattered. Then all live to the end; for those that are the
-   caller's only log-sum-exps remain, which need not be recycled. */
+/* Whether a relation's order writes rows of the field scattered. Then all live to the end; if the caller has the rows,
+   the workspace has only their log-sum-exps, which need not be recycled. */
 static int written_in_an_order(const hga_plan *plan, hga_id field)
 {
     for (hga_id s = 0; s < plan->program.n_stages; s++)

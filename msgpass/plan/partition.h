@@ -4,6 +4,7 @@
 
 #include "plan.h"
 
+/* schedule.c partitions positions among threads in cells of so many. */
 enum { CELL = 16 };
 static inline hga_id cells_of(const hga_plan *plan) { return plan->nodes.level_ptr[1] / CELL + 1; }
 /* Partitions n things into parts of about equal cost; cost NULL: all equal. */

@@ -19,8 +19,8 @@ typedef struct long_row { /* a row whose pieces, `cut` edges each, are shared ou
 
 typedef enum phase_job { JOB_ROWS, JOB_SPLITS, JOB_MERGE, JOB_ROUND, JOB_LSE } phase_job;
 
-/* Stages down the tree: a row and its parent; only as far as parents are below the cut, so that a subtree is done with
-   as soon as it has been attended to; and a row below the cut and its nearest ancestor that is not. */
+/* Stages down the tree: a row and its parent; only if the parent is below the cut, so that a subtree is finished as
+   soon as it has been attended to; a row below the cut and its nearest ancestor that is not below it. */
 typedef enum tree_part { TREE_WHOLE, TREE_BELOW, TREE_ACROSS } tree_part;
 
 typedef struct phase {

@@ -42,11 +42,11 @@ typedef struct plan_cache {
     cached_object layouts; /* which tiles panels have, see execute/layouts.h */
 } plan_cache;
 
-/* What keeps threads where the plan has them. */
+/* What binds threads to processors: nothing, each call, or OpenMP. */
 typedef enum plan_binding { BIND_NOTHING, BIND_CALLS, BIND_BY_OPENMP } plan_binding;
 typedef struct binding_failures binding_failures;
 
-/* ---- processes that share a plan: ranks/ stands above this room, and is called by what it leaves here ---- */
+/* ---- processes that share a plan: plan/ and execute/ call ranks/ through these pointers ---- */
 
 typedef struct plan_wing {
     /* Of a plan that is made: what is asked for is checked; a copy that is lowered anew gets its own. */

@@ -49,8 +49,8 @@ typedef struct bucket_run {
     hga_id first, last;
 } bucket_run;
 
-/* What was found of a panel's rows, of its sources or of its own: nothing so far, runs, or more than there is room
-   for. */
+/* A list of a panel's runs, of its sources or of its own rows: not computed, complete, or more runs than its
+   capacity. */
 typedef enum runs_found { RUNS_UNKNOWN, RUNS_LISTED, RUNS_TOO_MANY } runs_found;
 typedef struct run_list {
     runs_found found;
