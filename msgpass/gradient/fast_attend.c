@@ -51,6 +51,7 @@ static int64_t most_types(const hga_plan *plan)
     return most;
 }
 
+/* Groups of all rows, rounded up to an even number. */
 static int64_t groups_of(const hga_plan *plan) { return (plan->nodes.n + 2 * KERNEL_TILE - 1) / (2 * KERNEL_TILE) * 2; }
 
 /* Bytes that heads may cache for each other: for all threads an eighth of the tensors and their gradients. */

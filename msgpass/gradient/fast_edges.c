@@ -237,6 +237,7 @@ hga_status leave_explicit(fast_pass *p, const group *g)
     return st;
 }
 
+/* Leaves all edges of the group's rows, each with its canonical position in the row. */
 hga_status leave_rows(fast_pass *p, const group *g)
 {
     hga_status st = HGA_OK;

@@ -239,7 +239,7 @@ static edge_pass pass_of_keys(const scattered *x)
 
 /* ---- edge runs: edges that a kernel computes at once, of rows in order ---- */
 
-enum { AHEAD = KERNEL_HEAD_EDGES }; /* edges behind a piece's last that are wanted soon */
+enum { AHEAD = KERNEL_HEAD_EDGES }; /* edges after a run's last that are prefetched */
 
 typedef struct edge_span {
     hga_pos at;
