@@ -22,7 +22,7 @@ def file_of(path):
 
 
 def room_of(file):
-    return file.rsplit("/", 1)[0].removesuffix("/base")
+    return "/".join(file.split("/")[:2]) if file.startswith("msgpass/") else file.rsplit("/", 1)[0].removesuffix("/base")
 
 
 def symbols(objects):

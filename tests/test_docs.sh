@@ -32,7 +32,7 @@ there_are_steps() { [ "$(wc -l <steps)" -gt 30 ]; }
 fact the_engines_page_names_files there_are_steps
 fact and_they_are_there empty gone
 # A folder's page names each of its sources; what stands in for a package that is left out is named after it.
-for page in graph kernels msgpass/{program,meaning,inspect,machine,plan,execute,gradient,ranks,decode,select} dist builders files; do
+for page in graph kernels msgpass/{program,semantics,inspect,machine,plan,tiles,execute,execute/attend,gradient,ranks,decode,select} dist builders files; do
     for path in "$source/$page"/*.c "$source/$page"/*.inc; do
         name=${path##*/}
         [ ! -e "$path" ] || [[ $name == without_* ]] || [[ $name == isa_* ]] || grep -q "\b${name//./\\.}" "$source/$page/README.md" || echo "$page/$name"

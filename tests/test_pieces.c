@@ -1,4 +1,4 @@
-/* Pieces of rows that have their columns alone and meet on them (execute/run_splits.c): as numbers what the oracle
+/* Pieces of rows that have their columns alone and meet on them (execute/attend/run_splits.c): as numbers what the oracle
    says, as bits the same whoever else is computed with them. */
 #include "by_hand.h"
 

@@ -39,7 +39,7 @@ typedef struct plan_cache {
     pthread_mutex_t lock;
     call_lists lists;
     cached_object back;    /* what gradients need to go back */
-    cached_object layouts; /* which tiles panels have, see execute/layouts.h */
+    cached_object layouts; /* which tiles panels have, see execute/attend/layouts.h */
 } plan_cache;
 
 /* What binds threads to processors: nothing, each call, or OpenMP. */
