@@ -1,6 +1,6 @@
 /* test_by_columns.c: rows that share columns with few of their neighbours and many of their panel
-   (execute/attend/run_by_columns.c): as numbers what the oracle and the plain executor say, as bits the same whoever else is
-   computed with them. */
+   (execute/attend/run_by_columns.c): as numbers what the oracle and the plain executor say, as bits the same whoever
+   else is computed with them. */
 #include "choosing.h"
 #include "exchange.h"
 

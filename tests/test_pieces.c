@@ -1,5 +1,5 @@
-/* Pieces of rows that have their columns alone and meet on them (execute/attend/run_splits.c): as numbers what the oracle
-   says, as bits the same whoever else is computed with them. */
+/* Pieces of rows that have their columns alone and meet on them (execute/attend/run_splits.c): as numbers what the
+   oracle says, as bits the same whoever else is computed with them. */
 #include "by_hand.h"
 
 #include <math.h>

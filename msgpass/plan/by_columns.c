@@ -1,6 +1,6 @@
-/* by_columns.c: whether solving a stage by columns (execute/attend/run_by_columns.c) pays: where rows have runs of columns
-   that they share with few of the sixteen that they are computed with, and with many of their panel, as where each
-   token chooses its own blocks. Samples some panels. */
+/* by_columns.c: whether solving a stage by columns (execute/attend/run_by_columns.c) pays: where rows have runs of
+   columns that they share with few of the sixteen that they are computed with, and with many of their panel, as where
+   each token chooses its own blocks. Samples some panels. */
 #include "panels.h"
 #include "parts.h"
 #include "plan.h"

@@ -1,4 +1,4 @@
-/* regions.h: which rows of each field hold values (regions.c), stage by stage (regions.c). */
+/* regions.h: which rows of each field hold values (regions.c), stage by stage (written.c). */
 #ifndef REGIONS_H
 #define REGIONS_H
 
