@@ -72,9 +72,9 @@ def _run(arguments: List[str], folder: str, progress: Optional[bool]) -> List[Di
     """The rows that the tool gives."""
     tool, rows = _tool(), pathlib.Path(folder, "rows.json")
     with bar("candidates", progress) as tell, rows.open("wb") as out:
-        asked = [tool, "choose", *arguments, *([] if tell is silent else ["--progress"])]
+        command = [tool, "choose", *arguments, *([] if tell is silent else ["--progress"])]
         try:
-            run = subprocess.Popen(asked, stdout=out, stderr=subprocess.PIPE, encoding="utf-8", errors="backslashreplace")
+            run = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, encoding="utf-8", errors="backslashreplace")
         except OSError as e:
             raise refuse(f"hga.choose runs {tool}: {e.strerror}") from None
         with run:

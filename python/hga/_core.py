@@ -26,7 +26,7 @@ class _Raised(threading.local):
 RAISED = _Raised()
 
 
-def keep_raised(kind: Any, error: BaseException, trace: Any) -> None:
+def record_raised(kind: Any, error: BaseException, trace: Any) -> None:
     """For ``extern(onerror=..)``: the first exception is kept, nothing is printed."""
     if RAISED.error is None:
         RAISED.error = error.with_traceback(trace)
@@ -159,7 +159,7 @@ def as_numpy(x: Any, what: str) -> np.ndarray:
     return cast(np.ndarray, x)
 
 
-def apart(x: np.ndarray) -> np.ndarray:
+def unrepeated(x: np.ndarray) -> np.ndarray:
     """The array itself, or a copy where heads or rows repeat (stride 0), as of ``k.expand(..)``: to the library 0 means packed.
     Samples may repeat."""
     if 0 not in x.strides or all(n == 1 for n, step in zip(x.shape[-3:-1], x.strides[-3:-1]) if step == 0):
@@ -267,12 +267,12 @@ def fill_rows(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
     t.row_stride, t.head_stride = x.strides[rows_axis] // 4, x.strides[heads_axis] // 4
 
 
-def fold_tensor(t: Any, heads: int, parts: int, by_token: bool) -> None:
+def fold_tensor(t: Any, heads: int, graphs: int, by_token: bool) -> None:
     """Of a described tensor of so many heads, those of each of ``parts`` in one row: rows are a token's, or a part's, one after
     the other."""
-    each, tokens = heads // parts * t.head_stride, t.row_stride
-    t.fold, t.row_stride, t.fold_stride = (parts, each, tokens) if by_token else (t.rows, tokens, each)
-    t.rows *= parts
+    each, tokens = heads // graphs * t.head_stride, t.row_stride
+    t.fold, t.row_stride, t.fold_stride = (graphs, each, tokens) if by_token else (t.rows, tokens, each)
+    t.rows *= graphs
 
 
 def utf8(text: str, what: str) -> bytes:

@@ -41,7 +41,7 @@ def deferred(function: F) -> F:
     @functools.wraps(function)
     def call(*arguments: Any, **more: Any) -> Any:
         if compiling():
-            from ._made import made
+            from ._compiled import made
 
             return made(name, *arguments, **more)
         return function(*arguments, **more)

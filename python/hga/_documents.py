@@ -125,14 +125,14 @@ def _split(found: List[Document], offsets: Tensor, batch: int, tokens: int) -> L
         raise refuse(f"cumulated lengths (cu_seq_lens) are those of one packed sample, the batch has {batch}")
     if not at or at[0] != 0 or sorted(at) != at or at[-1] > tokens:
         raise refuse(f"cumulated lengths (cu_seq_lens) are {at[:8]}: they do not go up from 0 to {tokens}")
-    asked = [(a, b - a) for a, b in zip(at, at[1:]) if b > a]
+    expected = [(a, b - a) for a, b in zip(at, at[1:]) if b > a]
     if len(found) == 1 and (found[0].first, found[0].n) == (0, tokens):
         whole = found[0]
         if at[-1] != tokens:
             raise refuse(f"cumulated lengths (cu_seq_lens) end at {at[-1]} of {tokens} tokens: end them at {tokens}, or give a mask that hides the others")
-        return [whole._replace(first=first, n=n) for first, n in asked]
-    if [(d.first, d.n) for d in found] != asked:
-        raise refuse(f"the mask has {len(found)} documents, cumulated lengths (cu_seq_lens) {len(asked)} or others")
+        return [whole._replace(first=first, n=n) for first, n in expected]
+    if [(d.first, d.n) for d in found] != expected:
+        raise refuse(f"the mask has {len(found)} documents, cumulated lengths (cu_seq_lens) {len(expected)} or others")
     return found
 
 

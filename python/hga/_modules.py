@@ -14,7 +14,7 @@ from ._core import check, ffi, lib, refuse, refuse_type
 from ._deferred import deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
-from ._made import Made, known
+from ._compiled import Made, known
 from ._module_arguments import check_rows, check_spec, dropout_of, heads_of, tokens_of
 from ._normalisers import SOFTMAX, normaliser_of, spelt
 from ._registry import variants
@@ -38,24 +38,24 @@ def _types(h: Hierarchy) -> int:
     return max(int(lib.hga_graph_relation(g, r).n_types) for r in range(len(h.graph.relations)))
 
 
-def _places(h: Hierarchy) -> Tensor:
+def _siblings(h: Hierarchy) -> Tensor:
     """[nodes]: which child of its family each node is, in the order that node_pos has; roots are 0."""
     parent = h.graph.parents()
     order = np.argsort(parent, kind="stable")
     grouped = parent[order]
     begins = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]])
-    place = np.empty(len(parent), np.int64)
-    place[order] = np.arange(len(parent)) - np.repeat(begins, np.diff(np.r_[begins, len(parent)]))
-    place[parent < 0] = 0
-    return torch.from_numpy(place if h._node_of is None else place[h._node_of])
+    index = np.empty(len(parent), np.int64)
+    index[order] = np.arange(len(parent)) - np.repeat(begins, np.diff(np.r_[begins, len(parent)]))
+    index[parent < 0] = 0
+    return torch.from_numpy(index if h._node_of is None else index[h._node_of])
 
 
 def positioned(h: Hierarchy, position: Tensor) -> Tensor:
     """node_pos: for every node the row of its place."""
-    place = _places(h)
-    if int(place.max()) >= len(position):
-        raise refuse(f"{h.words}: a family has {int(place.max()) + 1} children, positions were made for {len(position)}")
-    return position[place]
+    index = _siblings(h)
+    if int(index.max()) >= len(position):
+        raise refuse(f"{h.words}: a family has {int(index.max()) + 1} children, positions were made for {len(position)}")
+    return position[index]
 
 
 class Attention(torch.nn.Module):
@@ -125,8 +125,8 @@ class Attention(torch.nn.Module):
         if relative_bias:
             self.rel_bias = torch.nn.Parameter(torch.zeros(_types(longest), self.heads))
         if positions:
-            places = int(_places(longest).max()) + 1
-            self.position = torch.nn.Parameter(torch.empty(places, positions).normal_(std=0.1))
+            siblings = int(_siblings(longest).max()) + 1
+            self.position = torch.nn.Parameter(torch.empty(siblings, positions).normal_(std=0.1))
 
     def _named(self, tokens: int, keys: int) -> Hierarchy:
         return hierarchy_of(cast(str, self.spec), tokens, self.causal, keys if self.cross is not None else None)
@@ -340,8 +340,8 @@ class MultiheadAttention(torch.nn.Module):
                  add_zero_attn: bool = False, kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False,
                  device: Any = None, dtype: Any = None, *, spec: str = "dense") -> None:  # fmt: skip
         super().__init__()
-        for asked, what in ((add_bias_kv, "add_bias_kv"), (add_zero_attn, "add_zero_attn")):
-            if asked:
+        for is_set, what in ((add_bias_kv, "add_bias_kv"), (add_zero_attn, "add_zero_attn")):
+            if is_set:
                 raise refuse(f"{what} adds a key that no hierarchy has")
         if isinstance(embed_dim, str):
             raise refuse_type(f"embed_dim is {embed_dim!r}, not a whole number: MultiheadAttention has torch's arguments, and the "
@@ -363,13 +363,13 @@ class MultiheadAttention(torch.nn.Module):
     def extra_repr(self) -> str:
         return f"{self.spec!r}, embed_dim={self.embed_dim}, heads={self.num_heads}"
 
-    def _project(self, *given: Tensor) -> Iterator[Tensor]:
+    def _project(self, *inputs: Tensor) -> Iterator[Tensor]:
         """Query, key and value, [batch, heads, tokens, dim]."""
         packed, bias = cast(Optional_, self.in_proj_weight), cast(Optional_, self.in_proj_bias)
-        apart = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        weights = cast(Sequence[Tensor], apart if packed is None else packed.chunk(3))
+        separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        weights = cast(Sequence[Tensor], separate if packed is None else packed.chunk(3))
         biases: Sequence[Optional_] = (None,) * 3 if bias is None else bias.chunk(3)
-        for x, weight, one in zip(given, weights, biases):
+        for x, weight, one in zip(inputs, weights, biases):
             y = torch.nn.functional.linear(x, weight, one)
             yield y.view(*y.shape[:2], self.num_heads, self.head_dim).transpose(1, 2)
 
@@ -385,12 +385,12 @@ class MultiheadAttention(torch.nn.Module):
         own = query is key
         if not own and not torch.compiler.is_compiling():
             own = query.shape == key.shape and query.data_ptr() == key.data_ptr()
-        given = [query, key, value]
+        inputs = [query, key, value]
         if flat:
-            given = [x[None] for x in given]
+            inputs = [x[None] for x in inputs]
         elif not self.batch_first:
-            given = [x.transpose(0, 1) for x in given]
-        q, k, v = self._project(*given)
+            inputs = [x.transpose(0, 1) for x in inputs]
+        q, k, v = self._project(*inputs)
         if own:
             padding, pairs = self._masks(q, flat, key_padding_mask, attn_mask)
             y = masked(self.spec, q, k, v, padding, pairs, None, is_causal, self.dropout if self.training else 0.0, {})

@@ -13,7 +13,7 @@ from ._graph import Graph
 from ._hierarchy import Hierarchy
 
 Array = Any  # numpy's, or ml_dtypes' bfloat16 in one
-KEPT = 64  # hierarchies of masks
+MOST_CACHED = 64  # hierarchies of masks
 _KNOWN: "OrderedDict[Tuple[Any, ...], Hierarchy]" = OrderedDict()
 
 
@@ -26,7 +26,7 @@ def hierarchy_of_mask(seen: Array) -> Hierarchy:
     key = (seen.shape, hashlib.sha256(np.packbits(seen).tobytes()).digest())
     h = _KNOWN.pop(key, None) or Graph.from_mask(seen).hierarchy()
     _KNOWN[key] = h
-    while len(_KNOWN) > KEPT:
+    while len(_KNOWN) > MOST_CACHED:
         _KNOWN.popitem(last=False)
     return h
 

@@ -73,7 +73,7 @@ def refuse_forward(ctx: Any, *d: Any) -> Any:
     )
 
 
-def keep_nothing(ctx: Any, inputs: Any, output: Any) -> None:
+def save_nothing(ctx: Any, inputs: Any, output: Any) -> None:
     """What a backward pass keeps for its own."""
 
 
@@ -125,13 +125,13 @@ def _table(x: Any, name: str) -> Any:
     return x.float() if x.dtype in SIXTEEN else x
 
 
-def tables_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def tables_of(by_name: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a call brings, as numbers and as tensors."""
-    known = are_numbers(given) and not torch.compiler.is_compiling()
-    return given if known else {name: _table(x, name) for name, x in given.items() if x is not None}
+    known = are_numbers(by_name) and not torch.compiler.is_compiling()
+    return by_name if known else {name: _table(x, name) for name, x in by_name.items() if x is not None}
 
 
-class Brought(NamedTuple):
+class Flattened(NamedTuple):
     """What a call brings besides rows, as operators take it: names of the tensors, then of the numbers. (torch has gradients of
     tensors in a list, and of none where some of its places are None.)"""
 
@@ -140,10 +140,10 @@ class Brought(NamedTuple):
     numbers: List[float]
 
 
-def brought(given: Mapping[str, Any]) -> Brought:
-    tables = {name: x for name, x in given.items() if isinstance(x, torch.Tensor)}
-    numbers = {name: x for name, x in given.items() if name not in tables and x is not None}
-    return Brought(" ".join([*tables, *numbers]), list(tables.values()), list(numbers.values()))
+def flattened(by_name: Mapping[str, Any]) -> Flattened:
+    tables = {name: x for name, x in by_name.items() if isinstance(x, torch.Tensor)}
+    numbers = {name: x for name, x in by_name.items() if name not in tables and x is not None}
+    return Flattened(" ".join([*tables, *numbers]), list(tables.values()), list(numbers.values()))
 
 
 def named(names: str, tables: Tables_, numbers: Sequence[float]) -> Dict[str, Any]:

@@ -175,7 +175,7 @@ class Plan:
 class Tape(np.ndarray):
     """[batch..][bytes]: tapes of the samples of a call. They keep their hierarchy and their plan alive."""
 
-    keeps: Tuple["Hierarchy", "Plan"]
+    alive: Tuple["Hierarchy", "Plan"]
     waits: Optional[Waiting]
 
 
@@ -184,10 +184,10 @@ def tape_bytes(plan: Any) -> int:
     return (int(lib.hga_plan_tape_bytes(plan)) + 8 + 63) // 64 * 64
 
 
-def kept_tape(h: "Hierarchy", plan: "Plan", memory: np.ndarray) -> Tape:
+def alive_tape(h: "Hierarchy", plan: "Plan", memory: np.ndarray) -> Tape:
     """Memory that the call fills."""
     tape = memory.view(Tape)
-    tape.keeps, tape.waits = (h, plan), plan.awaited()
+    tape.alive, tape.waits = (h, plan), plan.awaited()
     return tape
 
 
@@ -203,7 +203,7 @@ class Left:
 
     def __init__(self, h: "Hierarchy") -> None:
         self._plans, self._lock = h._plans, threading.Lock()
-        self._program, self._strict, self._bind, self.parts = h._program, h._strict, h._bind, h.parts
+        self._program, self._strict, self._bind, self.n_graphs = h._program, h._strict, h._bind, h.n_graphs
         self._before: Tuple[Any, ...] = ()
         self._normalised: Dict[str, Any] = {}
         for plan in self._plans.values():

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._arguments import int32, meant, whole
 from ._copies import program_data, program_of, refuse_functions
-from ._core import RAISED, check, encoded, extern, ffi, keep_raised, lib, refuse, refuse_type
+from ._core import RAISED, check, encoded, extern, ffi, record_raised, lib, refuse, refuse_type
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._normalisers import normaliser_of
@@ -205,7 +205,7 @@ def _number(state: Any) -> Any:
 # What a function raises is kept, the functions of later rows are not called, and whoever called the library raises it.
 
 
-@extern(onerror=keep_raised)
+@extern(onerror=record_raised)
 def hga_py_begin(state: Any, v: Any, head: int, context: Any) -> None:
     _number(state)[0] = 0
     if RAISED.error is None:
@@ -215,7 +215,7 @@ def hga_py_begin(state: Any, v: Any, head: int, context: Any) -> None:
         _number(state)[0] = n
 
 
-@extern(onerror=keep_raised)
+@extern(onerror=record_raised)
 def hga_py_edge(state: Any, edge: Any, head: int, context: Any) -> None:
     if RAISED.error is None:
         f, n = ffi.from_handle(context), int(_number(state)[0])
@@ -227,7 +227,7 @@ def hga_py_edge(state: Any, edge: Any, head: int, context: Any) -> None:
             e.destination._leave(False)
 
 
-@extern(onerror=keep_raised)
+@extern(onerror=record_raised)
 def hga_py_finish(state: Any, v: Any, head: int, context: Any) -> None:
     f = ffi.from_handle(context)
     its = f.states.pop(int(_number(state)[0]), None)

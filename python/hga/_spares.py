@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import numpy as np
 
 LARGE = 4 << 20  # bytes from which the system clears fresh pages one by one, which takes longer than to keep them
-KEPT = 4  # blocks of a size: an output and the gradients of query, key and value
+MOST_CACHED = 4  # blocks of a size: an output and the gradients of query, key and value
 MOST = 8  # blocks in all; those of a size that has not come for longest go first
 
 
@@ -60,7 +60,7 @@ class Spares:
     def _take_back(self, block: np.ndarray) -> None:
         size = block.size
         free = self._free.pop(size, [])  # the last size is the last one in the table
-        if len(free) < KEPT:
+        if len(free) < MOST_CACHED:
             free.append(block)
         self._free[size] = free
         if self._blocks > MOST:

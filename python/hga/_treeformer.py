@@ -13,7 +13,7 @@ from ._core import check, ffi, lib, refuse
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._module_arguments import check_rows, dropout_of, heads_of
-from ._one_pass import PASSES, Given, Outputs, Pass, drawn, whole as as_a_whole
+from ._one_pass import PASSES, Inputs, Outputs, Pass, drawn, whole as as_a_whole
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
@@ -88,14 +88,14 @@ class _Trees(NamedTuple):
         return y if gate is None else y * gate
 
 
-def _run(given: Given) -> Outputs:
-    q, k, v, planes, offsets, levels, seed = given.tensors
-    batch, tokens = given.whole
-    return _Trees(planes, offsets, int(levels), []).attend(q, k, v, batch, tokens, bool(given.words), given.floats[0], int(seed)), None
+def _run(inputs: Inputs) -> Outputs:
+    q, k, v, planes, offsets, levels, seed = inputs.tensors
+    batch, tokens = inputs.whole
+    return _Trees(planes, offsets, int(levels), []).attend(q, k, v, batch, tokens, bool(inputs.words), inputs.floats[0], int(seed)), None
 
 
-def _shapes(given: Given) -> Outputs:
-    return given.tensors[2].new_empty(given.tensors[2].shape), None
+def _shapes(inputs: Inputs) -> Outputs:
+    return inputs.tensors[2].new_empty(inputs.tensors[2].shape), None
 
 
 PASSES["treeformer"] = Pass(_run, _shapes)
@@ -146,7 +146,7 @@ class Treeformer(torch.nn.Module):
         seed: Any = drawn(dropout)
         if torch.compiler.is_compiling():  # leaves are known when it runs
             tensors = [q, k, v, self.planes, self.offsets, self.levels, torch.as_tensor(seed)]
-            return as_a_whole("treeformer", Given("causal" if self.causal else "", [batch, tokens], [dropout], tensors))[0]
+            return as_a_whole("treeformer", Inputs("causal" if self.causal else "", [batch, tokens], [dropout], tensors))[0]
         return _Trees(self.planes, self.offsets, int(self.levels), self._made).attend(q, k, v, batch, tokens, self.causal, dropout, seed)
 
     def __getstate__(self) -> Dict[str, Any]:

@@ -33,8 +33,8 @@ def colour(level: int, n_levels: int) -> str:
     """On the ramp of levels, as the tool's pictures are."""
     at = 4 * level / (n_levels - 1) if n_levels > 1 else 0.0
     i = min(int(at), 3)
-    parts = [((RAMP[i] >> s & 255), (RAMP[i + 1] >> s & 255)) for s in (16, 8, 0)]
-    return "#" + "".join(f"{int(a + (b - a) * (at - i) + 0.5):02x}" for a, b in parts)
+    channels = [((RAMP[i] >> s & 255), (RAMP[i + 1] >> s & 255)) for s in (16, 8, 0)]
+    return "#" + "".join(f"{int(a + (b - a) * (at - i) + 0.5):02x}" for a, b in channels)
 
 
 def _ids(pointer: Any, n: int) -> Any:
@@ -160,5 +160,5 @@ def page(h: "Hierarchy", max_edges: int, more: Mapping[str, Any] = {}) -> str:
         "title": html.escape(h.words or "graph"),
         "graph": json.dumps({**structure(h, max_edges), **more}).replace("<", "\\u003c"),
     }
-    pieces = (pathlib.Path(__file__).parent / "view.html").read_text(encoding="utf-8").split("{{")
-    return pieces[0] + "".join(marks[p.split("}}", 1)[0]] + p.split("}}", 1)[1] for p in pieces[1:])
+    chunks = (pathlib.Path(__file__).parent / "view.html").read_text(encoding="utf-8").split("{{")
+    return chunks[0] + "".join(marks[p.split("}}", 1)[0]] + p.split("}}", 1)[1] for p in chunks[1:])

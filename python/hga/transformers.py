@@ -201,25 +201,25 @@ class _Names(dict):  # type: ignore[type-arg]
     def __init__(self, make: Callable[[str], Any]) -> None:
         super().__init__()
         self._make = make
-        self._told: Dict[str, Any] = {}
+        self._ours: Dict[str, Any] = {}
 
     def stand_for(self, interface: Any, known: Dict[str, Any]) -> None:
         """Be what an interface of transformers looks into; or tell it every name that is made, since torch.compile does not
         understand such dictionaries before torch 2.6."""
-        if known is self or known is self._told:
+        if known is self or known is self._ours:
             return
         self.update(known)
         if is_older("torch", "2.6"):
-            self._told = known
+            self._ours = known
         else:
             interface._global_mapping = self
 
     def __missing__(self, name: str) -> Any:
-        if name in self._told:  # by add(), or somebody's own
-            return self._told[name]
+        if name in self._ours:  # by add(), or somebody's own
+            return self._ours[name]
         if not isinstance(name, str) or not name.startswith(PREFIX):
             raise KeyError(name)
-        self[name] = self._told[name] = self._make(name)
+        self[name] = self._ours[name] = self._make(name)
         return self[name]
 
     def __contains__(self, name: object) -> bool:
@@ -377,9 +377,9 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
     known[0] = longest = max(known[0], int(more["max_cache_length"] if "max_cache_length" in more else arguments[2]))
     if ours is None or generation_config.use_cache is False or model_kwargs.get(cache_argument()) is not None:
         return inner(self, generation_config, model_kwargs, *arguments, **more)
-    asked = generation_config.cache_implementation
-    if asked not in _CACHES:
-        raise refuse(f"{ours}: cache_implementation={asked!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
+    implementation = generation_config.cache_implementation
+    if implementation not in _CACHES:
+        raise refuse(f"{ours}: cache_implementation={implementation!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
     config = self.config.get_text_config(decoder=True)
     types, chunk = set(getattr(config, "layer_types", None) or ()), getattr(config, "attention_chunk_size", None)
     if "chunked_attention" in types and chunk is not None and longest > chunk:

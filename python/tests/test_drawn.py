@@ -136,7 +136,7 @@ class Drawn(unittest.TestCase):
                 continue
             q, k, v, d_out = (call.tensor(name) for name in ("query", "key", "value", "d_out"))
             d_lse = call.rows_of_lse("d_lse") if "d_lse" in call.arrays else None
-            got = call.h.gradient(q, k, v, d_out, d_lse=d_lse, wanted=call.wanted, **call.tables, **call.options)
+            got = call.h.gradient(q, k, v, d_out, d_lse=d_lse, needs_grad=call.wanted, **call.tables, **call.options)
             self.assertEqual(set(got), set(call.wanted), str(call))
             for name in ("query", "key", "value"):
                 if name in got:

@@ -72,7 +72,7 @@ class Drawn:
             one = dict(zip(("out", "lse"), got if self.lse else (got,)))
             if self.back:
                 d_lse = None if self.d_lse is None else np.ascontiguousarray(self.d_lse[at])
-                one.update(self.h.gradient(*x, np.ascontiguousarray(self.d_out[at]), d_lse=d_lse, wanted=("query", "key", "value"), **self.options))
+                one.update(self.h.gradient(*x, np.ascontiguousarray(self.d_out[at]), d_lse=d_lse, needs_grad=("query", "key", "value"), **self.options))
             for name, a in one.items():
                 found.setdefault(name, []).append(a)
         return {name: np.stack(a).reshape(*self.batch, *a[0].shape) for name, a in found.items()}
@@ -102,7 +102,7 @@ class Strides(unittest.TestCase):
             got = call.h.attention(q, k, v, lse=call.lse, **call.options)
             found = dict(zip(("out", "lse"), got if call.lse else (got,)))
             if call.back:
-                found.update(call.h.gradient(q, k, v, x["d_out"], d_lse=x.get("d_lse"), wanted=("query", "key", "value"), **call.options))
+                found.update(call.h.gradient(q, k, v, x["d_out"], d_lse=x.get("d_lse"), needs_grad=("query", "key", "value"), **call.options))
             self.assert_bits(found, want, seed)
             self.assertEqual({name: a.tobytes() for name, a in x.items()}, before, seed)
 

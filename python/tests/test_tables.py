@@ -25,7 +25,7 @@ def made(row, h):
         lib.HGA_EXTENT_KEYS: tensors(N)[1].shape[-3] * DIM,
     }  # fmt: skip
     shape = [n[extent] for extent in row.extents if extent != lib.HGA_EXTENT_ONE]
-    x = np.random.default_rng(row.place).uniform(0.25, 1, shape).astype(np.float32)
+    x = np.random.default_rng(row.index).uniform(0.25, 1, shape).astype(np.float32)
     return float(x) if row.is_number else x
 
 
@@ -80,7 +80,7 @@ class Tables(unittest.TestCase):
         for row in (ROWS[name] for name in OF_OUTPUT if ROWS[name].has_gradient):
             with self.subTest(row.name):
                 h, given = changed_by(row)
-                got = h.gradient(*x, d, wanted=[row.name], **{row.name: given})[row.name]
+                got = h.gradient(*x, d, needs_grad=[row.name], **{row.name: given})[row.name]
                 self.assertEqual(got.shape, np.shape(given))
                 step = np.random.default_rng(2).standard_normal(np.shape(given)).astype(np.float32)
                 ends = [h.attention(*x, **{row.name: np.float32(given + sign * 1e-2 * step)}) for sign in (1, -1)]
@@ -100,7 +100,7 @@ class InTorch(unittest.TestCase):
             more = {row.name: torch.tensor(given).requires_grad_(row.has_gradient)}
             leaves = [torch.from_numpy(y.copy()).requires_grad_() for y in x] + [y for y in more.values() if row.has_gradient]
             names = list(INPUTS) + [row.name] * row.has_gradient
-            want, grads = h.attention(*x, **{row.name: given}), h.gradient(*x, d, wanted=names, **{row.name: given})
+            want, grads = h.attention(*x, **{row.name: given}), h.gradient(*x, d, needs_grad=names, **{row.name: given})
 
             def loss(*leaves):
                 return (h.attention(*leaves[:3], **dict(more, **dict(zip([row.name], leaves[3:])))) * torch.from_numpy(d)).sum()

@@ -351,7 +351,7 @@ class ByHead(unittest.TestCase):
             self.assertEqual(same, h)
             self.assertTrue(np.array_equal(same.attention(q, k, v), want))
         self.assertNotEqual(h, self.graph().hierarchy())
-        self.assertEqual(h.additive_scores().parts, self.HEADS)
+        self.assertEqual(h.additive_scores().n_graphs, self.HEADS)
         sigmoid = h.attention(q, k, v, normaliser="sigmoid")
         self.assertEqual(sigmoid.shape, want.shape)
 
