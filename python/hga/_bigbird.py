@@ -34,7 +34,7 @@ def _spans(i: int, blocks: int, chosen: Any) -> List[Tuple[int, int]]:
 
 @functools.lru_cache(maxsize=GRAPHS_CACHED)
 def _sparse(kinds: bytes, size: int, plan: bytes, heads: int) -> Hierarchy:
-    """A plan of blocks that are chosen, [parts][blocks - 2][each], for each of the parts' heads, or one for all. What is chosen
+    """A plan of blocks that are chosen, [heads][blocks - 2][each], or one head for all. What is chosen
     again counts again. Tokens of padding neither see nor are seen."""
     seen = np.frombuffer(kinds, np.bool_)
     n, blocks = len(seen), len(seen) // size

@@ -73,14 +73,14 @@ class Problem:
         self.h, self.tables = h, tables
         self.features = tables.features
         if self.features and (self.q.dtype != np.float32 or h.n_graphs > 1):
-            raise refuse("features of edges go with a query of float32" if h.n_graphs == 1 else "features of edges: the graph is in parts")
+            raise refuse("features of edges go with a query of float32" if h.n_graphs == 1 else "features of edges: each head has a graph of its own")
 
     def _by_graph(self, n_graphs: int, n_key_graphs: int) -> None:
         """Heads become those of a row of the graph."""
         if self.heads % n_graphs:
-            raise refuse(f"query has {self.heads} heads, the hierarchy parts for {n_graphs}")
+            raise refuse(f"query has {self.heads} heads, the hierarchy graphs for {n_graphs}")
         if self.kv_heads != n_key_graphs:
-            raise refuse(f"key has {self.kv_heads} heads, the hierarchy parts for {n_key_graphs}")
+            raise refuse(f"key has {self.kv_heads} heads, the hierarchy graphs for {n_key_graphs}")
         self.heads, self.kv_heads = self.heads // n_graphs, 1
 
     def plan_key(self, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Tuple[Any, ...]:

@@ -68,7 +68,7 @@ def _captured(module: Any, query: Any, key: Any, value: Any, more: Mapping[str, 
     )  # fmt: skip
 
 
-# ---- what the model is given ----
+# ---- the model's inputs ----
 
 
 def _ids(text: Any) -> torch.Tensor:

@@ -130,7 +130,7 @@ def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd"
     [tokens, heads, dim] ("bnhd"): error, edges, time. seconds: of repeats for each; variants: names with commas between them, all
     without; seed: of hyperplanes; progress: a bar of tqdm over the candidates, as ``Graph.coarsen`` has one. scale, softcap, sink,
     slopes and normaliser are those of ``Hierarchy.attention`` and apply to all, dense attention among them; a warning names variants
-    that cannot have them and are left out. precision: as there, by the types of q, k and v. It runs the command ``hga choose``, which a wheel brings."""
+    that cannot have them and are left out. precision: as there, by the types of q, k and v. It runs the command ``hga choose``, which a wheel has."""
     require_layout(layout)
     arguments = ["--json", "--quiet", f"--seconds={number(seconds, 'seconds')}", f"--seed={whole(seed, 'seed')}", f"--precision={of_tool(precision, normaliser, q, k, v)}"]
     arguments += [f"--layout={'hnd' if layout == 'bhnd' and np.ndim(q) > 2 else 'nhd'}"]

@@ -14,7 +14,7 @@ from ._core import refuse, refuse_type
 from ._deferred import STARTS, deferred
 from ._graph import GRAPHS, Graph
 from ._hierarchy import KNOWN, Hierarchy
-from ._one_pass import PASSES, Inputs, Cached, Outputs, Pass, cached, whole
+from ._one_pass import PASSES, Cached, Inputs, Outputs, Pass, cached, whole
 from ._tables import as_returned, features_of
 
 Tensor = torch.Tensor

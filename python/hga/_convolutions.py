@@ -72,7 +72,7 @@ class _Convolution(Messages):
         is_tensor = isinstance(edges, torch.Tensor)
         if torch.compiler.is_compiling():
             return make()
-        changes = is_tensor and not edges.is_inference()  # which have no version: they are not kept
+        changes = is_tensor and not edges.is_inference()  # which have no version: they are not cached
         key = (edges._version if changes else 0, *key)
         if self._last and self._last[0] is edges and self._last[1] == key:
             return self._last[2]
@@ -177,7 +177,7 @@ class _Convolution(Messages):
 
 
 class _Gat(_Convolution):
-    """GAT and GATv2 have self-loops, a bias of the output and perhaps a residual; features of edges are part of what goes through
+    """GAT and GATv2 have self-loops, a bias of the output and perhaps a residual; features of edges are in what goes through
     the leak. Parameters are made and drawn in PyG's order, so that one seed gives both packages the same ones."""
 
     def __init__(self, in_channels: Any, out_channels: int, heads: int, concat: bool, negative_slope: float, dropout: float,

@@ -36,7 +36,7 @@ def _raw(pointer: Any, bytes_: int) -> bytes:
 
 
 def _stored(g: Any) -> Iterator[bytes]:
-    """Everything a graph stores, piece by piece."""
+    """Everything a graph stores, array by array."""
     n = lib.hga_graph_nodes(g)
     yield repr((n.n, n.n_levels, n.n_relations, n.query_first, n.n_queries, n.key_first, n.n_keys, n.claims)).encode()
     yield _raw(n.level_ptr, 4 * (n.n_levels + 1))

@@ -27,7 +27,7 @@ RAISED = _Raised()
 
 
 def record_raised(kind: Any, error: BaseException, trace: Any) -> None:
-    """For ``extern(onerror=..)``: the first exception is kept, nothing is printed."""
+    """For ``extern(onerror=..)``: the first exception is stored, nothing is printed."""
     if RAISED.error is None:
         RAISED.error = error.with_traceback(trace)
 
@@ -53,12 +53,12 @@ def refuse(text: str) -> Error:
 
 
 def refuse_type(text: str) -> Error:
-    """The same where the type is wrong, or where nobody knows the word."""
+    """The same where the type is wrong, or where the word is unknown."""
     return WrongType("HGA_EINVAL", text) if not _traced() else cast(Error, TypeError(text))
 
 
 def _traced() -> bool:
-    """Is it dynamo that runs? It repeats the text of exceptions that Python brings, and knows no others."""
+    """Is it dynamo that runs? It repeats the text of exceptions of Python's own, and knows no others."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_dynamo_compiling()
 
@@ -87,7 +87,7 @@ def _plain(x: Any, what: str) -> Any:
     functorch = private("torch._C._functorch")
     while functorch.is_functorch_wrapped_tensor(x):
         if functorch.is_batchedtensor(x):
-            raise refuse(f"{what} is under torch.func.vmap: its numbers are asked for here, and each sample has its own; give a batch instead")
+            raise refuse(f"{what} is under torch.func.vmap: its numbers are needed here, and each sample has its own; give a batch instead")
         x = functorch.get_unwrapped(x)
     return x
 

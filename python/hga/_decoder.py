@@ -13,7 +13,7 @@ import numpy as np
 
 from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS, require_layout
-from ._core import Error, unrepeated, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._core import Error, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, unrepeated, widened
 from ._precision import AUTO, PRECISIONS, RowType, refused_rows
 from ._prepared import address
 from ._releases import perhaps
@@ -42,7 +42,7 @@ _LAST = object()
 
 class _Life:
     """A decoder of the library's with its pages and workspaces, which must outlive every cache. Python may collect a decoder
-    before its caches, so each of them has a token here, and whoever gives back the last one lets all go."""
+    before its caches, so each of them has a token here, and returning the last one frees all."""
 
     def __init__(self, decoder: Any, pages: Any) -> None:
         self.decoder, self.pages, self.workspaces = decoder, pages, []  # type: Any, Any, List[Any]
@@ -230,7 +230,7 @@ class Decoder:
         self.dim_v = self.dim if dim_v is None else whole(dim_v, "dim_v", least=1)
         self._tables = Tables(h, {name: x if x is None else _own_copy(x, name) for name, x in tables.items()})
         self._tables.check(self.heads, self.dim)
-        self._io = ffi.new("hga_io *")  # what all appends bring besides rows
+        self._io = ffi.new("hga_io *")  # what all appends have besides rows
         self._tables.describe(self._io)
         shape, o = ffi.new("hga_shape *"), ffi.new("hga_decode_options *")
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = self.heads, self.kv_heads, self.dim, self.dim_v
@@ -395,7 +395,7 @@ class Decoder:
         return int(lib.hga_decoder_rows(self._life.decoder, first, n, ffi.NULL, 0))
 
     def _workspace(self, cache: "Cache") -> _Workspace:
-        """The one that served the cache last; or one whose cache is gone; or a new one as long as there is room; or that which
+        """The one that served the cache last; or one whose cache is gone; or a new one while bytes are left; or that which
         was used least recently."""
         w = cache._workspace
         if w is not None and w.served() is cache:
@@ -502,12 +502,12 @@ class Cache:
         if not self._lock.acquire(blocking=False):
             raise refuse("the cache is in another thread's call: it serves one at a time")
         held.append(self)
-        if self._life is not self.decoder._life:  # what it has been made of had no tokens when rows told their type
+        if self._life is not self.decoder._life:  # what it has been made of had no tokens when rows declared their type
             made = self.decoder.cache()
             self._life, self._c, self._workspace = made._life, made._c, None
 
     def _held(self, function: Callable[[], Any]) -> Any:
-        """Call with nobody else in the cache."""
+        """Call while no other thread is in the cache."""
         held: List["Cache"] = []
         self._hold(held)
         try:

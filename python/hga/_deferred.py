@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, cast
 from ._core import F
 
 # Graphs, hierarchies and functions have names that no other process gives: they stand for them in the arguments of torch's
-# operators, and so in what torch.compile keeps in files.
+# operators, and so in what torch.compile caches in files.
 _NUMBERS = itertools.count(1)
 _PROCESS = [os.urandom(6).hex()]
 

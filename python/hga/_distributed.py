@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from ._arguments import answered, meant, whole
 from ._call import Problem
-from ._core import Error, unrepeated, as_numpy, check, error_detail, extern, ffi, fill_rows, fill_tensor, floats_at, record_raised, lib, number, refuse
+from ._core import Error, as_numpy, check, error_detail, extern, ffi, fill_rows, fill_tensor, floats_at, lib, number, record_raised, refuse, unrepeated
 from ._hierarchy import PLANS_CACHED, Hierarchy, draws
 from ._normalisers import normalised, spelt
 from ._plans import new_plan
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ._keywords import CallTables
 
 PATIENCE = 0.02  # seconds that a rank waits before it asks whether another has failed, and between two times
-# Tags of messages: beyond a caller's own, and other ones for each hierarchy, so that what a failed one has left meets nobody.
+# Tags of messages: beyond a caller's own, and other ones for each hierarchy, so that messages of a failed one are received by none.
 FIRST_TAG, MOST_CHANNELS, GATHER = 1 << 20, 1024, 1023
 MADE = itertools.count()
 MOST_TEXT = 400  # bytes
@@ -49,7 +49,7 @@ class Transport:
     own: the library's may be gone when one arrives."""
 
     def __init__(self, group: Optional[Any]) -> None:
-        # The group is the caller's: one that is kept here would outlive destroy_process_group, and its threads the interpreter.
+        # The group is the caller's: one that is stored here would outlive destroy_process_group, and its threads the interpreter.
         self._group = weakref.ref(group if group is not None else dist.group.WORLD)
         if "gloo" not in dist.get_backend(self.group):
             raise refuse(f"distributed: the group's backend is {dist.get_backend(self.group)}: messages go by gloo")
@@ -134,7 +134,7 @@ class Transport:
         """What Python raises once ranks have agreed the library knows nothing of: the others would wait."""
         try:
             yield
-        except Error:  # the library has told them
+        except Error:  # the library has reported them
             raise
         except BaseException as e:
             self.fail(int(lib.HGA_ENOMEM if isinstance(e, MemoryError) else lib.HGA_EINVAL), str(e) or type(e).__name__)
@@ -329,7 +329,7 @@ class Distributed:
                   threads: int = 0, isa: Optional[str] = None, **tables: Unpack[CallTables]) -> Any:  # fmt: skip
         """Hierarchy.attention of this rank's rows: tensors as there, with the rows that ``rows`` tells; tables whole on every rank.
         The result has the bits of one process. It is differentiable where torch records: gradients of q, k and v are those of this
-        rank's rows, of tables whole on every rank, of the sum of all ranks' losses. Of rows that several ranks have, all bring the
+        rank's rows, of tables whole on every rank, of the sum of all ranks' losses. Of rows that several ranks have, all have the
         same gradient. If one rank's tensors or tables require gradients, all call backward together, in one order; all want
         gradients of the same tables. All ranks call it together, with as many samples; where one is refused or fails, all raise
         what it says."""
@@ -392,7 +392,7 @@ class Call(Problem):
         return (*shape, *(str(x.dtype) for x in self.arrays), *map(sorted, self.tables.key), self.drawn)
 
     def samples(self, out: np.ndarray) -> Iterator[Tuple[Tuple[int, ...], Any]]:
-        """Samples, each with what the library is given of it."""
+        """Samples, each with the library's inputs."""
         io = ffi.new("hga_io *")
         io.seed, io.layer = self.drawn
         for at in np.ndindex(*self.batch):
@@ -412,7 +412,7 @@ class Call(Problem):
 
     def back(self, plan: Any, workspace: Any, tapes: np.ndarray, out: np.ndarray, d_out: np.ndarray, d_lse: Optional[np.ndarray],
              grads: Dict[str, np.ndarray]) -> None:  # fmt: skip
-        """What is asked for, which holds zeros, over all samples. What is added to is sent, too: only tables need it."""
+        """The requested gradients, which hold zeros, over all samples. What is added to is sent, too: only tables need it."""
         g = ffi.new("hga_grad_io *")
         g.accumulate = int(np.prod(self.batch)) > 1 and any(name in ROWS for name in grads)
         for name in grads:
@@ -430,7 +430,7 @@ class Call(Problem):
 
 
 def _needs_grad(tensors: Sequence[Any], tables: Mapping[str, Any]) -> Optional[Tuple[str, ...]]:
-    """The tables whose gradients are wanted, all ranks the same; None: nothing is to go back."""
+    """The tables that need gradients, the same on all ranks; None: there is no backward pass."""
 
     def is_required(x: Any) -> bool:
         return isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled()
@@ -440,7 +440,7 @@ def _needs_grad(tensors: Sequence[Any], tables: Mapping[str, Any]) -> Optional[T
 
 
 class _Attend(torch.autograd.Function):
-    """A call whose way back all ranks go together."""
+    """A call whose backward pass all ranks run together."""
 
     @staticmethod
     def forward(ctx: Any, call: Call, d: Distributed, plan: Tuple[Any, Any], lse: bool, *inputs: Any) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -460,7 +460,7 @@ class _Attend(torch.autograd.Function):
         names = (*INPUTS, *call.tensors)
         refused: Optional[Exception] = None
         try:
-            saved, *_ = ctx.saved_tensors  # raises where somebody has written over what was given
+            saved, *_ = ctx.saved_tensors  # raises where a saved tensor was written over
             out, upstream = call.array(saved, "out"), call.array(d_out.to(saved.dtype), "the gradient of the output")
             lse = call.array(d_lse, "the gradient of the log-sum-exp") if ctx.lse and d_lse is not None else None
             of = dict(zip(INPUTS, call.arrays), **call.tables.arrays)

@@ -2,7 +2,7 @@
 
 A model gives its attention a mask; hga wants documents: runs of tokens of which each run attends within itself, causally or
 both ways, with one hierarchy of the run's length. A mask is compared with that entry by entry. What differs is refused: a
-hierarchy that ignores what a mask says would compute something else, and nobody would notice."""
+hierarchy that ignores what a mask says would compute something else, unnoticed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_numbered(mask: Tensor) -> bool:
 
 
 def sides_in(mask: Tensor) -> Optional[Tuple[int, int]]:
-    """The window that ``numbered`` was told."""
+    """The window that ``numbered`` was called with."""
     if mask.shape[2] == 1 or not mask.numel():
         return None
     left, right = mask[0, 0, 1:, 0].tolist()
@@ -224,7 +224,7 @@ def _window(seen: Tensor, own: Tensor) -> Tuple[int, int]:
 
 
 def _is_padding(seen: Tensor, number: Tensor, causal: bool, left: int, right: int) -> bool:
-    """Is what does not see itself seen by nobody, and does it see nothing, all texts or one of them, as padding does?"""
+    """Is what does not see itself seen by none, and does it see nothing, all texts or one of them, as padding does?"""
     rows = number == 0
     if bool(seen[:, rows].any()):
         return False

@@ -21,7 +21,7 @@ Optional_ = Optional[torch.Tensor]
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-# Where this torch does not say, somebody may be watching.
+# Where this torch does not say, a mode may be watching.
 transforms_active = perhaps("_are_functorch_transforms_active")
 _DISPATCH = perhaps("_len_torch_dispatch_stack")
 _FUNCTIONS = perhaps("_is_torch_function_mode_enabled")
@@ -132,7 +132,7 @@ class _Attend(torch.autograd.Function):
 
 
 def _as_forward(call: Call, upstream: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> bool:
-    """Does nobody watch, and are the plan and the tensors those of the forward pass? Hooks on saved tensors may give back others."""
+    """Is no mode watching, and are the plan and the tensors those of the forward pass? Hooks on saved tensors may return others."""
     if call.kind.plan.taken or torch.is_grad_enabled() or watched() or not (is_plain(upstream) and _address(upstream)):
         return False
     alike = upstream.dtype is out.dtype and _like(q, k, v) == call.like
@@ -171,7 +171,7 @@ def _prepared(h: Hierarchy, key: Any, q: Tensor, k: Tensor, v: Tensor, tables: T
 
 
 def _is_required(q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[str, Any]) -> bool:
-    """Is a gradient wanted of any of them?"""
+    """Does any of them need a gradient?"""
     if q.requires_grad or k.requires_grad or v.requires_grad:
         return True
     return bool(by_name) and any(isinstance(x, torch.Tensor) and x.requires_grad for x in by_name.values())
@@ -189,7 +189,7 @@ def _recorded(
 
 
 def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[str, Any], how: How, lse: bool) -> Any:
-    """Hierarchy.attention of plain tensors that nobody watches."""
+    """Hierarchy.attention of plain tensors that no mode watches."""
     layout, dropout, seed, layer, precision, threads, isa = how
     tables = in_memory(h, by_name) if by_name or h._own else None
     taped = torch.is_grad_enabled() and _is_required(q, k, v, by_name)

@@ -1,4 +1,4 @@
-"""What layers of graphs are given as edges: PyTorch Geometric's edge_index, sparse matrices of torch and of torch_sparse, a Graph or a
+"""The edges that layers of graphs take: PyTorch Geometric's edge_index, sparse matrices of torch and of torch_sparse, a Graph or a
 Hierarchy; with features of edges, self-loops, and sources and destinations of two kinds."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _is_torch_sparse(x: Any) -> bool:
 
 
 def is_sparse_tensor(x: Any) -> bool:
-    """torch_sparse's SparseTensor, which is not asked for by its package."""
+    """torch_sparse's SparseTensor, recognized without importing its package."""
     return not isinstance(x, torch.Tensor) and all(hasattr(x, name) for name in ("coo", "from_edge_index", "sparse_sizes"))
 
 
@@ -46,7 +46,7 @@ def sizes_of(x: Any) -> Optional[Sizes]:
 
 
 class Edges(NamedTuple):
-    """Row 0 sends to row 1; features that a matrix brings itself."""
+    """Row 0 sends to row 1; features that a matrix has itself."""
 
     ends: Tensor
     features: Optional[Tensor]
@@ -97,7 +97,7 @@ class Looped(NamedTuple):
     """Edges with a loop for each node in place of those that there were."""
 
     ends: np.ndarray
-    non_loops: Optional[np.ndarray]  # those of the given edges that are left, in front of the loops; None: all, and no loops
+    non_loops: Optional[np.ndarray]  # the edges that are no loops, which come first; None: all, and no loops
 
     def of_each(self, features: Tensor, fill: Any) -> Tensor:
         """Features of the edges that are left, and of loops behind them."""
@@ -151,7 +151,7 @@ def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) 
 
 @deferred
 def graph_of(index: Tensor, sizes: Sizes, self_loops: bool) -> Graph:
-    """Edges that are given several times count as often."""
+    """Edges that occur several times count as often."""
     source, destination = (row.astype(np.int32) for row in checked(index, (sizes[0], sizes[1])))
     if self_loops:
         source, destination = _with_loops(source, destination, min(sizes))
@@ -175,11 +175,11 @@ def _with_loops(source: np.ndarray, destination: np.ndarray, nodes: int) -> Tupl
 
 
 class Featured(NamedTuple):
-    """A graph whose edges have features: each is by itself, also where it is given several times."""
+    """A graph whose edges have features: each is by itself, also where it occurs several times."""
 
     hierarchy: Hierarchy
     order: Tensor  # where the edges are, loops behind those that are given, that have their places in canonical order
-    destination: Tensor  # of each given edge; of one that a loop takes the place of, a row that nobody reads
+    destination: Tensor  # of each edge; of one that a loop replaces, a row that is never read
     loops: int
 
     def ordered(self, features: Tensor, fill: Any) -> Tensor:

@@ -117,7 +117,7 @@ def _call(plan: Plan, h: Hierarchy, b: int, heads: Sequence[int], q: Tensor, k: 
 
 
 def _joined(results: Sequence[Pairs], at: Sequence[List[int]], axis: int, lse: bool) -> Pairs:
-    """Parts, and which places of an axis each has, as one."""
+    """Joins results; ``at`` are the indices of each along the axis."""
     if len(results) == 1:
         return results[0]
     index = torch.tensor([i for own in at for i in own])
@@ -249,8 +249,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = N
     """torch's FlexAttention on CPUs, with a backward pass. query [batch][heads][queries][dim], key and value [batch][kv heads]
     [keys][..], in float32, float16 or bfloat16.
 
-    block_mask: torch's BlockMask; its full blocks are blocks of a graph, its partial ones are asked of mask_mod once, and what
-    comes of it is kept as long as the BlockMask. score_mod(score, b, h, q, k) is traced: the score may be scaled (also by what
+    block_mask: torch's BlockMask; its full blocks are blocks of a graph, its partial ones are evaluated by mask_mod once, and what
+    comes of it is cached as long as the BlockMask lives. score_mod(score, b, h, q, k) is traced: the score may be scaled (also by what
     depends on batch, head and query), masked by -inf, and have anything added that is computed from the indices and captured
     tensors, which get gradients. Whatever else it does is refused, naming the operation. return_lse: (out, log-sum-exp), and
     return_aux=AuxRequest(lse=True): (out, AuxOutput). kernel_options say how torch's own kernels run, and nothing here."""

@@ -155,7 +155,7 @@ _NO_CODE = compile("", "", "exec")
 
 
 def _look(function: Callable[..., Any]) -> Optional[Tuple[Any, List[Any]]]:
-    """What a trace of the function comes of, and the objects that must be the same ones; None: it cannot be told."""
+    """What a trace of the function comes of, and the objects that must be the same ones; None: it cannot be known."""
     if watched():
         return None
     look = _Look()
@@ -168,7 +168,7 @@ def _look(function: Callable[..., Any]) -> Optional[Tuple[Any, List[Any]]]:
 
 
 class _Cached(NamedTuple):
-    same: List[Any]  # weak: nobody's tensors live longer for having been read
+    same: List[Any]  # weak: reading tensors does not extend their lives
     traced: Traced
     tensors: Dict[str, Any]  # weak, where the caller has them
     score: Score

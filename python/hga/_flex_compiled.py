@@ -12,7 +12,7 @@ from torch.nn.attention.flex_attention import BlockMask, noop_mask
 
 from ._core import Error, refuse
 from ._deferred import new_name
-from ._one_pass import PASSES, Inputs, Cached, Outputs, Pass, cached, whole
+from ._one_pass import PASSES, Cached, Inputs, Outputs, Pass, cached, whole
 from ._releases import private
 
 Tensor = torch.Tensor
@@ -123,7 +123,7 @@ def _bound(function: Callable[..., Any], captured: Sequence[Any]) -> Callable[..
 
 
 def _block_mask(call: _Call, fields: List[Any], captured: List[Any]) -> Optional[BlockMask]:
-    """The same for the same tensors, unchanged: hierarchies are kept with it."""
+    """The same for the same tensors, unchanged: hierarchies are cached with it."""
     if call.mask_mod is None:
         return None
     arguments = [*fields, *captured]

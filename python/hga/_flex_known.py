@@ -16,7 +16,7 @@ from ._flex_trace import _ADD, _FROM, _SAME, _SUB, NAMES, Node, Traced, aten
 from ._runs import Array, Runs, changes, spread, true_runs
 
 Tensor = torch.Tensor
-RUNS_A_ROW = 64  # on average; a mask of more is asked, since reading it costs more than a look
+RUNS_A_ROW = 64  # on average; a mask of more is evaluated, since reading it costs more than a look
 LARGEST = 2**31  # sums of whole numbers below it are exact in every type that holds indices
 
 _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)

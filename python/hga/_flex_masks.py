@@ -1,5 +1,5 @@
 """FlexAttention's BlockMask as graphs, and graphs as BlockMasks. A mask_mod is read as runs of keys where it can be;
-of what is left, pairs are asked, in tiles."""
+of what is left, pairs are evaluated, in tiles."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ._runs import Array, Runs
 Tensor = torch.Tensor
 MOST_CACHED = 64  # hierarchies of one mask, for its samples, heads and score_mods
 BYTES_CACHED = 1 << 26  # of its runs, together
-TILE = (128, 2048)  # pairs that are asked at once
+TILE = (128, 2048)  # pairs that are evaluated at once
 MOST_BLOCKS = 1 << 31  # of a BlockMask's table, which takes 13 bytes for each
-MOST_PAIRS = 1 << 26  # of a block whose pattern is kept, a byte for each
+MOST_PAIRS = 1 << 26  # of a block whose pattern is cached, a byte for each
 _HAVE_LENGTHS = "seq_lengths" in inspect.signature(BlockMask.from_kv_blocks).parameters  # not before torch 2.6
 
 
@@ -91,7 +91,7 @@ class Condition:
         return Runs.stacked(bands)
 
     def _tiles(self, columns: Array, b: int, h: int, q: Tensor, n_keys: int) -> Runs:
-        """Some queries, asked about the keys of some tiles."""
+        """Some queries, evaluated with the keys of some tiles."""
         low, high = int(columns[0]) * TILE[1], min((int(columns[-1]) + 1) * TILE[1], n_keys)
         seen = torch.zeros(len(q), high - low, dtype=torch.bool)
         for c in columns.tolist():
@@ -122,7 +122,7 @@ def _sees(counts: Optional[Tensor], indices: Optional[Tensor], columns: int, nam
 
 
 class Mask:
-    """A BlockMask, or none, over so many queries and keys; keeps the hierarchies made of it."""
+    """A BlockMask, or none, over so many queries and keys; caches the hierarchies made of it."""
 
     def __init__(self, block_mask: Optional[BlockMask], n_queries: int, n_keys: int,
                  condition: Optional[Condition] = None) -> None:  # fmt: skip
@@ -326,7 +326,7 @@ def _require_cpu(device: Any) -> None:
 def create_block_mask(mask_mod: Callable[..., Tensor], B: Optional[int], H: Optional[int], Q_LEN: int, KV_LEN: int,
                       device: Any = None, BLOCK_SIZE: Any = 128) -> BlockMask:  # fmt: skip
     """torch's create_block_mask on the CPU, which is the only ``device``. A mask_mod of documents, causal, of a window, a prefix or sinks, or of several
-    of these with & and |, is read without asking about pairs, and others are asked in tiles; once for all heads and samples
+    of these with & and |, is read without evaluating pairs, and others are evaluated in tiles; once for all heads and samples
     where it reads neither."""
     _require_cpu(device)
     if torch.compiler.is_compiling():

@@ -147,7 +147,7 @@ class Traced:
         return [self.constant(node) for node in self.graph.nodes if node.op == "get_attr"]
 
     def number(self, x: Any) -> Optional[float]:
-        """A value that is one number whatever the arguments are, and that nobody asks a gradient of."""
+        """A value that is one number whatever the arguments are, and that needs no gradient."""
         if isinstance(x, (int, float)):
             return float(x)
         if not isinstance(x, Node):
@@ -194,7 +194,7 @@ class Traced:
         return found
 
     def _is_pointwise(self, x: Any) -> bool:
-        """Is a value computed number by number, so that arrays of places can be given at once?"""
+        """Is a value computed number by number, so that arrays of indices can be passed at once?"""
         if isinstance(x, (list, tuple)):
             return all(self._is_pointwise(i) for i in x)
         if not isinstance(x, Node) or x in self.index:
@@ -210,7 +210,7 @@ class Traced:
         return torch.Tag.pointwise in x.target.tags and self._is_pointwise(x.args) and self._is_pointwise(list(x.kwargs.values()))
 
     def over(self, values: Sequence[Any], point: Callable[..., Tensor], indices: Dict[str, Any], *groups: str) -> Tensor:
-        """point(values at a place) over lists: groups "h", "qk" have heads by pairs. What is not in a group is one number."""
+        """point(values at an index) over lists: groups "h", "qk" have heads by pairs. What is not in a group is one number."""
         arrays, sizes = [indices[name] for name in NAMES], [len(indices[group[0]]) for group in groups]
         if 0 in sizes:
             return tied(torch.zeros(sizes), self.constants())
@@ -228,7 +228,7 @@ class Traced:
         return run(*arrays)
 
     def at(self, values: Sequence[Any], b: Any, h: Any, q: Any, k: Any) -> List[Any]:
-        """Values at a place."""
+        """Values at an index."""
         known: Dict[Node, Any] = {node: {"b": b, "h": h, "q": q, "k": k}[name] for node, name in self.index.items() if name != "s"}
         return [self._value(x, known) for x in values]
 

@@ -109,7 +109,7 @@ def _formulas(hierarchy: Callable[[str], Hierarchy]) -> Dict[Any, Callable[..., 
 
 
 def count(hierarchy: Callable[[str], Hierarchy]) -> None:
-    """Register them, or do so once somebody imports torch's counter: to import it here would bring triton, or a warning that it is
+    """Register them, or do so once torch's counter is imported: to import it here would import triton, or a warning that it is
     missing. ``hierarchy`` finds one by its name."""
 
     def register(module: Any) -> None:

@@ -24,7 +24,7 @@ from ._spec import hierarchy_of, spec_of
 Tensor = torch.Tensor
 Segment = Tuple[int, int]  # the first of a sample's new columns that are tokens, and their number
 MARK = "hga_layer"
-ROLLBACK = 64  # tokens that may be taken back where nobody said how many
+ROLLBACK = 64  # tokens that may be taken back by default
 
 
 # ---- padding ----
@@ -169,7 +169,7 @@ class _Held:
 
     def check(self, words: str, batch: int) -> None:
         if self.rows and (self.words, len(self.rows)) != (words, batch):
-            raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model brings {batch}")
+            raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model has {batch}")
 
     def begin(self, words: str, rollback: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> None:
         if not self.rows:
@@ -310,7 +310,7 @@ class Layer(LayerBase):  # type: ignore[misc]
         return self.settings.tokens if self.record_past else min(ROLLBACK, self.settings.tokens)
 
     def _in_window(self, words: str, window: int) -> str:
-        """Of dense attention the window, unless there is never room for more tokens: the text may outgrow it."""
+        """Of dense attention the window, unless there is never capacity for more tokens: the text may outgrow it."""
         most = Document(0, 0, self.settings.tokens, True, window - 1, 0)
         return in_window(words, most) if spec_of(words).is_dense else words
 

@@ -15,7 +15,7 @@ from ._copies import digest, graph_data, graph_of
 from ._core import check, encoded, encoded_path, ffi, floats, ids, lib, number, path_of, refuse, refuse_type, unmasked
 from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
-from ._progress import Tell, bar, each as each_of, silent, reported_by_c
+from ._progress import Tell, bar, each as each_of, reported_by_c, silent
 from ._trees import Tree, of_folder, of_html, of_linkage, of_markdown, of_table
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Graph:
     @deferred
     def from_mask(mask: Any, n: Any = None, *, relative: bool = False, cross: bool = False) -> "Graph":
         """Who sees whom: [queries][keys] of truth values (numpy or torch), or ``mask(query, key)`` of arrays of indices, which
-        comes with ``n``, tokens or (queries, keys), and is asked some rows at a time. Rectangles, triangles and bands,
+        comes with ``n``, tokens or (queries, keys), and returns some rows at a time. Rectangles, triangles and bands,
         repeated with a step, become blocks; edges are stored one by one where nothing is regular. As many queries as keys
         are tokens that see each other, unless ``cross``. ``relative``: an edge's type is query - key + keys - 1."""
         return graph_of_mask(mask, n, relative, cross)
@@ -286,7 +286,7 @@ class Graph:
         if end == ".graph":
             check(lib.hga_graph_loops(self._g, r, loops))
         if loops[0]:
-            _say(f"{name}: {loops[0]} edges from a node to itself are left out, which METIS's files have no place for")
+            _say(f"{name}: {loops[0]} edges from a node to itself are left out, which METIS's files cannot hold")
 
     def hierarchy(self, relations: Optional[Sequence[str]] = None, order: Optional[str] = None) -> "Hierarchy":
         """A hierarchy that attends over these relations (default: all) in one softmax. Nodes above the tokens are means of
@@ -308,7 +308,7 @@ class Graph:
     # ---- orders ----
 
     def order(self, how: str) -> np.ndarray:
-        """[nodes]: which node comes to each place of an order in which neighbours are near each other: "rcm" (reverse
+        """[nodes]: which node is at each position of an order in which neighbours are near each other: "rcm" (reverse
         Cuthill-McKee), "metis" (parts with few edges between them) or "degree" (hubs first). ``Hierarchy.order`` runs in one."""
         from ._orders import find_order
 
@@ -607,7 +607,7 @@ def _tree(parent: np.ndarray, names: Sequence[Optional[str]], kinds: Sequence[Op
 
 
 def _see_each_other(b: "Builder", relation: int, members: np.ndarray, n_tokens: int) -> np.ndarray:
-    """Of ascending nodes; tokens see themselves as well, a node above does not: whoever is below it sees that already. Runs of
+    """Of ascending nodes; tokens see themselves as well, a node above does not: its descendants see that already. Runs of
     neighbours become blocks; [2][edges] are what stays where there are too many runs."""
     level = np.searchsorted([first for first, _ in b._levels], members, "right")
     runs = np.split(members, np.flatnonzero((np.diff(members) != 1) | (np.diff(level) != 0)) + 1)

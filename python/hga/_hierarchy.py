@@ -13,7 +13,7 @@ import numpy as np
 from ._arguments import BEYOND, answered, flag, listed, meant, threads as whole_threads, whole
 from ._call import LAYOUTS, Problem
 from ._copies import copied, identity, reduced, settle
-from ._core import BF16, unrepeated, as_numpy, check, encoded_path, extern, ffi, is_torch, record_raised, lib, number, path_of, refuse, take_text, widened
+from ._core import BF16, as_numpy, check, encoded_path, extern, ffi, is_torch, lib, number, path_of, record_raised, refuse, take_text, unrepeated, widened
 from ._decoder import TYPES, Decoder, one_of
 from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
@@ -70,7 +70,7 @@ def _of_torch() -> Callable[..., Any]:
 
 
 def _begin_child() -> None:
-    """After a fork: nobody holds the locks that other threads of the parent may have held."""
+    """After a fork: locks that other threads of the parent may have held are free."""
     begin_names()
     known: List[Any] = [*KNOWN.values(), *LEFT]
     for one in known:
@@ -101,7 +101,7 @@ def _with_features(d_out: Any, d_edge_out: Any, out: np.ndarray, features: int) 
 
 
 def _array(x: Any, what: str) -> np.ndarray:
-    """as_numpy with heads and rows apart, soon of float32 that need not be looked at."""
+    """as_numpy without repeated heads or rows, soon of float32 that need not be looked at."""
     if type(x) is np.ndarray and x.dtype is _FLOAT32 and x.flags.aligned:
         return unrepeated(x) if 0 in x.strides else x
     return unrepeated(as_numpy(x, what))
@@ -169,7 +169,7 @@ class Hierarchy(Threaded):
         self.graph = graph
         self._program = program
         self.words = words
-        self._own: Dict[str, Any] = {}  # tables that every call brings: a variant's, or a normaliser's bias
+        self._own: Dict[str, Any] = {}  # tables that every call has: a variant's, or a normaliser's bias
         self._node_of: Optional[np.ndarray] = None  # the graph's id of each of the caller's nodes
         self._normalised: Dict[str, "Hierarchy"] = {}  # the same with other normalisers, by their words
         self._plans: Dict[Tuple[Any, ...], Plan] = {}
@@ -251,9 +251,9 @@ class Hierarchy(Threaded):
         return h
 
     def by_head(self, heads: int) -> "Hierarchy":
-        """The graph has a part of its own for each of ``heads`` key/value heads, one after the other: row h * n + t of its
+        """The graph consists of disjoint graphs, one for each of ``heads`` key/value heads in order: row h * n + t of its
         queries, and of its keys, is token t of head h. Tensors are [.., heads, n, dim] as always, and are not copied; query
-        heads that share a key/value head attend by its part."""
+        heads that share a key/value head attend by its graph."""
         from ._variants import FoldedHierarchy
 
         return FoldedHierarchy.of(self, whole(heads, "heads", least=1))
@@ -266,7 +266,7 @@ class Hierarchy(Threaded):
         """The same hierarchy, run in an order of its nodes in which neighbours are near each other: "rcm" (reverse
         Cuthill-McKee, for meshes), "metis" (parts with few edges between them) or "degree" (hubs first). Tensors keep your
         numbers: hga moves their rows to the order, and results back. Results differ in the last bits only, and in dropout,
-        which draws by place. ``gain`` says what the order gains, ``permutation`` which node is at each position."""
+        which draws by position. ``gain`` says what the order gains, ``permutation`` which node is at each position."""
         from ._orders import OrderedHierarchy
 
         return OrderedHierarchy(self, how)
@@ -370,7 +370,7 @@ class Hierarchy(Threaded):
             del self._calls[key]
 
     def _prepare(self, key: Tuple[Any, ...], plan: Plan, p: Problem, d_out: Optional[np.dtype] = None) -> Prepared:
-        """Keep what was checked of a call for the next one of its kind."""
+        """Cache what was checked of a call for the next one of its kind."""
         call = Prepared(plan, p, d_out)
         with self._lock:
             if self._plans.get(plan.key) is plan:
@@ -517,7 +517,7 @@ class Hierarchy(Threaded):
         self, q: Any, k: Any, v: Any, out: np.ndarray, tape: Optional[np.ndarray], d_out: np.ndarray, d_lse: Optional[np.ndarray],
         tables: Mapping[str, Any], how: How, requested: Sequence[str],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
-        """Gradients of what is wanted among query, key, value and the tables, over all samples. A program that has no use
+        """The requested gradients among query, key, value and the tables, over all samples. A program that has no use
         for one leaves its zeros. out, d_out and d_lse are packed."""
         q, k, v, described = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
         plan = plan_of(tape)
@@ -696,7 +696,7 @@ class Hierarchy(Threaded):
 
     @answered
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0, *, gradient: bool = False) -> str:
-        """The plan for a shape in words: which kernel each stage gets, threads, workspace; gradient: also which way gradients go,
+        """The plan for a shape in words: which kernel each stage gets, threads, workspace; gradient: also how gradients run,
         and why no other."""
         text = ffi.new("char **")
         self._look((*self._shape_of(heads, dim, threads)[:-1], int(flag(gradient, "gradient"))),

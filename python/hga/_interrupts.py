@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ._core import RAISED, extern, ffi, record_raised, lib
+from ._core import RAISED, extern, ffi, lib, record_raised
 
 
 @extern(error=lib.HGA_EEXTERNAL, onerror=record_raised)

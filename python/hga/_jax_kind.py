@@ -115,7 +115,7 @@ class Kind:
         return int(found[0])
 
     def attributes(self, grad: bool, results: str) -> Dict[str, Any]:
-        """results: of a forward call, what it gives beside the output; of one back, what it is given beside its gradient."""
+        """results: of a forward call, what it gives beside the output; of a backward call, its inputs beside its gradient."""
         return {
             "numbers": self._calls[grad], "dropout": np.float64(self.options.dropout), "isa": self.options.isa,
             "hierarchy": self._hierarchy, "tables": " ".join(self.names), "results": results,

@@ -64,7 +64,7 @@ class Slides:
         return each_alike(kinds, lambda samples, kind: self._alike(x[samples], kind))
 
     def _alike(self: Any, x: Tensor, kind: Any) -> Tensor:
-        """Samples with padding and global tokens in the same places."""
+        """Samples with padding and global tokens at the same positions."""
         dropout = self.dropout if self.training else 0.0
         q, k, v = (self._heads(f, x) for f in (self.query, self.key, self.value))
         y = attended(_local(kind.tobytes(), self.one_sided_attn_window_size), q, k, v, dropout)

@@ -1,4 +1,4 @@
-"""Batches whose samples have padding, and more, in places of their own: those that are alike go together."""
+"""Batches whose samples have padding, and more, at positions of their own: samples that are alike run together."""
 
 from __future__ import annotations
 

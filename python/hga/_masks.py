@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 import numpy as np
 
 from ._arguments import flag, whole
-from ._core import check, extern, ffi, is_torch, record_raised, lib, refuse, refuse_type, unmasked
+from ._core import check, extern, ffi, is_torch, lib, record_raised, refuse, refuse_type, unmasked
 
 if TYPE_CHECKING:
     from ._graph import Graph
@@ -25,7 +25,7 @@ def _made(mask: Any) -> "Graph":
 
 
 def graph_of_rows(rows: Rows, n_queries: int, n_keys: int, relative: bool = False, cross: bool = False, at_once: int = 0) -> "Graph":
-    """The graph of a mask that is told `at_once` rows at a time (0: the library's choice)."""
+    """The graph of a mask that is read `at_once` rows at a time (0: the library's choice)."""
 
     def rows_of(first: int, n: int) -> np.ndarray:
         found = np.asarray(unmasked(rows(first, n), "the mask"))

@@ -1,5 +1,5 @@
 """PyTorch Geometric's tools (to_hetero, explainers and others) ask whether a layer is one of its MessagePassing. The layers of
-_convolutions.py are, from the moment that somebody imports PyTorch Geometric, before hga.torch or after; hga does not import it."""
+_convolutions.py are, from the moment that PyTorch Geometric is imported, before hga.torch or after; hga does not import it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Messages(torch.nn.Module):
         self._complete()
 
     def _complete(self) -> None:
-        """Add what MessagePassing.__init__ would have given to the layer, where that is missing."""
+        """Add what MessagePassing.__init__ would have set in the layer, where that is missing."""
         base: Any = Messages.__bases__[0]
         if base is torch.nn.Module:
             _WAITING.add(self)

@@ -51,7 +51,7 @@ def _siblings(h: Hierarchy) -> Tensor:
 
 
 def positioned(h: Hierarchy, position: Tensor) -> Tensor:
-    """node_pos: for every node the row of its place."""
+    """node_pos: for every node the row of its index among its siblings."""
     index = _siblings(h)
     if int(index.max()) >= len(position):
         raise refuse(f"{h.words}: a family has {int(index.max()) + 1} children, positions were made for {len(position)}")
@@ -60,7 +60,7 @@ def positioned(h: Hierarchy, position: Tensor) -> Tensor:
 
 class Attention(torch.nn.Module):
     """Multi-head attention: [batch, tokens, width] in and out. ``spec`` is a Hierarchy, or names one for any number of
-    tokens, "htransformer:block=16"; those of the last lengths are kept. kv_heads: key and value heads, fewer than heads where
+    tokens, "htransformer:block=16"; those of the last lengths are cached. kv_heads: key and value heads, fewer than heads where
     several query heads share one. Dropout draws a new seed a call while training.
 
     Samples of several lengths, of one ``spec`` that is a name: ``layer(x, lengths=[30, 60])``, or torch's key_padding_mask
@@ -68,7 +68,7 @@ class Attention(torch.nn.Module):
 
     cross: queries are the first argument's rows, keys and values those of the second, of width ``cross``.
     relative_keys, relative_bias: a key [types][dim], and a bias [types][heads], for every type of edge are learned (rel_key,
-    rel_bias); positions: so many columns of position embeddings, one for every place in a family (node_pos). With a name
+    rel_bias); positions: so many columns of position embeddings, one for every child of a family (node_pos). With a name
     these need ``tokens``, the longest length, which tells how many there are. normaliser: "entmax:1.5" and the like, as
     ``Hierarchy.attention`` has it."""
 
@@ -333,7 +333,7 @@ class MultiheadAttention(torch.nn.Module):
     documents or causal attention run; others are refused, as are weights (need_weights=True), add_bias_kv and
     add_zero_attn. Cross-attention needs a variant that can cross, and takes no mask."""
 
-    # torch's layers leave their way in C, which would not ask this module, where projections differ
+    # torch's layers leave their path in C, which would not call this module, where projections differ
     _qkv_same_embed_dim = False
 
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 import torch
 
-from ._operators import save_nothing, operator, refuse_second
+from ._operators import operator, refuse_second, save_nothing
 from ._releases import private
 
 Tensor = torch.Tensor
@@ -31,7 +31,7 @@ def _keys_of_torch() -> Any:
 
 
 class Inputs(NamedTuple):
-    """What a pass is given. Numbers are not in its words, since torch.compile may not know them yet."""
+    """The inputs of a pass. Numbers are not in its words, since torch.compile may not know them yet."""
 
     words: str
     whole: Sequence[int]
@@ -50,7 +50,7 @@ PASSES: Dict[str, Pass] = {}
 
 
 class _Done(NamedTuple):
-    needs_grad: List[Tensor]  # inputs whose gradients are wanted
+    needs_grad: List[Tensor]  # inputs that need gradients
     outputs: Outputs
 
     def gradients(self, upstream: Sequence[Tensor]) -> List[Tensor]:
@@ -162,7 +162,7 @@ def whole(kind: str, inputs: Inputs) -> Tuple[Tensor, Tensor]:
     return found[0], found[1]
 
 
-# ---- what passes keep ----
+# ---- what passes cache ----
 
 T = TypeVar("T")
 Cached = OrderedDict[Any, Tuple[List[Tensor], T]]

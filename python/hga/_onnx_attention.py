@@ -99,7 +99,7 @@ def weights(q: Array, k: Array, seen: Optional[Array], bias: Optional[Array], sc
 
 
 def scores(q: Array, k: Array, scale: float) -> Array:
-    """[batch][heads][queries][keys] in float32: scaled products, which no plan keeps, by numpy."""
+    """[batch][heads][queries][keys] in float32: scaled products, which no plan stores, by numpy."""
     root = np.float32(np.sqrt(scale))
     keys = np.repeat(k, q.shape[1] // k.shape[1], axis=1).astype(np.float32)
     return (q.astype(np.float32) * root) @ (keys * root).swapaxes(-1, -2)

@@ -64,7 +64,7 @@ class _Rows:
 
 
 class OrderedHierarchy(Hierarchy):
-    """A hierarchy whose attention runs in an order; everything that it is asked, given and gives has the caller's rows."""
+    """A hierarchy whose attention runs in an order; its inputs and outputs have the caller's rows."""
 
     def __init__(self, of: Hierarchy, how: str) -> None:
         super().__init__(of.graph, of._program, of.words)

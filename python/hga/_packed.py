@@ -1,6 +1,6 @@
 """Masks as transformers knows them: a function of two positions, which holds the window of a layer that slides, and the
 number of every token's text where texts are packed. Looking at these costs one step a token; asking the function about every
-pair, as whoever does not know it must, costs their product."""
+pair, which is all that is left without it, costs their product."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _made_by(function: Any, maker: Any) -> bool:
 
 
 def _known(name: str) -> Any:
-    """A function of transformers' masks. Of what another release calls or makes otherwise, all pairs are asked."""
+    """A function of transformers' masks. Of what another release calls or makes otherwise, all pairs are evaluated."""
     return getattr(masking_utils, name, _known)
 
 
@@ -68,8 +68,8 @@ class Packed(NamedTuple):
 
 
 def packed_documents(mask_function: Any, tokens: int) -> Optional[Packed]:
-    """Consecutive causal texts, if the function is the one by which transformers keeps such texts apart, perhaps in a
-    window, and nothing else; or None, and then all pairs must be asked for."""
+    """Consecutive causal texts, if the function is the one by which transformers separates such texts, perhaps in a
+    window, and nothing else; or None, and then all pairs must be evaluated."""
     if torch.compiler.is_compiling():
         return None
     terms = _terms(mask_function)

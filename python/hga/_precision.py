@@ -65,7 +65,7 @@ def of_tool(precision: Any, normaliser: Optional[str], *tensors: Any) -> str:
 
 
 class RowType:
-    """The type of a decoder's rows, which precision "auto" follows: bfloat16, or the others, whose products are float32's. It is told
+    """The type of a decoder's rows, which precision "auto" follows: bfloat16, or the others, whose products are float32's. It is declared
     beforehand, or the first rows tell it. None: rows of any type may come."""
 
     def __init__(self, precision: Any, h: "Hierarchy", declared: Optional[str], isa: Optional[str], same: bool) -> None:

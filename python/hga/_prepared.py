@@ -1,5 +1,5 @@
 """Calls whose arrays have been checked: what the next call of the same shapes, strides, types and options need not do again.
-It brings addresses, and the samples of a batch are described in C."""
+A call passes addresses, and the samples of a batch are described in C."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Prepared:
     def execute(
         self, q: int, k: int, v: int, out: int, lse: int, tape: int, tables: Optional[Tables], seed: int, layer: int
     ) -> None:  # fmt: skip
-        """Forward: addresses in, out, lse and tape written; of lse and tape, 0: not wanted."""
+        """Forward: addresses in, out, lse and tape written; of lse and tape, 0: not requested."""
         plan = self.plan
         c_tables = ffi.NULL if tables is None or not tables.arrays else _c_tables(tables, {}, None)
         workspaces = plan.workspaces(self.at_once)

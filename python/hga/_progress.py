@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any, Callable, Iterable, Iterator, Optional, TypeVar
 
 from ._arguments import flag
-from ._core import extern, ffi, record_raised, lib
+from ._core import extern, ffi, lib, record_raised
 
 T = TypeVar("T")
 SECONDS = 2  # what is done sooner shows no bar

@@ -14,7 +14,7 @@ from ._core import Error, as_numpy, refuse
 from ._documents import Document, documents
 from ._hierarchy import Hierarchy
 from ._one_pass import behind, ticket_for
-from ._operators import flattened, save_nothing, named, operator, refuse_forward, refuse_second, Tables_, tables_of, tensor_of
+from ._operators import flattened, named, operator, refuse_forward, refuse_second, save_nothing, Tables_, tables_of, tensor_of
 from ._precision import AUTO
 from ._spec import hierarchy_of, spec_of
 from ._tables import INPUTS, ROWS, check_names
@@ -44,7 +44,7 @@ class _Group(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """What a backward pass needs of a part's forward pass."""
+    """What a backward pass needs of a group's forward pass."""
 
     group: _Group
     out: np.ndarray
@@ -71,7 +71,7 @@ def looks_no_further(words: str, d: Document) -> bool:
 
 
 def _groups(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_Group]:
-    """One part for each document; without dropout, neighbouring samples whose only documents are equal share one."""
+    """One group for each document; without dropout, neighbouring samples whose only documents are equal share one."""
     counts = Counter(d.sample for d in found)
 
     def joins(a: Document, b: Document) -> bool:
@@ -231,7 +231,7 @@ def attend(
 ) -> Tensor:  # fmt: skip
     """[batch][heads][tokens][dim] in, [batch][tokens][heads][dim] out: every document by the hierarchy of its length that
     ``words`` name; 0 in rows of padding. Tables are those of ``Hierarchy.attention``, for all documents. Dropout draws a seed from
-    torch's generator where none is given."""
+    torch's generator by default."""
     check_names(attend, tables)
     if spec_of(words).chooses:
         return _chosen(words, q, k, v, mask, offsets, causal, {"dropout": dropout, "layer": layer, **tables}, seed)

@@ -78,7 +78,7 @@ def _variant() -> Variant:
 
 
 def _settings(parameters: Mapping[str, Any]) -> Dict[str, Any]:
-    """What was given, checked by the registry's rows; what was not, by their defaults."""
+    """Parameters, checked by the registry's rows; defaults for those that are left out."""
     settings: Dict[str, Any] = {}
     if parameters.get("k") is not None and parameters.get("threshold") is not None:
         raise refuse(f"k={parameters['k']} and threshold={parameters['threshold']}: blocks are chosen by one of them")
@@ -359,7 +359,7 @@ class ChosenHierarchy(ByContent):
 
 
 def _word_index(settings: Mapping[str, Any], name: str) -> int:
-    """Of a word among those of its row."""
+    """The index of a word among those of its row."""
     return (_variant().parameter(name).words or "").split().index(settings[name])
 
 
@@ -460,7 +460,7 @@ def _joined(results: Sequence[Any], axis: int) -> Any:
 
 
 def _gradients(c: Chosen, h: ChosenHierarchy, arrays: Sequence[np.ndarray], d_lse: Any, needs_grad: Any, layout: str, more: Dict[str, Any]) -> Dict[str, np.ndarray]:
-    """Chooser by chooser, each head's to its place."""
+    """Chooser by chooser, each head's at its index."""
     q, k, v, d_out = arrays
     axis = 0 if q.ndim == 2 else LAYOUTS[layout][0]
     found: Dict[str, np.ndarray] = {}

@@ -12,7 +12,7 @@ Array = np.ndarray
 
 
 def spread(counts: Array) -> Tuple[Array, Array]:
-    """Of lists one behind the other: whose an entry is, and its place among its own."""
+    """Of concatenated lists: each entry's list, and its offset there."""
     of = np.repeat(np.arange(len(counts)), counts)
     return of, np.arange(len(of)) - (np.cumsum(counts) - counts)[of]
 
@@ -225,7 +225,7 @@ class Runs:
 
 
 def _sums(shape: Tuple[int, int], *terms: Tuple[Array, Array]) -> Array:
-    """Of values at places, which are whole numbers below 2^53."""
+    """Of values at indices, which are whole numbers below 2^53."""
     total = np.zeros(shape[0] * shape[1], np.int64)
     for at, values in terms:
         total += np.bincount(at, weights=values, minlength=len(total)).astype(np.int64)
@@ -274,7 +274,7 @@ def _cut(a: Runs, b: Runs) -> Runs:
 
 
 def _swept(a: Runs, b: Runs, depth: int) -> Runs:
-    """Where as many of the two see a key: all beginnings and ends in order, beginnings before ends of one place."""
+    """Where as many of the two see a key: all beginnings and ends in order, beginnings before ends at one key."""
     base = [2 * (a.n_keys + 1) * x.group() for x in (a, b)]
     ends = [(at + 2 * x.first, at + 2 * x.end + 1) for at, x in zip(base, (a, b))]
     events = np.concatenate([*ends[0], *ends[1]])

@@ -17,7 +17,7 @@ from ._registry import Parameter, Variant, cut, variant_named, variants
 from ._variants import make
 
 MOST_CACHED = 128  # hierarchies of all names and lengths together,
-BYTES_CACHED = 1 << 30  # and their bytes, with their plans and workspaces; one is kept however large it is
+BYTES_CACHED = 1 << 30  # and their bytes, with their plans and workspaces; one is cached however large it is
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")  # int() and float() take more than the library does: "1_0", other alphabets' digits
@@ -115,7 +115,7 @@ _LOCK = threading.Lock()
 
 
 def spec_of(words: str) -> Spec:
-    """The name's meaning, read once."""
+    """The parsed name, read once."""
     found = _SPECS.get(words)
     if found is None:
         found = _SPECS[words] = Spec(words)
@@ -157,7 +157,7 @@ def _bytes(h: Hierarchy) -> int:
 
 
 class PlansInfo(NamedTuple):
-    """What is kept for the next call: hierarchies made from names and lengths (``Attention``, transformers), and
+    """What is cached for the next call: hierarchies made from names and lengths (``Attention``, transformers), and
     the plans of all hierarchies and of JAX's programs, with their workspaces."""
 
     hierarchies: int
@@ -170,7 +170,7 @@ class PlansInfo(NamedTuple):
 
 
 def plans_info() -> PlansInfo:
-    """How much is kept for the next call, in numbers and bytes. Workspaces count as they were made: what gradients and
+    """How much is cached for the next call, in numbers and bytes. Workspaces count as they were made: what gradients and
     tensors of 16 bits add at their first call is not in it."""
     with _LOCK:
         built = list(_BUILT.values())
@@ -183,7 +183,7 @@ def plans_info() -> PlansInfo:
 
 
 def plans_clear() -> None:
-    """Free what is kept for the next call, except what a pending backward pass needs."""
+    """Free what is cached for the next call, except what a pending backward pass needs."""
     with _LOCK:
         _BUILT.clear()
     LEFT.clear()

@@ -1,4 +1,4 @@
-"""What a call may bring besides queries, keys and values: the library's rows (hga_call_tables) as keywords. Nothing here knows one
+"""What a call may have besides queries, keys and values: the library's rows (hga_call_tables) as keywords. Nothing here knows one
 by its name: a row that the library gains is a keyword of every function that takes tables."""
 
 from __future__ import annotations
@@ -110,31 +110,31 @@ def check_names(function: Callable[..., Any], tables: Mapping[str, Any], known: 
 
 
 def traits(by_name: Mapping[str, Any]) -> Tuple[int, int]:
-    """What a plan knows of what calls bring: columns of positions, and whether only the plain definition knows one of them."""
+    """What a plan knows of calls' tables: columns of positions, and whether only the plain definition knows one of them."""
     pos_dim = [x.shape[1] for name, x in by_name.items() if lib.HGA_EXTENT_POS_DIM in ROWS[name].extents]
     return int(pos_dim[0]) if pos_dim else 0, int(any(ROWS[name].is_plain for name in by_name))
 
 
 def features_of(by_name: Mapping[str, Any]) -> int:
-    """Columns of what edges bring to be summed beside values; 0: nothing."""
+    """Columns of the edges' features, which are summed beside values; 0: there are none."""
     x = by_name.get(_FEATURES)
     return 0 if x is None else int(x.shape[-1])
 
 
 def parted(out: Any, features: int) -> Tuple[Any, ...]:
-    """The output and, where edges bring features, their sum, whose columns are behind the output's."""
+    """The output and, where edges have features, their sum, whose columns are behind the output's."""
     return (out[..., :-features], out[..., -features:]) if features else (out,)
 
 
 def as_returned(out: Any, lses: Any, lse: bool, features: int) -> Any:
-    """What a call gives back: the output, edge_out where edges bring features, and the log-sum-exp where it is asked for."""
+    """What a call gives back: the output, edge_out where edges have features, and the log-sum-exp where it is requested."""
     if not features:
         return (out, lses) if lse else out
     return (*parted(out, features), lses) if lse else parted(out, features)
 
 
 class Tables:
-    """What one call brings, checked. Plain numbers are of the call's kind, whose description holds them; what lies in memory,
+    """The tables of one call, checked. Plain numbers are of the call's kind, whose description holds them; what lies in memory,
     a tensor of one number too, has another address in the next call. Keeps the arrays alive."""
 
     __slots__ = ("arrays", "numbers", "key", "memory")
@@ -165,10 +165,10 @@ class Tables:
         return own
 
     def check(self, heads: int, dim: int, n_graphs: int = 1) -> None:
-        """Sizes that depend on the shape alone, and numbers. What lies in memory the library looks at. A graph in parts has one
-        table for all of them, with numbers for the ``heads`` of a part."""
+        """Sizes that depend on the shape alone, and numbers. What lies in memory the library looks at. Disjoint graphs have one
+        table for all of them, with numbers for the ``heads`` of a graph."""
         n = {lib.HGA_EXTENT_ONE: (1,), lib.HGA_EXTENT_HEADS: (heads,), lib.HGA_EXTENT_HEADS_OR_ONE: (1, heads), lib.HGA_EXTENT_DIM: (dim,)}
-        of = "" if n_graphs == 1 else f" in each of the hierarchy's {n_graphs} parts, which share a table"
+        of = "" if n_graphs == 1 else f" in each of the hierarchy's {n_graphs} graphs, which share a table"
         for name, x in self.arrays.items():
             row = ROWS[name]
             if any(size not in n.get(extent, (size,)) for extent, size in zip(row.extents, row.sizes(x.shape))):
@@ -197,7 +197,7 @@ class Tables:
             t.data, (t.rows, t.columns) = floats_at(x), ROWS[name].sizes(x.shape)
 
     def release(self, io: Any) -> None:
-        """Take the arrays back: the next call brings others of their sizes."""
+        """Drop the arrays: the next call has others of their sizes."""
         for name in self.arrays:
             io.table[ROWS[name].index].data = ffi.NULL
 
@@ -211,12 +211,12 @@ def are_numbers(by_name: Mapping[str, Any]) -> bool:
 
 
 def in_memory(h: "Hierarchy", by_name: Mapping[str, Any]) -> Optional[Tables]:
-    """What a call brings; None where nothing of it lies in memory: plain numbers are known by themselves."""
+    """The tables of a call; None where nothing of them lies in memory: plain numbers are known by themselves."""
     return None if not h._own and are_numbers(by_name) else Tables(h, by_name)
 
 
 def with_own(h: "Hierarchy", by_name: Mapping[str, Any]) -> Dict[str, Any]:
-    """What is given, and what the hierarchy brings itself."""
+    """The call's tables and the hierarchy's own."""
     return {**h._own, **{name: x for name, x in by_name.items() if x is not None}}
 
 
@@ -229,11 +229,11 @@ def of_callers(h: "Hierarchy", grads: Dict[str, np.ndarray]) -> Dict[str, np.nda
     return grads
 
 
-# Gradients that may be asked for of any call: of numbers, whether they are given or not, and of what the graph has.
+# Gradients that may be requested of any call: of numbers, whether the call has them or not, and of what the graph has.
 ALWAYS_THERE = [row.name for row in ROWS.values() if row.has_gradient and (row.is_number or row.is_of_graph)]
 
 
 def gradients_of(h: "Hierarchy", by_name: Mapping[str, Any]) -> List[str]:
-    """The gradients that a call gives unless others are asked for."""
+    """The gradients that a call gives unless others are requested."""
     rows = [ROWS[name] for name in with_own(h, by_name)] if by_name or h._own else []
     return [*INPUTS, *(row.name for row in rows if row.has_gradient and not row.is_number)]

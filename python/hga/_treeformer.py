@@ -77,7 +77,7 @@ class _Trees(NamedTuple):
         self.made[:] = [h._follows(*self.made)]
         scale, gate = dim**-0.5, None
         if self.levels and torch.is_grad_enabled() and self.planes.requires_grad:
-            # a column that adds 0 to every score brings back what a key's mass would get
+            # a column that adds 0 to every score restores what a key's mass would get
             path_q, path_k = self.path(q, q_leaf), self.path(k, k_leaf)
             none = q.new_zeros(*q.shape[:2], 7)
             q = torch.cat([q, q.new_ones(*q.shape[:2], 1), none], -1)
@@ -104,7 +104,7 @@ PASSES["treeformer"] = Pass(_run, _shapes)
 class Treeformer(torch.nn.Module):
     """Treeformer's TF-attention with learned trees: [batch, tokens, width] in and out. Every head has a tree of hyperplanes
     of its own, queries and keys go down it, and a query attends to the keys of its leaf. ``height`` levels are learned,
-    ``levels`` of them are used (0: dense attention), which ``bootstrap`` changes from stage to stage; it is kept in the
+    ``levels`` of them are used (0: dense attention), which ``bootstrap`` changes from stage to stage; it is stored in the
     state. Routing is hard; hyperplanes learn straight through it (docs/treeformer-fine.md): a query's path has the gradient
     of its output, a key's that of its mass."""
 

@@ -71,10 +71,10 @@ class FoldedHierarchy(Hierarchy):
     @staticmethod
     def of(h: Hierarchy, heads: int, key_heads: Optional[int] = None) -> "FoldedHierarchy":
         if type(h) is not Hierarchy:
-            raise refuse(f"{h!r} is no graph with a part for each head")
+            raise refuse(f"{h!r} is no graph with a disjoint graph for each head")
         for which in ("query", "key", "value", "out"):
             if h._rows(which) % (heads if key_heads is None or which in ("query", "out") else key_heads):
-                raise refuse(f"{h._rows(which)} rows of {which} are no parts for {heads} heads")
+                raise refuse(f"{h._rows(which)} rows of {which} are no graphs for {heads} heads")
         made = FoldedHierarchy(h.graph, h._program, h.words, heads, by_token=False)
         made.n_key_graphs = key_heads or heads
         settle(made, h)
@@ -98,7 +98,7 @@ class FoldedHierarchy(Hierarchy):
         return k.ndim < 3 or layout not in LAYOUTS or bool(k.shape[LAYOUTS[layout][0]] == self.n_key_graphs)
 
     def _shared(self, x: Any, what: str, layout: str) -> np.ndarray:
-        """A key or value with a head for each part; gradients of copies are summed in float32."""
+        """A key or value with a head for each graph; gradients of copies are summed in float32."""
         a = as_numpy(x, what)
         heads = self.n_key_graphs if self._reads_heads(a, layout) else a.shape[LAYOUTS[layout][0]]
         if heads == self.n_key_graphs or self.n_key_graphs < self.n_graphs or not heads or self.n_graphs % heads:
@@ -263,7 +263,7 @@ def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:
 
 
 def _renumbered(h: Hierarchy, ids_of: Any, n: int) -> np.ndarray:
-    """Where the nodes of a part went, in its caller's order."""
+    """The new ids of one hierarchy's nodes, in its caller's order."""
     new = np.frombuffer(ffi.buffer(ids_of, 4 * n), np.int32).copy()
     return new if h._node_of is None else new[h._node_of]
 
@@ -285,7 +285,7 @@ def _lengths(n_tokens: Any) -> List[int]:
 
 
 def make(v: Variant, n_tokens: Any, arguments: Dict[str, Any], n_keys: Optional[int] = None, fresh: Sequence[str] = ()) -> Any:
-    """A hierarchy of a variant: n_tokens, or a list of lengths for a ragged batch. Nobody else has the arrays named `fresh`."""
+    """A hierarchy of a variant: n_tokens, or a list of lengths for a ragged batch. The arrays named `fresh` have no other owner."""
     for name in arguments:
         v.parameter(name)
     if n_tokens is not None and _is_one(n_tokens):
@@ -322,7 +322,7 @@ def make(v: Variant, n_tokens: Any, arguments: Dict[str, Any], n_keys: Optional[
         s.fill(p, value)
         if name == "query_leaf" and np.ndim(value) == 2:
             fold = np.shape(value)[1]
-    if n_keys == 0:  # key_leaf= told of as many
+    if n_keys == 0:  # key_leaf= declared as many
         ffi.cast("hga_treeformer *", s.memory).n_keys = 0
     node_of = None
     if v.name == "hsa" and arguments.get("parent") is not None:

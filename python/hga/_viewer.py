@@ -134,7 +134,7 @@ def _kinds(h: "Hierarchy") -> Dict[str, Any]:
 
 
 def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
-    """What the page is given."""
+    """The page's input."""
     g = h.graph._g
     n = lib.hga_graph_nodes(g)
     levels = h.graph.level_sizes
@@ -154,7 +154,7 @@ def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
 
 
 def page(h: "Hierarchy", max_edges: int, more: Mapping[str, Any] = {}) -> str:
-    """The whole page as text: the tool's page (made by CMake, scripts and all) with the title and the graph in their places;
+    """The whole page as text: the tool's page (made by CMake, scripts and all) with the title and the graph filled in;
     more: what stands beside the graph, or in place of a part of it."""
     marks = {
         "title": html.escape(h.words or "graph"),

@@ -109,7 +109,7 @@ def _refuse_second(*inputs: Any) -> Any:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _forward(kind: Kind, taped: bool, q: Array, k: Array, v: Array, seed: Array, *tables: Array) -> Sequence[Array]:
-    """out, lse where the kind has one, and a tape where one is asked for."""
+    """out, lse where the kind has one, and a tape where one is requested."""
     outputs = [_result(q, (*q.shape[:-1], kind.columns), q.dtype)]
     outputs += [_result(q, q.shape[:-1], np.float32)] * kind.lse
     outputs += [_result(q, (*q.shape[:-3], kind.plan_bytes(True)), np.uint8)] if taped else []
@@ -120,9 +120,9 @@ def _forward(kind: Kind, taped: bool, q: Array, k: Array, v: Array, seed: Array,
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _backward(kind: Kind, of_lse: bool, *inputs: Array) -> Sequence[Array]:
-    """Gradients of q, k, v and the tables that have one, given (q, k, v, seed, wanted, out, tape, d_out, perhaps d_lse, tables ..);
-    zeros where one is not wanted."""
-    named = dict(zip((*INPUTS, "seed", "wanted", "out", "tape", "d_out", *["d_lse"] * of_lse, *kind.names), inputs))
+    """Gradients of q, k, v and the tables that have one, from (q, k, v, seed, requested, out, tape, d_out, perhaps d_lse, tables ..);
+    zeros where one is not requested."""
+    named = dict(zip((*INPUTS, "seed", "requested", "out", "tape", "d_out", *["d_lse"] * of_lse, *kind.names), inputs))
     like = [_result(named[name], named[name].shape, named[name].dtype) for name in kind.gradients]
     call = jax.ffi.ffi_call(BACKWARD, like, vmap_method="expand_dims")
     found: Sequence[Array] = call(*inputs, gradients=" ".join(kind.gradients), **kind.attributes(True, "l" * of_lse))
@@ -143,7 +143,7 @@ def _attend(kind: Kind, q: Array, k: Array, v: Array, seed: Array, *tables: Arra
 
 
 def _attend_forth(kind: Kind, *primals: Any) -> Tuple[Tuple[Array, ...], Tuple[Any, ...]]:
-    """What is wanted is kept as a number's bits: JAX may trace this once for several sets of inputs, which then differ in numbers alone."""
+    """The requested gradients are a number's bits: JAX may trace this once for several sets of inputs, which then differ in numbers alone."""
     perturbed = {name for name, x in zip((*INPUTS, "seed", *kind.names), primals) if x.perturbed} - {"seed"}
     for name in sorted(perturbed.difference(kind.gradients)):
         raise refuse(f"there is no gradient of {name}: jax.lax.stop_gradient it")
@@ -168,7 +168,7 @@ _attend.defvjp(_attend_forth, _attend_back, symbolic_zeros=True)
 _attend_at_once = jax.jit(lambda kind, *inputs: _attend(kind, *_alike(inputs)), static_argnums=0)
 
 
-# ---- what is given ----
+# ---- inputs ----
 
 
 def _array(x: Any, what: str) -> Array:
@@ -281,7 +281,7 @@ def _called(h: Hierarchy, q: Array, k: Array, v: Array, by_name: Mapping[str, An
 
 
 def export_checks() -> List[Any]:
-    """What ``jax.export.export(.., disabled_checks=hga.jax.export_checks())`` must be told: that calls of hga are meant to be there.
+    """What ``jax.export.export(.., disabled_checks=hga.jax.export_checks())`` must list: that calls of hga are meant to be there.
     Who loads the program imports hga.jax first."""
     from jax.export import DisabledSafetyCheck
 

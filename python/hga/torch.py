@@ -20,7 +20,7 @@ from ._flops import count
 from ._hierarchy import KNOWN, OF_TORCH, Hierarchy, How, how_of
 from ._compiled import Made, attention as made_attention
 from ._normalisers import normalised, spelt
-from ._operators import flattened, save_nothing, named, operator, query, refuse_forward, refuse_second, signed, Tables_, tables_of, tensor_of, unsigned
+from ._operators import flattened, named, operator, query, refuse_forward, refuse_second, save_nothing, signed, Tables_, tables_of, tensor_of, unsigned
 from ._releases import in_forward_mode
 from ._tables import INPUTS, as_returned, check_names, features_of, takes_tables
 
@@ -206,7 +206,7 @@ class _Attend(torch.autograd.Function):
 
 
 class _AttendBackward(torch.autograd.Function):
-    """The wanted gradients of (call, wanted, d_out, d_lse, q, k, v, out, tape, tables ..)."""
+    """The requested gradients of (call, requested, d_out, d_lse, q, k, v, out, tape, tables ..)."""
 
     @staticmethod
     def forward(call: _Call, requested: str, *tensors: Optional_) -> Tuple[Tensor, ...]:

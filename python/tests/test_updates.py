@@ -357,11 +357,11 @@ class ByHead(unittest.TestCase):
 
     def test_wrong_heads_are_refused(self):
         h = self.graph().hierarchy()
-        with self.assertRaisesRegex(hga.Error, "120 rows of query are no parts for 7 heads"):
+        with self.assertRaisesRegex(hga.Error, "120 rows of query are no graphs for 7 heads"):
             h.by_head(7)
         h = h.by_head(self.HEADS)
         q, (k, v, _) = tensors(1, heads=4)[0], tensors(2, heads=self.HEADS)
-        with self.assertRaisesRegex(hga.Error, "query has 4 heads, the hierarchy parts for 3"):
+        with self.assertRaisesRegex(hga.Error, "query has 4 heads, the hierarchy graphs for 3"):
             h.attention(q, k, v)
         with self.assertRaisesRegex(hga.Error, "query of shape .* has 39 rows .*the hierarchy 40"):
             h.attention(v[:, 1:], k, v)
@@ -371,7 +371,7 @@ class ByHead(unittest.TestCase):
     def test_parts_share_a_table_that_has_numbers_for_their_heads(self):
         h = self.graph().hierarchy().by_head(self.HEADS)
         q, (k, v, _) = tensors(1, heads=2 * self.HEADS)[0], tensors(2, heads=self.HEADS)
-        edges, many = h.graph.n_edges("near"), "heads is 2 in each of the hierarchy's 3 parts, which share a table, dim 8$"
+        edges, many = h.graph.n_edges("near"), "heads is 2 in each of the hierarchy's 3 graphs, which share a table, dim 8$"
         alike, one = h.attention(q, k, v, edge_bias=np.ones((edges, 2), np.float32)), h.attention(q, k, v)
         self.assertLess(abs(alike - one).max(), 2e-6)
         sink = np.array([1, 2], np.float32)
