@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Collection, Dict, Mapping
+from typing import Any, Collection, Dict, List, Mapping
 
 from ._core import refuse_type
 
@@ -27,10 +27,17 @@ class Former:
         return self if of is None else getattr(of, new_name(self.name, 2))
 
 
-def with_new_names(function: str, known: Collection[str], named: Mapping[str, Any], stacklevel: int) -> Dict[str, Any]:
-    """Keywords of a call, with the new names for old ones of the function's own keywords."""
+def former_names(known: Collection[str]) -> List[str]:
+    """Old names of a function's keywords."""
+    return [old for old, new in RENAMED.items() if new in known and old not in known]
+
+
+def with_new_names(function: str, former: Collection[str], named: Mapping[str, Any], stacklevel: int) -> Dict[str, Any]:
+    """Keywords of a call, by their new names."""
     found = dict(named)
-    for old in [word for word in named if word not in known and RENAMED.get(word) in known]:
+    for old in former:
+        if old not in named:
+            continue
         new = new_name(old, stacklevel + 1)
         if new in named:
             raise refuse_type(f"{function} has {old}= and {new}=, which are the same: leave {old}= out")
