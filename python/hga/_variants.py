@@ -419,8 +419,8 @@ def function_of(v: Variant) -> Callable[..., Any]:
     """The Python function of a variant, with the registry's parameters as its own."""
 
     def build(n_tokens: Any = None, *, n_keys: Any = None, **parameters: Any) -> Any:
-        arguments = {n: x for n, x in parameters.items() if x is not None}
-        return remade(v.name, n_tokens, arguments, n_keys) if compiling() else make(v, n_tokens, arguments, n_keys)
+        named = {n: x for n, x in parameters.items() if x is not None}
+        return remade(v.name, n_tokens, named, n_keys) if compiling() else make(v, n_tokens, named, n_keys)
 
     build.__name__ = build.__qualname__ = v.name.replace("-", "_")
     build.__module__ = "hga"

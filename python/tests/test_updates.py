@@ -40,14 +40,14 @@ class Made:
     """How many plans are made meanwhile."""
 
     def __enter__(self):
-        self.n, self._kept = 0, _plans.new_plan
+        self.n, self._new_plan = 0, _plans.new_plan
         self._patch = patch.object(_plans, "new_plan", self.made)
         self._patch.start()
         return self
 
     def made(self, *arguments):
         self.n += 1
-        return self._kept(*arguments)
+        return self._new_plan(*arguments)
 
     def __exit__(self, *what):
         self._patch.stop()
