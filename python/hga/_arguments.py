@@ -104,7 +104,7 @@ def bind(value: Any) -> str:
 
 
 def unknown(function: str, word: str, known: Iterable[str]) -> Exception:
-    """Nobody knows the keyword: what would be said instead."""
+    """The error for an unknown keyword: what would be said instead."""
     if word in ANSWERS:
         return refuse_type(f"{function} has no {word}=: {ANSWERS[word]}")
     names = [name for name in known if name != "self"]

@@ -59,7 +59,7 @@ def _read(x: Any, values: Dict[str, Iterator[Any]]) -> Any:
 
 class Made:
     """A graph or a hierarchy that will be made by a function of ``STARTS`` and by the methods that follow. Inside torch.compile it
-    offers these alone, and attention; all else is asked of one that is made outside."""
+    offers these alone, and attention; all else needs one that is made outside."""
 
     _in_order = None
 

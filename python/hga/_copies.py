@@ -167,7 +167,7 @@ def identity(h: "Hierarchy") -> Tuple[Any, ...]:
     return (h.graph._identity(), h.n_graphs, h.by_token, _bytes_of(h._node_of)) + _runs(h)
 
 
-# What is said of a hierarchy beside its graph, its program and its words; the functions of its stages apart, which belong to
+# What is said of a hierarchy beside its graph, its program and its words; without the functions of its stages, which belong to
 # a program.
 SETTINGS = ("_own", "_node_of", "_threads", "_bind", "_strict")
 COPIED = (*SETTINGS, "_recipe")
@@ -181,7 +181,7 @@ def settle(h: "Hierarchy", of: "Hierarchy") -> "Hierarchy":
 
 
 def copied(h: "Hierarchy") -> "Hierarchy":
-    """One with plans of its own; the graph, which nobody can change, is shared."""
+    """One with plans of its own; the graph, which is immutable, is shared."""
     from ._hierarchy import Hierarchy
     from ._program import bound
 

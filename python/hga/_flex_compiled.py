@@ -27,7 +27,7 @@ class _Call(NamedTuple):
     n_mask: int
     n_score: int  # values that are the mask's, and that score_mod captures; mask_mod captures the rest
     kinds: str  # what each value is: "t" a tensor, "i" a whole number, "n" none
-    lse: bool  # is it wanted?
+    lse: bool  # is it requested?
 
     def split(self, tensors: Sequence[Tensor], numbers: Sequence[int]) -> Tuple[List[Any], List[Any], List[Any]]:
         t, i = iter(tensors), iter(numbers)
