@@ -287,11 +287,11 @@ def one_token_more():
     s, t = in_turns([lambda: F.scaled_dot_product_attention(q, k, v), as_long(hga.dense(2 * n, causal=True))])
     yield Row(f"one query of {n} keys: SDPA", s, compared=True)
     yield times_sdpa(f"a token behind {n}: dense", s, t, 0.9)
-    rounds, room = 5, 15 * n // some  # calls until a decoder is full; three of them are before the first round
+    rounds, capacity = 5, 15 * n // some  # calls until a decoder is full; three of them are before the first round
     # goals: what goals.json has without Python, and 8 us on top
     for name, h, us in (("window of 256", hga.window(16 * n, left=256, right=0, causal=True), 28), ("H-Transformer 16", hga.htransformer(16 * n, block=16, causal=True), 17),
                         ("HSA 4", hga.hsa(16 * n, branching=[4], causal=True), 12), ("Fenwick's tree", hga.fenwick(16 * n), 12)):  # fmt: skip
-        (t,) = in_turns([functools.partial(each, behind(h))], rounds, most=(room - 3) // rounds)
+        (t,) = in_turns([functools.partial(each, behind(h))], rounds, most=(capacity - 3) // rounds)
         yield Row(f"{some} tokens behind {n}, one by one: {name}", t, goal=1e-6 * us * some)
 
 

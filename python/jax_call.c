@@ -278,8 +278,8 @@ static hga_status run_element(const samples *s, hga_py_workspaces *workspaces, i
 static void set_tables(samples *s, int64_t e)
 {
     for (int t = 0; t < HGA_N_TABLES; t++) {
-        s->tables.inputs[t] = begins(s, &s->call->inputs[t], e);
-        s->tables.outputs[t] = begins(s, &s->call->outputs[t], e);
+        s->tables.input[t] = begins(s, &s->call->inputs[t], e);
+        s->tables.gradients[t] = begins(s, &s->call->outputs[t], e);
     }
 }
 

@@ -213,16 +213,16 @@ def needle(tokenizer, text, n, depth, generator):
     code = lambda words: tokenizer(words, add_special_tokens=False).input_ids  # noqa: E731
     told, asked = code(TELLS.format(key, key)), code(f"{PREFETCHES} {key}")
     digits = len(asked) - len(code(f"{PREFETCHES} "))
-    lines, room = text.splitlines(keepends=True), n - len(told) - len(asked)
+    lines, capacity = text.splitlines(keepends=True), n - len(told) - len(asked)
     first = generator.randrange(max(1, len(lines) - n // 8))
     before, hay = 0, []
     for line in lines[first:]:
         hay += code(line)
-        if len(hay) <= depth * room:
+        if len(hay) <= depth * capacity:
             before = len(hay)
-        if len(hay) >= room:
+        if len(hay) >= capacity:
             break
-    ids = hay[:before] + told + hay[before:room] + asked
+    ids = hay[:before] + told + hay[before:capacity] + asked
     return torch.tensor(ids), digits
 
 

@@ -10,6 +10,7 @@ from typing import Any, Iterable, List, Optional, cast
 import numpy as np
 
 from ._core import F, WrongType, refuse, refuse_type, shown
+from ._renamed import former_names, with_new_names
 
 BEYOND = 2**31  # the library's numbers of tokens, nodes and threads are below it
 
@@ -103,7 +104,7 @@ def bind(value: Any) -> str:
 
 
 def unknown(function: str, word: str, known: Iterable[str]) -> Exception:
-    """Nobody knows the keyword: what would be said instead."""
+    """The error for an unknown keyword: what would be said instead."""
     if word in ANSWERS:
         return refuse_type(f"{function} has no {word}=: {ANSWERS[word]}")
     names = [name for name in known if name != "self"]
@@ -111,13 +112,16 @@ def unknown(function: str, word: str, known: Iterable[str]) -> Exception:
 
 
 def answered(function: F) -> F:
-    """Keywords that a function does not have are answered with what would be said instead. One that is None is left out."""
+    """Keywords that a function does not have are answered with what would be said instead. An old name stands for the new one. A keyword
+    that is None is left out."""
     parameters = inspect.signature(function).parameters
-    known = frozenset(parameters)
+    known, former = frozenset(parameters), former_names(parameters)
     passes_on = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
 
     @functools.wraps(function)
     def call(*positional: Any, **named: Any) -> Any:
+        if former:
+            named = with_new_names(function.__name__, former, named, 2)
         try:
             return function(*positional, **{word: x for word, x in named.items() if x is not None or word not in known})
         except WrongType:

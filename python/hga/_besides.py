@@ -19,9 +19,9 @@ REFUSED = {
 
 
 def refuse_besides(what: str, more: Mapping[str, Any]) -> None:
-    for asked, does in REFUSED.items():
-        if more.get(asked) is not None:
-            raise refuse(f"{what}: it {does} ({asked})")
+    for keyword, does in REFUSED.items():
+        if more.get(keyword) is not None:
+            raise refuse(f"{what}: it {does} ({keyword})")
 
 
 def tables_of(more: Mapping[str, Any]) -> Dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 from ._core import refuse
 from ._graph import Builder
 from ._hierarchy import Hierarchy
-from ._masked import GRAPHS_KEPT, attended, each_alike, runs
+from ._masked import GRAPHS_CACHED, attended, each_alike, runs
 from ._plans import left_to_others
 
 Tensor = torch.Tensor
@@ -32,27 +32,27 @@ def _spans(i: int, blocks: int, chosen: Any) -> List[Tuple[int, int]]:
     return [(0, 1), near, (blocks - 1, blocks), *((int(j), int(j) + 1) for j in chosen)]
 
 
-@functools.lru_cache(maxsize=GRAPHS_KEPT)
-def _sparse(kinds: bytes, size: int, plan: bytes, parts: int) -> Hierarchy:
-    """A plan of blocks that are chosen, [parts][blocks - 2][each], for each of the parts' heads, or one for all. What is chosen
+@functools.lru_cache(maxsize=GRAPHS_CACHED)
+def _sparse(kinds: bytes, size: int, plan: bytes, heads: int) -> Hierarchy:
+    """A plan of blocks that are chosen, [heads][blocks - 2][each], or one head for all. What is chosen
     again counts again. Tokens of padding neither see nor are seen."""
     seen = np.frombuffer(kinds, np.bool_)
     n, blocks = len(seen), len(seen) // size
-    chosen = np.frombuffer(plan, np.int64).reshape(parts, blocks - 2, -1)
+    chosen = np.frombuffer(plan, np.int64).reshape(heads, blocks - 2, -1)
     b = Builder()
-    b.level(parts * n)
+    b.level(heads * n)
     near = b.relation("near")
-    for part in range(parts):
+    for head in range(heads):
         for i in range(blocks):
-            for first, end in _spans(i, blocks, chosen[part, min(max(i - 1, 0), blocks - 3)]):
-                for row, row_end in runs(seen[i * size : (i + 1) * size], part * n + i * size):
-                    for key, key_end in runs(seen[first * size : end * size], part * n + first * size):
+            for first, end in _spans(i, blocks, chosen[head, min(max(i - 1, 0), blocks - 3)]):
+                for row, row_end in runs(seen[i * size : (i + 1) * size], head * n + i * size):
+                    for key, key_end in runs(seen[first * size : end * size], head * n + first * size):
                         b.block(near, (row, row_end - row), (key, key_end - key))
     h = b.finish().hierarchy()
-    return left_to_others(h if parts == 1 else h.by_head(parts))
+    return left_to_others(h if heads == 1 else h.by_head(heads))
 
 
-@functools.lru_cache(maxsize=GRAPHS_KEPT)
+@functools.lru_cache(maxsize=GRAPHS_CACHED)
 def _full(kinds: bytes) -> Hierarchy:
     """All tokens see those that are no padding."""
     seen = np.frombuffer(kinds, np.bool_)
@@ -92,9 +92,9 @@ class Sparse:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # which graph it is depends on the mask's numbers
     def _attend(self, tensors: List[Tensor], seen: Any, size: int, plan: Any) -> Tensor:
-        def run(part: Any, kind: Any) -> Tensor:
+        def run(samples: Any, kind: Any) -> Tensor:
             h = _sparse(kind.tobytes(), size, plan.tobytes(), len(plan))
-            q, k, v = (x[part] for x in tensors)
+            q, k, v = (x[samples] for x in tensors)
             return attended(h, q, k, v, 0.0)
 
         return each_alike(seen, run)
@@ -146,8 +146,8 @@ class Full:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _attend(self: Any, tensors: List[Tensor], seen: Any) -> Tensor:
-        def run(part: Any, kind: Any) -> Tensor:
-            q, k, v = (x[part] for x in tensors)
+        def run(samples: Any, kind: Any) -> Tensor:
+            q, k, v = (x[samples] for x in tensors)
             return attended(_full(kind.tobytes()), q, k, v, self.dropout.p if self.training else 0.0)
 
         return each_alike(seen, run)

@@ -13,7 +13,7 @@ from ._deferred import compiling
 from ._hierarchy import Hierarchy
 from ._threads import Threaded
 
-SAMPLES_KEPT = 64  # of one that decides by content: those whose plans wait for the next
+SAMPLES_CACHED = 64  # of one that decides by content: those whose plans wait for the next
 
 
 class ByContent(Threaded):
@@ -36,7 +36,7 @@ class ByContent(Threaded):
         """That of a call's sample, which takes over the plan of any before it whose call and backward pass have been."""
         made = self.hierarchy(q, k, layout)
         before = [h for h in self._made if h._plans]
-        self._made = before[-SAMPLES_KEPT:] + [made._follows(*before)]
+        self._made = before[-SAMPLES_CACHED:] + [made._follows(*before)]
         return made
 
     def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
@@ -57,18 +57,18 @@ class ByContent(Threaded):
             return self._next(q, k, layout).attention(q, k, v, layout=layout, **more)
         if len(q) == 0:
             return _nothing(q, k, v, bool(more.get("lse")))
-        parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in range(len(q))]
-        if len(parts) == 1:
-            return tuple(x[None] for x in parts[0]) if isinstance(parts[0], tuple) else parts[0][None]
-        if isinstance(parts[0], tuple):
-            return tuple(stacked_like(*(p[i] for p in parts)) for i in range(len(parts[0])))
-        return stacked_like(*parts)
+        samples = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in range(len(q))]
+        if len(samples) == 1:
+            return tuple(x[None] for x in samples[0]) if isinstance(samples[0], tuple) else samples[0][None]
+        if isinstance(samples[0], tuple):
+            return tuple(stacked_like(*(p[i] for p in samples)) for i in range(len(samples[0])))
+        return stacked_like(*samples)
 
 
 def check_call(q: Any, k: Any, v: Any = None, d_out: Any = None, d_lse: Any = None) -> None:
     """Have all arrays of a call the batch axes of its query, and do those belong together that are cut by samples and heads?"""
-    given = {"query": q, "key": k, "value": v, "d_out": d_out, "d_lse": d_lse}
-    shapes = {name: _shape(x, name) for name, x in given.items() if x is not None or name in ("query", "key")}
+    inputs = {"query": q, "key": k, "value": v, "d_out": d_out, "d_lse": d_lse}
+    shapes = {name: _shape(x, name) for name, x in inputs.items() if x is not None or name in ("query", "key")}
     of_q, of_k, of_v = shapes["query"], shapes["key"], shapes.get("value")
     for name, shape in shapes.items():
         if name in ("key", "value") and len(shape) != len(of_q):
@@ -88,13 +88,13 @@ def _shape(x: Any, name: str) -> Any:
     return tuple(x.shape if hasattr(x, "shape") else as_numpy(x, name).shape)
 
 
-def by_sample(q: Any, **given: Any) -> List[Dict[str, Any]]:
+def by_sample(q: Any, **arrays: Any) -> List[Dict[str, Any]]:
     """What each sample of a batch has of arrays that begin with the batch axis."""
-    for name, x in given.items():
+    for name, x in arrays.items():
         n = None if x is None or getattr(x, "ndim", 1) == 0 or not hasattr(x, "__len__") else len(x)
         if x is not None and n != len(q):
             raise refuse(f"{name} has {n} samples, the query {len(q)}" if n is not None else f"{name} is {x!r}, no array of {len(q)} samples")
-    return [{name: None if x is None else x[i] for name, x in given.items()} for i in range(len(q))]
+    return [{name: None if x is None else x[i] for name, x in arrays.items()} for i in range(len(q))]
 
 
 def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
@@ -107,10 +107,10 @@ def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
     return (out, lses) if lse else out
 
 
-def stacked_like(*parts: Any) -> Any:
+def stacked_like(*samples: Any) -> Any:
     """Samples of torch or of numpy, as they are."""
-    if is_torch(parts[0]):
+    if is_torch(samples[0]):
         import torch
 
-        return torch.stack(parts)
-    return np.stack(parts)
+        return torch.stack(samples)
+    return np.stack(samples)

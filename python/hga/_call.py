@@ -61,27 +61,27 @@ class Problem:
             raise refuse(f"key has {self.k.shape[-1]} columns, query {self.dim}")
         for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
             n, found = (rows or h._rows)(name), x.shape[self.rows_axis]
-            n = n // (h.parts if name == "query" else h.key_parts) if n > 0 and not rows else n
+            n = n // (h.n_graphs if name == "query" else h.n_key_graphs) if n > 0 and not rows else n
             if n >= 0 and found != n:
                 words = "" if rows else in_words(h, name)
                 raise refuse(f"{name} of shape {x.shape} has {found} rows in layout {layout!r}, {who} {n}{words}")
         if self.v.shape[self.heads_axis] != self.kv_heads or self.v.shape[self.rows_axis] != self.k.shape[self.rows_axis]:
             raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
-        if h.parts > 1:
-            self._part(h.parts, h.key_parts)
-        tables.check(self.heads, self.dim, h.parts)
+        if h.n_graphs > 1:
+            self._by_graph(h.n_graphs, h.n_key_graphs)
+        tables.check(self.heads, self.dim, h.n_graphs)
         self.h, self.tables = h, tables
         self.features = tables.features
-        if self.features and (self.q.dtype != np.float32 or h.parts > 1):
-            raise refuse("features of edges go with a query of float32" if h.parts == 1 else "features of edges: the graph is in parts")
+        if self.features and (self.q.dtype != np.float32 or h.n_graphs > 1):
+            raise refuse("features of edges go with a query of float32" if h.n_graphs == 1 else "features of edges: each head has a graph of its own")
 
-    def _part(self, parts: int, key_parts: int) -> None:
+    def _by_graph(self, n_graphs: int, n_key_graphs: int) -> None:
         """Heads become those of a row of the graph."""
-        if self.heads % parts:
-            raise refuse(f"query has {self.heads} heads, the hierarchy parts for {parts}")
-        if self.kv_heads != key_parts:
-            raise refuse(f"key has {self.kv_heads} heads, the hierarchy parts for {key_parts}")
-        self.heads, self.kv_heads = self.heads // parts, 1
+        if self.heads % n_graphs:
+            raise refuse(f"query has {self.heads} heads, the hierarchy graphs for {n_graphs}")
+        if self.kv_heads != n_key_graphs:
+            raise refuse(f"key has {self.kv_heads} heads, the hierarchy graphs for {n_key_graphs}")
+        self.heads, self.kv_heads = self.heads // n_graphs, 1
 
     def plan_key(self, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Tuple[Any, ...]:
         precision = resolved(precision, self.h, is_bf16(self.q, self.k, self.v), isa, grad)
@@ -104,5 +104,5 @@ class Problem:
         self._fold(t, x.shape[self.heads_axis + 1])
 
     def _fold(self, t: Any, heads: int) -> None:
-        if self.h.parts > 1:
-            fold_tensor(t, heads, self.h.parts if heads >= self.h.parts else self.h.key_parts, self.h.by_token)
+        if self.h.n_graphs > 1:
+            fold_tensor(t, heads, self.h.n_graphs if heads >= self.h.n_graphs else self.h.n_key_graphs, self.h.by_token)

@@ -68,7 +68,7 @@ def _captured(module: Any, query: Any, key: Any, value: Any, more: Mapping[str, 
     )  # fmt: skip
 
 
-# ---- what the model is given ----
+# ---- the model's inputs ----
 
 
 def _ids(text: Any) -> torch.Tensor:
@@ -103,7 +103,7 @@ def _require_one_text(inputs: Mapping[str, Any]) -> None:
 
 # ---- the model's pass ----
 
-_IN_TURN = threading.RLock()
+_LOCK = threading.RLock()
 _STANCE, _EAGER = "torch.compiler.set_stance", "eager_attention_forward"
 
 
@@ -153,7 +153,7 @@ def _seen_by(watch: _Watch, model: Any) -> Iterator[None]:
 
         return make
 
-    with _IN_TURN, _runs_eagerly(model), contextlib.ExitStack() as doors:
+    with _LOCK, _runs_eagerly(model), contextlib.ExitStack() as doors:
         for owner, name, gives in _doors(model):
             doors.enter_context(_replaced(owner, name, watching(gives)))
         yield

@@ -72,9 +72,9 @@ def _run(arguments: List[str], folder: str, progress: Optional[bool]) -> List[Di
     """The rows that the tool gives."""
     tool, rows = _tool(), pathlib.Path(folder, "rows.json")
     with bar("candidates", progress) as tell, rows.open("wb") as out:
-        asked = [tool, "choose", *arguments, *([] if tell is silent else ["--progress"])]
+        command = [tool, "choose", *arguments, *([] if tell is silent else ["--progress"])]
         try:
-            run = subprocess.Popen(asked, stdout=out, stderr=subprocess.PIPE, encoding="utf-8", errors="backslashreplace")
+            run = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, encoding="utf-8", errors="backslashreplace")
         except OSError as e:
             raise refuse(f"hga.choose runs {tool}: {e.strerror}") from None
         with run:
@@ -130,7 +130,7 @@ def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd"
     [tokens, heads, dim] ("bnhd"): error, edges, time. seconds: of repeats for each; variants: names with commas between them, all
     without; seed: of hyperplanes; progress: a bar of tqdm over the candidates, as ``Graph.coarsen`` has one. scale, softcap, sink,
     slopes and normaliser are those of ``Hierarchy.attention`` and apply to all, dense attention among them; a warning names variants
-    that cannot have them and are left out. precision: as there, by the types of q, k and v. It runs the command ``hga choose``, which a wheel brings."""
+    that cannot have them and are left out. precision: as there, by the types of q, k and v. It runs the command ``hga choose``, which a wheel has."""
     require_layout(layout)
     arguments = ["--json", "--quiet", f"--seconds={number(seconds, 'seconds')}", f"--seed={whole(seed, 'seed')}", f"--precision={of_tool(precision, normaliser, q, k, v)}"]
     arguments += [f"--layout={'hnd' if layout == 'bhnd' and np.ndim(q) > 2 else 'nhd'}"]

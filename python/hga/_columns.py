@@ -56,7 +56,7 @@ class Linear(torch.nn.Linear):
         self.ready(x)
         return super().forward(x)
 
-    # ---- states: a layer without columns keeps its place in them, and takes the columns of one that has them ----
+    # ---- states: a layer without columns has its entry in them, and takes the columns of one that has them ----
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars or self.in_features == LATER)

@@ -11,12 +11,12 @@ from ._arguments import flag, whole
 from ._columns import LATER, GlorotLinear, Linear, columns, glorot
 from ._core import Error, refuse
 from ._edge_index import (
-    Featured, Looped, Sizes, Weights, checked, featured, given, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax,
+    Featured, Looped, Sizes, Weights, checked, featured, edges_of, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax,
     with_weights,
 )  # fmt: skip
 from ._graph import Graph
 from ._hierarchy import Hierarchy
-from ._made import Made
+from ._compiled import Made
 from ._messages import Messages
 from ._one_pass import drawn
 
@@ -72,7 +72,7 @@ class _Convolution(Messages):
         is_tensor = isinstance(edges, torch.Tensor)
         if torch.compiler.is_compiling():
             return make()
-        changes = is_tensor and not edges.is_inference()  # which have no version: they are not kept
+        changes = is_tensor and not edges.is_inference()  # which have no version: they are not cached
         key = (edges._version if changes else 0, *key)
         if self._last and self._last[0] is edges and self._last[1] == key:
             return self._last[2]
@@ -92,12 +92,12 @@ class _Convolution(Messages):
             h: Any = edges if isinstance(edges, Hierarchy) else None
             found: Hierarchy = self._once(edges, (sizes,), lambda: self._made(h if h is not None else edges.hierarchy()))
             return found
-        found = self._once(edges, (sizes, loops), lambda: self._followed(graph_of(given(edges).ends, sizes, loops).hierarchy()))
+        found = self._once(edges, (sizes, loops), lambda: self._followed(graph_of(edges_of(edges).ends, sizes, loops).hierarchy()))
         return found
 
     def _featured(self, edges: Any, sizes: Sizes, loops: int) -> Featured:
         def made() -> Featured:
-            found = featured(given(edges).ends, sizes, loops)
+            found = featured(edges_of(edges).ends, sizes, loops)
             return found._replace(hierarchy=self._followed(found.hierarchy))
 
         found: Featured = self._once(edges, (sizes, loops, "features"), made)
@@ -106,17 +106,17 @@ class _Convolution(Messages):
     # ---- what comes ----
 
     def _rows(self, x: Any, edges: Any, layers: Tuple[Optional[Linear], Optional[Linear]], size: Any = None) -> _Rows:
-        name, parts = type(self).__name__, tuple(x) if isinstance(x, (tuple, list)) else (x, x)
-        if len(parts) != 2:
-            raise refuse(f"{name}: x has {len(parts)} parts, not sources and destinations")
-        for part, layer in zip(parts, layers):
-            if part is None and part is not parts[0]:
+        name, sides = type(self).__name__, tuple(x) if isinstance(x, (tuple, list)) else (x, x)
+        if len(sides) != 2:
+            raise refuse(f"{name}: x has {len(sides)} parts, not sources and destinations")
+        for side, layer in zip(sides, layers):
+            if side is None and side is not sides[0]:
                 continue
             n = LATER if layer is None else layer.in_features
-            if not isinstance(part, torch.Tensor) or part.dim() != 2 or (n != LATER and n != part.shape[1]):  # `in` has no trace in torch 2.9
-                what = f"shape {tuple(part.shape)}" if isinstance(part, torch.Tensor) else f"type {type(part).__name__}"
+            if not isinstance(side, torch.Tensor) or side.dim() != 2 or (n != LATER and n != side.shape[1]):  # `in` has no trace in torch 2.9
+                what = f"shape {tuple(side.shape)}" if isinstance(side, torch.Tensor) else f"type {type(side).__name__}"
                 raise refuse(f"{name}: x has {what}, not [nodes, {'columns' if n == LATER else n}]")
-        source, destination = parts
+        source, destination = sides
         sizes = [len(source), len(source) if destination is None else len(destination)]
         size = sizes_of(edges) if size is None else size
         if size is not None:
@@ -130,7 +130,7 @@ class _Convolution(Messages):
         """[edges, edge_dim], of the call or of a matrix."""
         name = type(self).__name__
         if edge_attr is None and not is_graph(edges) and self.edge_dim is not None:
-            edge_attr = given(edges).features
+            edge_attr = edges_of(edges).features
         if edge_attr is None:
             return None
         if self.lin_edge is None:
@@ -139,7 +139,7 @@ class _Convolution(Messages):
             raise refuse(f"{name}: edge_attr goes with an edge_index, not with a {type(edges).__name__}")
         if not isinstance(edge_attr, torch.Tensor):
             raise refuse(f"{name}: edge_attr has type {type(edge_attr).__name__}")
-        rows, n = edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr, given(edges).ends.shape[-1]
+        rows, n = edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr, edges_of(edges).ends.shape[-1]
         if rows.dim() != 2 or len(rows) != n or self.lin_edge.in_features not in (LATER, rows.shape[1]):
             raise refuse(f"{name}: edge_attr has shape {tuple(edge_attr.shape)}, not [{n}, {self.lin_edge.in_features}]")
         return rows
@@ -149,7 +149,7 @@ class _Convolution(Messages):
         if is_graph(edges):
             what = "an explanation" if self._is_watched() else "return_attention_weights"
             raise refuse(f"{type(self).__name__}: {what} goes with an edge_index; h.weights(q, k, token) gives a row")
-        return looped(checked(given(edges).ends, sizes), loops)
+        return looped(checked(edges_of(edges).ends, sizes), loops)
 
     # ---- attention ----
 
@@ -177,7 +177,7 @@ class _Convolution(Messages):
 
 
 class _Gat(_Convolution):
-    """GAT and GATv2 have self-loops, a bias of the output and perhaps a residual; features of edges are part of what goes through
+    """GAT and GATv2 have self-loops, a bias of the output and perhaps a residual; features of edges are in what goes through
     the leak. Parameters are made and drawn in PyG's order, so that one seed gives both packages the same ones."""
 
     def __init__(self, in_channels: Any, out_channels: int, heads: int, concat: bool, negative_slope: float, dropout: float,
@@ -440,7 +440,7 @@ class TransformerConv(_Convolution):
             return self._skipped(self._joined(self._run(rows, q, k, v, edge_index, features)), rows.destination)
         out, weights = self._weighed(rows, q, k, v, edge_index, features)
         out = self._skipped(self._joined(out), rows.destination)
-        return (out, with_weights(edge_index, given(edge_index).ends, weights)) if returns else out  # type: ignore[arg-type]
+        return (out, with_weights(edge_index, edges_of(edge_index).ends, weights)) if returns else out  # type: ignore[arg-type]
 
     def _skipped(self, out: Tensor, x: Tensor) -> Tensor:
         if not self.root_weight:

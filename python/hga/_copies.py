@@ -35,8 +35,8 @@ def _raw(pointer: Any, bytes_: int) -> bytes:
     return b"" if pointer == ffi.NULL or bytes_ == 0 else bytes(ffi.buffer(pointer, bytes_))
 
 
-def _parts(g: Any) -> Iterator[bytes]:
-    """Everything a graph stores, piece by piece."""
+def _stored(g: Any) -> Iterator[bytes]:
+    """Everything a graph stores, array by array."""
     n = lib.hga_graph_nodes(g)
     yield repr((n.n, n.n_levels, n.n_relations, n.query_first, n.n_queries, n.key_first, n.n_keys, n.claims)).encode()
     yield _raw(n.level_ptr, 4 * (n.n_levels + 1))
@@ -69,9 +69,9 @@ def _parts(g: Any) -> Iterator[bytes]:
 def digest(g: Any) -> bytes:
     """256 bits of what a graph stores: equal for equal graphs, and for no others that anyone will find."""
     found = hashlib.blake2b(digest_size=32)
-    for part in _parts(g):
-        found.update(len(part).to_bytes(8, "little"))
-        found.update(part)
+    for chunk in _stored(g):
+        found.update(len(chunk).to_bytes(8, "little"))
+        found.update(chunk)
     return found.digest()
 
 
@@ -164,13 +164,13 @@ def runs_as(h: "Hierarchy", other: "Hierarchy") -> bool:
 
 def identity(h: "Hierarchy") -> Tuple[Any, ...]:
     """What equal hierarchies have in common; that is, all that a result depends on."""
-    return (h.graph._identity(), h.parts, h.by_token, _bytes_of(h._node_of)) + _runs(h)
+    return (h.graph._identity(), h.n_graphs, h.by_token, _bytes_of(h._node_of)) + _runs(h)
 
 
-# What is said of a hierarchy beside its graph, its program and its words; the functions of its stages apart, which belong to
+# What is said of a hierarchy beside its graph, its program and its words; without the functions of its stages, which belong to
 # a program.
 SETTINGS = ("_own", "_node_of", "_threads", "_bind", "_strict")
-KEPT = (*SETTINGS, "_recipe")
+COPIED = (*SETTINGS, "_recipe")
 
 
 def settle(h: "Hierarchy", of: "Hierarchy") -> "Hierarchy":
@@ -181,14 +181,14 @@ def settle(h: "Hierarchy", of: "Hierarchy") -> "Hierarchy":
 
 
 def copied(h: "Hierarchy") -> "Hierarchy":
-    """One with plans of its own; the graph, which nobody can change, is shared."""
+    """One with plans of its own; the graph, which is immutable, is shared."""
     from ._hierarchy import Hierarchy
     from ._program import bound
 
     new: "Hierarchy" = type(h).__new__(type(h))
     Hierarchy.__init__(new, h.graph, ffi.new("hga_program *", h._program[0]), h.words)
     for name, value in h.__dict__.items():
-        if name in KEPT or name not in new.__dict__:
+        if name in COPIED or name not in new.__dict__:
             new.__dict__[name] = value
     new._functions = bound(new._program, {stage: (f.begin, f.edge, f.finish) for stage, f, _ in h._functions})
     return new

@@ -26,8 +26,8 @@ class _Raised(threading.local):
 RAISED = _Raised()
 
 
-def keep_raised(kind: Any, error: BaseException, trace: Any) -> None:
-    """For ``extern(onerror=..)``: the first exception is kept, nothing is printed."""
+def record_raised(kind: Any, error: BaseException, trace: Any) -> None:
+    """For ``extern(onerror=..)``: the first exception is stored, nothing is printed."""
     if RAISED.error is None:
         RAISED.error = error.with_traceback(trace)
 
@@ -53,12 +53,12 @@ def refuse(text: str) -> Error:
 
 
 def refuse_type(text: str) -> Error:
-    """The same where the type is wrong, or where nobody knows the word."""
+    """The same where the type is wrong, or where the word is unknown."""
     return WrongType("HGA_EINVAL", text) if not _traced() else cast(Error, TypeError(text))
 
 
 def _traced() -> bool:
-    """Is it dynamo that runs? It repeats the text of exceptions that Python brings, and knows no others."""
+    """Is it dynamo that runs? It repeats the text of exceptions of Python's own, and knows no others."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_dynamo_compiling()
 
@@ -87,7 +87,7 @@ def _plain(x: Any, what: str) -> Any:
     functorch = private("torch._C._functorch")
     while functorch.is_functorch_wrapped_tensor(x):
         if functorch.is_batchedtensor(x):
-            raise refuse(f"{what} is under torch.func.vmap: its numbers are asked for here, and each sample has its own; give a batch instead")
+            raise refuse(f"{what} is under torch.func.vmap: its numbers are needed here, and each sample has its own; give a batch instead")
         x = functorch.get_unwrapped(x)
     return x
 
@@ -159,7 +159,7 @@ def as_numpy(x: Any, what: str) -> np.ndarray:
     return cast(np.ndarray, x)
 
 
-def apart(x: np.ndarray) -> np.ndarray:
+def unrepeated(x: np.ndarray) -> np.ndarray:
     """The array itself, or a copy where heads or rows repeat (stride 0), as of ``k.expand(..)``: to the library 0 means packed.
     Samples may repeat."""
     if 0 not in x.strides or all(n == 1 for n, step in zip(x.shape[-3:-1], x.strides[-3:-1]) if step == 0):
@@ -267,12 +267,12 @@ def fill_rows(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
     t.row_stride, t.head_stride = x.strides[rows_axis] // 4, x.strides[heads_axis] // 4
 
 
-def fold_tensor(t: Any, heads: int, parts: int, by_token: bool) -> None:
+def fold_tensor(t: Any, heads: int, graphs: int, by_token: bool) -> None:
     """Of a described tensor of so many heads, those of each of ``parts`` in one row: rows are a token's, or a part's, one after
     the other."""
-    each, tokens = heads // parts * t.head_stride, t.row_stride
-    t.fold, t.row_stride, t.fold_stride = (parts, each, tokens) if by_token else (t.rows, tokens, each)
-    t.rows *= parts
+    each, tokens = heads // graphs * t.head_stride, t.row_stride
+    t.fold, t.row_stride, t.fold_stride = (graphs, each, tokens) if by_token else (t.rows, tokens, each)
+    t.rows *= graphs
 
 
 def utf8(text: str, what: str) -> bytes:

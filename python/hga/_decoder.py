@@ -13,7 +13,7 @@ import numpy as np
 
 from ._arguments import BINDINGS, answered, flag, meant, whole
 from ._call import LAYOUTS, require_layout
-from ._core import Error, apart, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, widened
+from ._core import Error, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, unrepeated, widened
 from ._precision import AUTO, PRECISIONS, RowType, refused_rows
 from ._prepared import address
 from ._releases import perhaps
@@ -23,7 +23,7 @@ from ._tables import ROWS, Tables, single
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
 
-WORKSPACES_KEPT = 1 << 30  # bytes of a decoder's workspaces beyond which caches share them, unless threads need more
+WORKSPACE_BYTES = 1 << 30  # bytes of a decoder's workspaces beyond which caches share them, unless threads need more
 TYPES = {"f32": lib.HGA_F32, "bf16": lib.HGA_BF16}
 APPENDS, FLOAT32 = ffi.typeof("hga_append[]"), np.dtype(np.float32)
 Path = Union[str, "os.PathLike[str]"]
@@ -42,7 +42,7 @@ _LAST = object()
 
 class _Life:
     """A decoder of the library's with its pages and workspaces, which must outlive every cache. Python may collect a decoder
-    before its caches, so each of them has a token here, and whoever gives back the last one lets all go."""
+    before its caches, so each of them has a token here, and returning the last one frees all."""
 
     def __init__(self, decoder: Any, pages: Any) -> None:
         self.decoder, self.pages, self.workspaces = decoder, pages, []  # type: Any, Any, List[Any]
@@ -90,10 +90,10 @@ def _memory(x: Any, what: str) -> np.ndarray:
 
         if torch.is_grad_enabled():
             raise refuse(f"{what} requires a gradient, which decoding has not: call it under torch.no_grad(), or detach()")
-    return apart(widened(as_numpy(x, what)))
+    return unrepeated(widened(as_numpy(x, what)))
 
 
-def _kept(x: Any, name: str) -> Any:
+def _own_copy(x: Any, name: str) -> Any:
     """A table of all appends, whatever its owner does to it meanwhile."""
     row = ROWS[name]
     if not row.is_number:
@@ -105,7 +105,7 @@ def _kept(x: Any, name: str) -> Any:
     return float(one.reshape(()))
 
 
-def _given_back(x: np.ndarray, like: Any) -> Any:
+def _as_callers(x: np.ndarray, like: Any) -> Any:
     """Float32 in the caller's kind of array and type of number."""
     if not is_torch(like):
         kind = getattr(like, "dtype", x.dtype)
@@ -114,7 +114,7 @@ def _given_back(x: np.ndarray, like: Any) -> Any:
     return made if like.dtype is made.dtype else made.to(like.dtype)
 
 
-FORMS_KEPT = 64  # of a decoder: tokens that come one by one have one, prompts in chunks one for each length
+FORMS_CACHED = 64  # of a decoder: tokens that come one by one have one, prompts in chunks one for each length
 
 
 NOT_PLAIN: Tuple[Tuple[int, ...], Any] = (), None
@@ -195,7 +195,7 @@ class _Rows:
         self.inputs = q, k, v
         if form is None:
             form = _Form(d, as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value"), layout)
-            if len(d._forms) >= FORMS_KEPT:
+            if len(d._forms) >= FORMS_CACHED:
                 d._forms.clear()
             d._forms[key] = form
         self.form, self.of_float32 = form, plain
@@ -207,7 +207,7 @@ class _Rows:
         lib.hga_py_append_rows(self.form.rows, cache, n_tokens, *self.at, address(self.out), address(self.lse), item)
 
     def found(self) -> Any:
-        out = _given_back(self.out, self.like) if self.torch is None else self.torch.from_numpy(self.out)
+        out = _as_callers(self.out, self.like) if self.torch is None else self.torch.from_numpy(self.out)
         if self.lse is None:
             return out
         return out, sys.modules["torch"].from_numpy(self.lse) if is_torch(self.like) else self.lse
@@ -228,9 +228,9 @@ class Decoder:
         self.heads, self.dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
         self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
         self.dim_v = self.dim if dim_v is None else whole(dim_v, "dim_v", least=1)
-        self._tables = Tables(h, {name: x if x is None else _kept(x, name) for name, x in tables.items()})
+        self._tables = Tables(h, {name: x if x is None else _own_copy(x, name) for name, x in tables.items()})
         self._tables.check(self.heads, self.dim)
-        self._io = ffi.new("hga_io *")  # what all appends bring besides rows
+        self._io = ffi.new("hga_io *")  # what all appends have besides rows
         self._tables.describe(self._io)
         shape, o = ffi.new("hga_shape *"), ffi.new("hga_decode_options *")
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = self.heads, self.kv_heads, self.dim, self.dim_v
@@ -274,13 +274,13 @@ class Decoder:
         before, and begin anew when they are next held."""
         with self._settling:
             t, before = self._row_type, self.precision
-            of = t.told
+            of = t.declared
             for x in rows:
                 found = t.of(*x)
                 of = of or found
                 if of != found:
                     raise refused_rows(of, *x)
-            t.told = of
+            t.declared = of
             if before == AUTO and self.precision == "bf16":
                 self._begin("bf16")
 
@@ -311,13 +311,13 @@ class Decoder:
         before = self._life, self._free, self._d
         try:
             cache = self._cache_of(self._life, lib.hga_cache_read, self._life.pages, name)
-            self._row_type.told = "f32" if len(cache) else None
+            self._row_type.declared = "f32" if len(cache) else None
             return cache
         except Error:
             self._begin("bf16")
         try:
             cache = self._cache_of(self._life, lib.hga_cache_read, self._life.pages, name)
-            self._row_type.told = "bf16"
+            self._row_type.declared = "bf16"
             return cache
         except Error:
             self._life, self._free, self._d = before
@@ -353,7 +353,7 @@ class Decoder:
         held: List["Cache"] = []
         try:
             t = self._row_type
-            if t.binds and not (t.told == "f32" and all(r.of_float32 for r in rows)):
+            if t.binds and not (t.declared == "f32" and all(r.of_float32 for r in rows)):
                 self._settle([(q[i], k[i], v[i]) for i in range(len(caches))])
             for cache in caches:
                 cache._hold(held)
@@ -395,7 +395,7 @@ class Decoder:
         return int(lib.hga_decoder_rows(self._life.decoder, first, n, ffi.NULL, 0))
 
     def _workspace(self, cache: "Cache") -> _Workspace:
-        """The one that served the cache last; or one whose cache is gone; or a new one as long as there is room; or that which
+        """The one that served the cache last; or one whose cache is gone; or a new one while bytes are left; or that which
         was used least recently."""
         w = cache._workspace
         if w is not None and w.served() is cache:
@@ -404,14 +404,14 @@ class Decoder:
                 return w
             except ValueError:  # another thread has it
                 pass
-        for wanted in (cache, None):
-            for w in [w for w in list(self._free) if w.served() is wanted]:
+        for owner in (cache, None):
+            for w in [w for w in list(self._free) if w.served() is owner]:
                 try:
                     self._free.remove(w)
                     return w
                 except ValueError:  # another thread has it
                     pass
-        if self.workspace_bytes + int(lib.hga_decoder_workspace_bytes(self._life.decoder)) > WORKSPACES_KEPT:
+        if self.workspace_bytes + int(lib.hga_decoder_workspace_bytes(self._life.decoder)) > WORKSPACE_BYTES:
             try:
                 return self._free.pop(0)
             except IndexError:
@@ -479,12 +479,12 @@ class Decoder:
         raise refuse_type("a decoder is not pickled: pickle its hierarchy, and write its caches")
 
 
-def _stacked(parts: List[Any], like: Any) -> Any:
+def _stacked(rows: List[Any], like: Any) -> Any:
     if not is_torch(like):
-        return np.stack(parts)
+        return np.stack(rows)
     import torch
 
-    return torch.stack(parts)
+    return torch.stack(rows)
 
 
 class Cache:
@@ -502,12 +502,12 @@ class Cache:
         if not self._lock.acquire(blocking=False):
             raise refuse("the cache is in another thread's call: it serves one at a time")
         held.append(self)
-        if self._life is not self.decoder._life:  # what it has been made of had no tokens when rows told their type
+        if self._life is not self.decoder._life:  # what it has been made of had no tokens when rows declared their type
             made = self.decoder.cache()
             self._life, self._c, self._workspace = made._life, made._c, None
 
     def _held(self, function: Callable[[], Any]) -> Any:
-        """Call with nobody else in the cache."""
+        """Call while no other thread is in the cache."""
         held: List["Cache"] = []
         self._hold(held)
         try:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, cast
 from ._core import F
 
 # Graphs, hierarchies and functions have names that no other process gives: they stand for them in the arguments of torch's
-# operators, and so in what torch.compile keeps in files.
+# operators, and so in what torch.compile caches in files.
 _NUMBERS = itertools.count(1)
 _PROCESS = [os.urandom(6).hex()]
 
@@ -41,7 +41,7 @@ def deferred(function: F) -> F:
     @functools.wraps(function)
     def call(*arguments: Any, **more: Any) -> Any:
         if compiling():
-            from ._made import made
+            from ._compiled import made
 
             return made(name, *arguments, **more)
         return function(*arguments, **more)

@@ -16,8 +16,8 @@ import torch.distributed as dist
 
 from ._arguments import answered, meant, whole
 from ._call import Problem
-from ._core import Error, apart, as_numpy, check, error_detail, extern, ffi, fill_rows, fill_tensor, floats_at, keep_raised, lib, number, refuse
-from ._hierarchy import PLANS_KEPT, Hierarchy, draws
+from ._core import Error, as_numpy, check, error_detail, extern, ffi, fill_rows, fill_tensor, floats_at, lib, number, record_raised, refuse, unrepeated
+from ._hierarchy import PLANS_CACHED, Hierarchy, draws
 from ._normalisers import normalised, spelt
 from ._plans import new_plan
 from ._operators import tables_of, tensor_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ._keywords import CallTables
 
 PATIENCE = 0.02  # seconds that a rank waits before it asks whether another has failed, and between two times
-# Tags of messages: beyond a caller's own, and other ones for each hierarchy, so that what a failed one has left meets nobody.
+# Tags of messages: beyond a caller's own, and other ones for each hierarchy, so that messages of a failed one are received by none.
 FIRST_TAG, MOST_CHANNELS, GATHER = 1 << 20, 1024, 1023
 MADE = itertools.count()
 MOST_TEXT = 400  # bytes
@@ -38,7 +38,7 @@ AGREE_TAG = FIRST_TAG - 1  # of a group's, whichever hierarchy is called: ranks 
 
 
 # Of each group, held by the thread that is in a call: messages of two at once would meet in any order.
-TURNS: "weakref.WeakKeyDictionary[Any, threading.Lock]" = weakref.WeakKeyDictionary()
+LOCKS: "weakref.WeakKeyDictionary[Any, threading.Lock]" = weakref.WeakKeyDictionary()
 
 # ---- what carries messages ----
 
@@ -49,7 +49,7 @@ class Transport:
     own: the library's may be gone when one arrives."""
 
     def __init__(self, group: Optional[Any]) -> None:
-        # The group is the caller's: one that is kept here would outlive destroy_process_group, and its threads the interpreter.
+        # The group is the caller's: one that is stored here would outlive destroy_process_group, and its threads the interpreter.
         self._group = weakref.ref(group if group is not None else dist.group.WORLD)
         if "gloo" not in dist.get_backend(self.group):
             raise refuse(f"distributed: the group's backend is {dist.get_backend(self.group)}: messages go by gloo")
@@ -57,11 +57,11 @@ class Transport:
         agreed: List[Any] = [(uuid.uuid4().hex, next(MADE))]
         dist.broadcast_object_list(agreed, src=self.ranks[0], group=self.group, device=torch.device("cpu"))
         name, number_ = agreed[0]
-        self._name, self._turn = name.encode(), TURNS.setdefault(self.group, threading.Lock())
+        self._name, self._lock = name.encode(), LOCKS.setdefault(self.group, threading.Lock())
         self._tag = FIRST_TAG + number_ * MOST_CHANNELS % (1 << 30)
         store = private("torch.distributed.distributed_c10d._get_default_store")()
         self._store = dist.PrefixStore(f"hga-{name}", store)  # type: ignore[attr-defined]
-        self._under_way: Dict[int, Tuple[List[Any], List[torch.Tensor], List[torch.Tensor]]] = {}
+        self._pending: Dict[int, Tuple[List[Any], List[torch.Tensor], List[torch.Tensor]]] = {}
         self._failure: Optional[Tuple[int, str]] = None
         self._handle = ffi.new_handle(self)
         self.c = ffi.new("hga_exchange *")
@@ -91,16 +91,16 @@ class Transport:
             raise refuse(f"channel {channel} is not one of {GATHER}")
         there = [(m.rank, _bytes(m.data, m.bytes).clone()) for m in send]
         here = [(m.rank, torch.empty(m.bytes, dtype=torch.uint8)) for m in receive]
-        places = [_bytes(m.data, m.bytes) for m in receive]
-        self._under_way[channel] = (self._begin(self._tag + channel, there, here), [x for _, x in here], places)
+        buffers = [_bytes(m.data, m.bytes) for m in receive]
+        self._pending[channel] = (self._begin(self._tag + channel, there, here), [x for _, x in here], buffers)
         return 0
 
     def wait(self, channel: int) -> int:
-        works, come, places = self._under_way.pop(channel, ([], [], []))
+        works, come, buffers = self._pending.pop(channel, ([], [], []))
         status = self._patiently(works) if works else 0
-        for x, place in zip(come, places):
+        for x, buffer in zip(come, buffers):
             if not status:
-                place.copy_(x)
+                buffer.copy_(x)
         return status
 
     def gather(self, mine: torch.Tensor, all_: List[torch.Tensor], tag: int) -> int:
@@ -120,21 +120,21 @@ class Transport:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """One call of a group's at a time: of a second one no rank could tell to which of the two a message belongs."""
-        if not self._turn.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
             says = "two threads call at once on one group: take turns, in one order on all ranks, or give each thread a group"
             self.fail(int(lib.HGA_EINVAL), says)
             raise refuse(f"distributed: {says}")
         try:
             yield
         finally:
-            self._turn.release()
+            self._lock.release()
 
     @contextlib.contextmanager
     def agreed(self) -> Iterator[None]:
         """What Python raises once ranks have agreed the library knows nothing of: the others would wait."""
         try:
             yield
-        except Error:  # the library has told them
+        except Error:  # the library has reported them
             raise
         except BaseException as e:
             self.fail(int(lib.HGA_ENOMEM if isinstance(e, MemoryError) else lib.HGA_EINVAL), str(e) or type(e).__name__)
@@ -207,24 +207,24 @@ def _end(ctx: Any) -> Transport:
     return cast(Transport, ffi.from_handle(ctx))
 
 
-@extern(onerror=keep_raised, error=lib.HGA_EEXTERNAL)
+@extern(onerror=record_raised, error=lib.HGA_EEXTERNAL)
 def hga_py_start(ctx: Any, channel: int, send: Any, n_send: int, receive: Any, n_receive: int) -> int:
     return _end(ctx).start(channel, [send[i] for i in range(n_send)], [receive[i] for i in range(n_receive)])
 
 
-@extern(onerror=keep_raised, error=lib.HGA_EEXTERNAL)
+@extern(onerror=record_raised, error=lib.HGA_EEXTERNAL)
 def hga_py_test(ctx: Any, channel: int, done: Any) -> int:
     """gloo does not tell; it is waited for when there is nothing else to do."""
     done[0] = 0
     return 0
 
 
-@extern(onerror=keep_raised, error=lib.HGA_EEXTERNAL)
+@extern(onerror=record_raised, error=lib.HGA_EEXTERNAL)
 def hga_py_wait(ctx: Any, channel: int) -> int:
     return _end(ctx).wait(channel)
 
 
-@extern(onerror=keep_raised, error=lib.HGA_EEXTERNAL)
+@extern(onerror=record_raised, error=lib.HGA_EEXTERNAL)
 def hga_py_gather(ctx: Any, mine: Any, n: int, all_: Any) -> int:
     end = _end(ctx)
     come = [torch.empty(n, dtype=torch.uint8) for _ in range(end.c.n_ranks)]
@@ -234,7 +234,7 @@ def hga_py_gather(ctx: Any, mine: Any, n: int, all_: Any) -> int:
     return status
 
 
-@extern(onerror=keep_raised)
+@extern(onerror=record_raised)
 def hga_py_fail(ctx: Any, status: int) -> None:
     _end(ctx).fail(status, error_detail())
 
@@ -314,7 +314,7 @@ class Distributed:
             plan, out = new_plan(h, kind, self._ranks), ffi.new("hga_workspace **")
             check(lib.hga_workspace_create(plan, out))
             self._plans[key] = (plan, ffi.gc(out[0], lib.hga_workspace_destroy))
-            while len(self._plans) > PLANS_KEPT:  # the oldest goes
+            while len(self._plans) > PLANS_CACHED:  # the oldest goes
                 del self._plans[next(iter(self._plans))]
         return self._plans[key]
 
@@ -329,48 +329,48 @@ class Distributed:
                   threads: int = 0, isa: Optional[str] = None, **tables: Unpack[CallTables]) -> Any:  # fmt: skip
         """Hierarchy.attention of this rank's rows: tensors as there, with the rows that ``rows`` tells; tables whole on every rank.
         The result has the bits of one process. It is differentiable where torch records: gradients of q, k and v are those of this
-        rank's rows, of tables whole on every rank, of the sum of all ranks' losses. Of rows that several ranks have, all bring the
+        rank's rows, of tables whole on every rank, of the sum of all ranks' losses. Of rows that several ranks have, all have the
         same gradient. If one rank's tensors or tables require gradients, all call backward together, in one order; all want
         gradients of the same tables. All ranks call it together, with as many samples; where one is refused or fails, all raise
         what it says."""
         refused: Optional[Exception] = None
         kind: Tuple[Any, ...] = ()
         key: Tuple[Any, ...] = ()
-        wanted: Optional[Tuple[str, ...]] = None
+        needs_grad: Optional[Tuple[str, ...]] = None
         try:
             check_names(Distributed.attention, tables)
             words = spelt(normaliser, normalizer)
             h = normalised(self.hierarchy, words)
-            given = tables_of(tables)
-            wanted = _wanted((q, k, v), given)
-            call, dropout = Call(self, h, (q, k, v), layout, given, draws(seed, layer)), number(dropout, "dropout")
-            kind = (*call.kind(), dropout, None if h is self.hierarchy else words, precision, isa, lse, wanted)
+            named = tables_of(tables)
+            needs_grad = _needs_grad((q, k, v), named)
+            call, dropout = Call(self, h, (q, k, v), layout, named, draws(seed, layer)), number(dropout, "dropout")
+            kind = (*call.kind(), dropout, None if h is self.hierarchy else words, precision, isa, lse, needs_grad)
             threads = h._threads_for(threads or self.hierarchy.threads or torch.get_num_threads())
-            key = h, call.plan_key(threads, precision, isa, dropout, wanted is not None)
+            key = h, call.plan_key(threads, precision, isa, dropout, needs_grad is not None)
         except Exception as e:  # whatever it is: the others would wait, or take the next call for this one
             refused = e
         with self._transport.alone():
             if not self._transport.agree(refused, kind, key in self._plans):
                 self._plans.pop(key, None)  # ranks make a plan together
             with self._transport.agreed():
-                if wanted is None:
-                    return _given(call.run(*self.plan_of(key), lse), lse)
-                return _given(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *call.tensors.values()), lse)
+                if needs_grad is None:
+                    return _results(call.run(*self.plan_of(key), lse), lse)
+                return _results(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *call.tensors.values()), lse)
 
 
-def _given(both: Tuple[torch.Tensor, ...], lse: bool) -> Any:
+def _results(both: Tuple[torch.Tensor, ...], lse: bool) -> Any:
     return tuple(both[:2]) if lse else both[0]
 
 
 class Call(Problem):
     """One call's arrays, checked before any rank begins."""
 
-    def __init__(self, d: Distributed, h: Hierarchy, given: Tuple[Any, ...], layout: str, tables: Mapping[str, Any],
+    def __init__(self, d: Distributed, h: Hierarchy, inputs: Tuple[Any, ...], layout: str, tables: Mapping[str, Any],
                  drawn: Tuple[int, int]) -> None:  # fmt: skip
         def rows(which: str) -> int:
             return d.n_rows(which) if d.rows(which) else -1
 
-        q, k, v = (apart(as_numpy(x, name)) for x, name in zip(given, INPUTS))
+        q, k, v = (unrepeated(as_numpy(x, name)) for x, name in zip(inputs, INPUTS))
         super().__init__(h, q, k, v, layout, Tables(h, tables), rows, f"rank {d.rank} of {d.n_ranks}")
         self.drawn, self.arrays = drawn, (self.q, self.k, self.v)
         self.tensors = {name: x for name, x in tables.items() if isinstance(x, torch.Tensor)}
@@ -392,7 +392,7 @@ class Call(Problem):
         return (*shape, *(str(x.dtype) for x in self.arrays), *map(sorted, self.tables.key), self.drawn)
 
     def samples(self, out: np.ndarray) -> Iterator[Tuple[Tuple[int, ...], Any]]:
-        """Samples, each with what the library is given of it."""
+        """Samples, each with the library's inputs."""
         io = ffi.new("hga_io *")
         io.seed, io.layer = self.drawn
         for at in np.ndindex(*self.batch):
@@ -412,12 +412,12 @@ class Call(Problem):
 
     def back(self, plan: Any, workspace: Any, tapes: np.ndarray, out: np.ndarray, d_out: np.ndarray, d_lse: Optional[np.ndarray],
              grads: Dict[str, np.ndarray]) -> None:  # fmt: skip
-        """What is asked for, which holds zeros, over all samples. What is added to is sent, too: only tables need it."""
+        """The requested gradients, which hold zeros, over all samples. What is added to is sent, too: only tables need it."""
         g = ffi.new("hga_grad_io *")
         g.accumulate = int(np.prod(self.batch)) > 1 and any(name in ROWS for name in grads)
         for name in grads:
             if name in ROWS:
-                g.d_table[ROWS[name].place] = floats_at(grads[name])
+                g.d_table[ROWS[name].index] = floats_at(grads[name])
         for at, io in self.samples(out):
             io.tape = ffi.cast("void *", tapes[at].ctypes.data)
             fill_tensor(g.d_out, d_out[at], self.rows_axis, self.heads_axis)
@@ -429,26 +429,26 @@ class Call(Problem):
             check(lib.hga_plan_gradient(plan, workspace, io, g))
 
 
-def _wanted(tensors: Sequence[Any], tables: Mapping[str, Any]) -> Optional[Tuple[str, ...]]:
-    """The tables whose gradients are wanted, all ranks the same; None: nothing is to go back."""
+def _needs_grad(tensors: Sequence[Any], tables: Mapping[str, Any]) -> Optional[Tuple[str, ...]]:
+    """The tables that need gradients, the same on all ranks; None: there is no backward pass."""
 
-    def is_wanted(x: Any) -> bool:
+    def is_required(x: Any) -> bool:
         return isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled()
 
-    found = tuple(sorted(name for name, x in tables.items() if is_wanted(x)))
-    return found if found or any(is_wanted(x) for x in tensors) else None
+    found = tuple(sorted(name for name, x in tables.items() if is_required(x)))
+    return found if found or any(is_required(x) for x in tensors) else None
 
 
 class _Attend(torch.autograd.Function):
-    """A call whose way back all ranks go together."""
+    """A call whose backward pass all ranks run together."""
 
     @staticmethod
-    def forward(ctx: Any, call: Call, d: Distributed, plan: Tuple[Any, Any], lse: bool, *given: Any) -> Tuple[torch.Tensor, torch.Tensor]:
+    def forward(ctx: Any, call: Call, d: Distributed, plan: Tuple[Any, Any], lse: bool, *inputs: Any) -> Tuple[torch.Tensor, torch.Tensor]:
         bytes_ = (int(lib.hga_plan_tape_bytes(plan[0])) + 63) // 64 * 64
         tapes = np.empty((*call.batch, bytes_), np.uint8)
         out, lses = call.run(*plan, lse, tapes)
         ctx.call, ctx.d, ctx.plan, ctx.lse, ctx.tapes = call, d, plan, lse, tapes
-        ctx.save_for_backward(out, *(x for x in given if isinstance(x, torch.Tensor)))
+        ctx.save_for_backward(out, *(x for x in inputs if isinstance(x, torch.Tensor)))
         if not lse:
             ctx.mark_non_differentiable(lses)
         return out, lses
@@ -460,18 +460,18 @@ class _Attend(torch.autograd.Function):
         names = (*INPUTS, *call.tensors)
         refused: Optional[Exception] = None
         try:
-            kept, *_ = ctx.saved_tensors  # raises where somebody has written over what was given
-            out, given = call.array(kept, "out"), call.array(d_out.to(kept.dtype), "the gradient of the output")
+            saved, *_ = ctx.saved_tensors  # raises where a saved tensor was written over
+            out, upstream = call.array(saved, "out"), call.array(d_out.to(saved.dtype), "the gradient of the output")
             lse = call.array(d_lse, "the gradient of the log-sum-exp") if ctx.lse and d_lse is not None else None
             of = dict(zip(INPUTS, call.arrays), **call.tables.arrays)
-            wanted = [name for name, needed in zip(names, needs) if needed]
-            grads = {name: np.zeros(of[name].shape, of[name].dtype) for name in wanted}
+            requested = [name for name, needed in zip(names, needs) if needed]
+            grads = {name: np.zeros(of[name].shape, of[name].dtype) for name in requested}
         except Exception as e:  # the others would wait
             refused = e
         with ctx.d._transport.alone():
             ctx.d._transport.agree(refused, ("back", *call.kind()), True)
             with ctx.d._transport.agreed():
-                call.back(*ctx.plan, ctx.tapes, out, given, lse, grads)
+                call.back(*ctx.plan, ctx.tapes, out, upstream, lse, grads)
         found = {name: torch.from_numpy(x) if name in ROWS else call.tensor(x) for name, x in of_callers(call.h, grads).items()}
         return None, None, None, None, *(found.get(name) for name in names)
 

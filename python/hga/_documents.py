@@ -2,7 +2,7 @@
 
 A model gives its attention a mask; hga wants documents: runs of tokens of which each run attends within itself, causally or
 both ways, with one hierarchy of the run's length. A mask is compared with that entry by entry. What differs is refused: a
-hierarchy that ignores what a mask says would compute something else, and nobody would notice."""
+hierarchy that ignores what a mask says would compute something else, unnoticed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_numbered(mask: Tensor) -> bool:
 
 
 def sides_in(mask: Tensor) -> Optional[Tuple[int, int]]:
-    """The window that ``numbered`` was told."""
+    """The window that ``numbered`` was called with."""
     if mask.shape[2] == 1 or not mask.numel():
         return None
     left, right = mask[0, 0, 1:, 0].tolist()
@@ -125,14 +125,14 @@ def _split(found: List[Document], offsets: Tensor, batch: int, tokens: int) -> L
         raise refuse(f"cumulated lengths (cu_seq_lens) are those of one packed sample, the batch has {batch}")
     if not at or at[0] != 0 or sorted(at) != at or at[-1] > tokens:
         raise refuse(f"cumulated lengths (cu_seq_lens) are {at[:8]}: they do not go up from 0 to {tokens}")
-    asked = [(a, b - a) for a, b in zip(at, at[1:]) if b > a]
+    expected = [(a, b - a) for a, b in zip(at, at[1:]) if b > a]
     if len(found) == 1 and (found[0].first, found[0].n) == (0, tokens):
         whole = found[0]
         if at[-1] != tokens:
             raise refuse(f"cumulated lengths (cu_seq_lens) end at {at[-1]} of {tokens} tokens: end them at {tokens}, or give a mask that hides the others")
-        return [whole._replace(first=first, n=n) for first, n in asked]
-    if [(d.first, d.n) for d in found] != asked:
-        raise refuse(f"the mask has {len(found)} documents, cumulated lengths (cu_seq_lens) {len(asked)} or others")
+        return [whole._replace(first=first, n=n) for first, n in expected]
+    if [(d.first, d.n) for d in found] != expected:
+        raise refuse(f"the mask has {len(found)} documents, cumulated lengths (cu_seq_lens) {len(expected)} or others")
     return found
 
 
@@ -224,7 +224,7 @@ def _window(seen: Tensor, own: Tensor) -> Tuple[int, int]:
 
 
 def _is_padding(seen: Tensor, number: Tensor, causal: bool, left: int, right: int) -> bool:
-    """Is what does not see itself seen by nobody, and does it see nothing, all texts or one of them, as padding does?"""
+    """Is what does not see itself seen by none, and does it see nothing, all texts or one of them, as padding does?"""
     rows = number == 0
     if bool(seen[:, rows].any()):
         return False

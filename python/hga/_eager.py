@@ -21,7 +21,7 @@ Optional_ = Optional[torch.Tensor]
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-# Where this torch does not say, somebody may be watching.
+# Where this torch does not say, a mode may be watching.
 transforms_active = perhaps("_are_functorch_transforms_active")
 _DISPATCH = perhaps("_len_torch_dispatch_stack")
 _FUNCTIONS = perhaps("_is_torch_function_mode_enabled")
@@ -39,8 +39,8 @@ def is_plain(x: Any) -> bool:
     return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not (x.is_neg() or x.is_nested or x._is_zerotensor())
 
 
-def are_plain(given: Mapping[str, Any]) -> bool:
-    for x in given.values():
+def are_plain(tables: Mapping[str, Any]) -> bool:
+    for x in tables.values():
         if isinstance(x, torch.Tensor) and not is_plain(x):
             return False
     return True
@@ -63,7 +63,7 @@ def _like(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Any, ...]:
     return q.shape, q.stride(), q.dtype, k.shape, k.stride(), k.dtype, v.shape, v.stride(), v.dtype
 
 
-def _apart(x: Tensor) -> Tensor:
+def _unrepeated(x: Tensor) -> Tensor:
     """The tensor itself, or a copy where heads or rows repeat (stride 0); samples may."""
     step = x.stride()
     return x if 0 not in step or all(n == 1 for n, s in zip(x.shape[-3:-1], step[-3:-1]) if s == 0) else x.contiguous()
@@ -81,7 +81,7 @@ class Call(NamedTuple):
     numbers: Dict[str, float]
 
 
-def _room(kind: Prepared, q: Tensor) -> Tensor:
+def _new_out(kind: Prepared, q: Tensor) -> Tensor:
     """For the output."""
     if not kind.clear_here:
         return torch.empty_like(q) if kind.is_like_query else q.new_empty(kind.shape)
@@ -93,7 +93,7 @@ def _run(
 ) -> Tuple[Tensor, Optional_]:  # fmt: skip
     """out and lse; the tape at that address is filled."""
     _, _, seed, layer, _, _, _ = how
-    out = _room(kind, q)
+    out = _new_out(kind, q)
     lse = q.new_empty(kind.shape[:-1], dtype=torch.float32) if want_lse else None
     kind.execute(
         q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(), tape, tables, seed, layer
@@ -105,11 +105,11 @@ class _Attend(torch.autograd.Function):
     """out, or out and lse, of (call, its tables, q, k, v, those that are tensors ..)."""
 
     @staticmethod
-    def forward(ctx: Any, call: Call, brought: Optional[Tables], q: Tensor, k: Tensor, v: Tensor, *tables: Tensor) -> Any:
+    def forward(ctx: Any, call: Call, described: Optional[Tables], q: Tensor, k: Tensor, v: Tensor, *tables: Tensor) -> Any:
         kind = call.kind
         tape = kind.new_tape()
         ctx.call, ctx.tape, ctx.tape_at, ctx.waits = call, tape, address(tape), kind.plan.awaited()
-        out, lse = _run(kind, call.how, call.lse, q, k, v, brought, ctx.tape_at)
+        out, lse = _run(kind, call.how, call.lse, q, k, v, described, ctx.tape_at)
         ctx.save_for_backward(q, k, v, out, *tables)
         ctx.set_materialize_grads(False)
         return out if lse is None else (out, lse)
@@ -120,22 +120,22 @@ class _Attend(torch.autograd.Function):
         q, k, v, out, *tables = ctx.saved_tensors
         if d_out is None and d_lse is None:
             return (None, None, *(None for _ in needs))
-        given, ctx.waits = torch.zeros_like(out) if d_out is None else d_out, None
-        if _as_forward(call, given, q, k, v, out):
+        upstream, ctx.waits = torch.zeros_like(out) if d_out is None else d_out, None
+        if _as_forward(call, upstream, q, k, v, out):
             try:
-                return (None, None, *_back(call, needs, given, d_lse, q, k, v, out, ctx.tape_at, tables))
+                return (None, None, *_back(call, needs, upstream, d_lse, q, k, v, out, ctx.tape_at, tables))
             except Taken:
                 pass
         from . import torch as binding
 
-        return (None, None, *binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, torch.from_numpy(ctx.tape), tables))
+        return (None, None, *binding.back_by_operators(call, needs, upstream, d_lse, (q, k, v), out, torch.from_numpy(ctx.tape), tables))
 
 
-def _as_forward(call: Call, given: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> bool:
-    """Does nobody watch, and are the plan and the tensors those of the forward pass? Hooks on saved tensors may give back others."""
-    if call.kind.plan.taken or torch.is_grad_enabled() or watched() or not (is_plain(given) and _address(given)):
+def _as_forward(call: Call, upstream: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> bool:
+    """Is no mode watching, and are the plan and the tensors those of the forward pass? Hooks on saved tensors may return others."""
+    if call.kind.plan.taken or torch.is_grad_enabled() or watched() or not (is_plain(upstream) and _address(upstream)):
         return False
-    alike = given.dtype is out.dtype and _like(q, k, v) == call.like
+    alike = upstream.dtype is out.dtype and _like(q, k, v) == call.like
     return alike and is_plain(q) and is_plain(k) and is_plain(v) and is_plain(out)
 
 
@@ -170,29 +170,29 @@ def _prepared(h: Hierarchy, key: Any, q: Tensor, k: Tensor, v: Tensor, tables: T
     return h._prepare(key, h._plan(p.plan_key(h._threads_for(threads), precision, isa, dropout, taped)), p)
 
 
-def _is_required(q: Tensor, k: Tensor, v: Tensor, given: Mapping[str, Any]) -> bool:
-    """Is a gradient wanted of any of them?"""
+def _is_required(q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[str, Any]) -> bool:
+    """Does any of them need a gradient?"""
     if q.requires_grad or k.requires_grad or v.requires_grad:
         return True
-    return bool(given) and any(isinstance(x, torch.Tensor) and x.requires_grad for x in given.values())
+    return bool(by_name) and any(isinstance(x, torch.Tensor) and x.requires_grad for x in by_name.values())
 
 
 def _recorded(
-    h: Hierarchy, kind: Prepared, like: Tuple[Any, ...], how: How, lse: bool, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str, Any],
+    h: Hierarchy, kind: Prepared, like: Tuple[Any, ...], how: How, lse: bool, q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[str, Any],
     tables: Optional[Tables],
 ) -> Any:  # fmt: skip
-    if not given:
+    if not by_name:
         return _Attend.apply(Call(h, kind, like, how, lse, (), {}), tables, q, k, v)
-    tensors = {name: x for name, x in given.items() if isinstance(x, torch.Tensor)}
-    numbers = {name: x for name, x in given.items() if type(x) is float}
+    tensors = {name: x for name, x in by_name.items() if isinstance(x, torch.Tensor)}
+    numbers = {name: x for name, x in by_name.items() if type(x) is float}
     return _Attend.apply(Call(h, kind, like, how, lse, tuple(tensors), numbers), tables, q, k, v, *tensors.values())
 
 
-def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str, Any], how: How, lse: bool) -> Any:
-    """Hierarchy.attention of plain tensors that nobody watches."""
+def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[str, Any], how: How, lse: bool) -> Any:
+    """Hierarchy.attention of plain tensors that no mode watches."""
     layout, dropout, seed, layer, precision, threads, isa = how
-    tables = in_memory(h, given) if given or h._own else None
-    taped = torch.is_grad_enabled() and _is_required(q, k, v, given)
+    tables = in_memory(h, by_name) if by_name or h._own else None
+    taped = torch.is_grad_enabled() and _is_required(q, k, v, by_name)
     if type(dropout) is not float:
         dropout = number(dropout, "dropout")
     threads = threads or h._threads or torch.get_num_threads()
@@ -200,21 +200,21 @@ def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Mapping[str,
         threads = h._threads_for(threads)
     seed, layer = draws(seed, layer)
     how, like = (layout, dropout, seed, layer, precision, threads, isa), _like(q, k, v)
-    key = (layout, dropout, precision, threads, isa, taped, tables.key if tables else tuple(given.items()), like)
+    key = (layout, dropout, precision, threads, isa, taped, tables.key if tables else tuple(by_name.items()), like)
     while True:
         try:
             kind = h._calls[key]
         except (KeyError, TypeError):
-            packed = _apart(q), _apart(k), _apart(v)
+            packed = _unrepeated(q), _unrepeated(k), _unrepeated(v)
             if packed[0] is not q or packed[1] is not k or packed[2] is not v:
-                return attention(h, *packed, given, how, lse)
-            kind = _prepared(h, key, q, k, v, tables or Tables(h, given), how, taped)
+                return attention(h, *packed, by_name, how, lse)
+            kind = _prepared(h, key, q, k, v, tables or Tables(h, by_name), how, taped)
         kind.plan.used = next(USES)
         if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
             as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
         try:
             if taped:
-                return _recorded(h, kind, like, how, lse, q, k, v, given, tables)
+                return _recorded(h, kind, like, how, lse, q, k, v, by_name, tables)
             out, lses = _run(kind, how, lse, q, k, v, tables, 0)
             return (out, lses) if lse else out
         except Taken:

@@ -1,4 +1,4 @@
-"""What layers of graphs are given as edges: PyTorch Geometric's edge_index, sparse matrices of torch and of torch_sparse, a Graph or a
+"""The edges that layers of graphs take: PyTorch Geometric's edge_index, sparse matrices of torch and of torch_sparse, a Graph or a
 Hierarchy; with features of edges, self-loops, and sources and destinations of two kinds."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ._core import refuse
 from ._deferred import deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
-from ._made import Made
+from ._compiled import Made
 
 Tensor = torch.Tensor
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -27,7 +27,7 @@ def _is_torch_sparse(x: Any) -> bool:
 
 
 def is_sparse_tensor(x: Any) -> bool:
-    """torch_sparse's SparseTensor, which is not asked for by its package."""
+    """torch_sparse's SparseTensor, recognized without importing its package."""
     return not isinstance(x, torch.Tensor) and all(hasattr(x, name) for name in ("coo", "from_edge_index", "sparse_sizes"))
 
 
@@ -45,27 +45,27 @@ def sizes_of(x: Any) -> Optional[Sizes]:
     return None
 
 
-class Given(NamedTuple):
-    """Row 0 sends to row 1; features that a matrix brings itself."""
+class Edges(NamedTuple):
+    """Row 0 sends to row 1; features that a matrix has itself."""
 
     ends: Tensor
     features: Optional[Tensor]
 
 
-def given(edges: Any) -> Given:
+def edges_of(edges: Any) -> Edges:
     """Edges of any kind but graphs. Matrices have a row for each destination, as PyTorch Geometric has them."""
     if is_sparse_tensor(edges):
         row, column, value = edges.coo()
-        return Given(torch.stack([column, row]), value)
+        return Edges(torch.stack([column, row]), value)
     if _is_torch_sparse(edges):
         coo = edges if edges.layout is torch.sparse_coo else edges.to_sparse_coo()
         index, value = (coo.indices(), coo.values()) if coo.is_coalesced() else (coo._indices(), coo._values())
-        return Given(index.flip(0), value if value.dim() > 1 else None)
+        return Edges(index.flip(0), value if value.dim() > 1 else None)
     if not isinstance(edges, torch.Tensor):
         raise refuse(f"edge_index is a {type(edges).__name__}, not a tensor, a Graph or a Hierarchy")
     if edges.layout != torch.strided or edges.dtype not in WHOLE:
         raise refuse(f"edge_index of layout {edges.layout} and dtype {edges.dtype}: whole numbers [2, edges] are needed")
-    return Given(edges, None)
+    return Edges(edges, None)
 
 
 def with_weights(edges: Any, index: Tensor, weights: Tensor) -> Any:
@@ -97,14 +97,14 @@ class Looped(NamedTuple):
     """Edges with a loop for each node in place of those that there were."""
 
     ends: np.ndarray
-    kept: Optional[np.ndarray]  # those of the given edges that are left, in front of the loops; None: all, and no loops
+    non_loops: Optional[np.ndarray]  # the edges that are no loops, which come first; None: all, and no loops
 
     def of_each(self, features: Tensor, fill: Any) -> Tensor:
         """Features of the edges that are left, and of loops behind them."""
-        if self.kept is None:
+        if self.non_loops is None:
             return features
-        n = len(self.kept)
-        features, destination = features.index_select(0, torch.from_numpy(self.kept)), torch.from_numpy(self.ends[1, :n]).long()
+        n = len(self.non_loops)
+        features, destination = features.index_select(0, torch.from_numpy(self.non_loops)), torch.from_numpy(self.ends[1, :n]).long()
         return torch.cat([features, loop_features(features, destination, self.ends.shape[1] - n, fill)])
 
 
@@ -123,9 +123,9 @@ def looped(pairs: np.ndarray, loops: int) -> Looped:
     """loops: nodes that are sources and destinations; 0: none gets a loop."""
     if not loops:
         return Looped(pairs, None)
-    kept = np.flatnonzero(pairs[0] != pairs[1])
+    non_loops = np.flatnonzero(pairs[0] != pairs[1])
     more = np.arange(loops, dtype=pairs.dtype)
-    return Looped(np.concatenate([pairs[:, kept], np.stack([more, more])], 1), kept)
+    return Looped(np.concatenate([pairs[:, non_loops], np.stack([more, more])], 1), non_loops)
 
 
 FILLS = {"add": "sum", "sum": "sum", "mean": "mean", "min": "amin", "max": "amax", "mul": "prod"}
@@ -137,9 +137,9 @@ def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) 
         if fill not in FILLS:
             raise refuse(f"fill_value {fill!r} is none of {', '.join(FILLS)}")
         n = max(loops, int(destination.max()) + 1 if len(destination) else 0)
-        place = destination.unsqueeze(-1).expand_as(features)
+        index = destination.unsqueeze(-1).expand_as(features)
         to = features.new_full((n, features.shape[-1]), float(fill == "mul"))  # of no edges a product is 1, all else 0
-        return to.scatter_reduce(0, place, features, FILLS[fill], include_self=False)[:loops]
+        return to.scatter_reduce(0, index, features, FILLS[fill], include_self=False)[:loops]
     if isinstance(fill, torch.Tensor):
         row = fill.to(features.dtype).reshape(-1, features.shape[-1])
         return row.expand(loops, -1)
@@ -151,7 +151,7 @@ def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) 
 
 @deferred
 def graph_of(index: Tensor, sizes: Sizes, self_loops: bool) -> Graph:
-    """Edges that are given several times count as often."""
+    """Edges that occur several times count as often."""
     source, destination = (row.astype(np.int32) for row in checked(index, (sizes[0], sizes[1])))
     if self_loops:
         source, destination = _with_loops(source, destination, min(sizes))
@@ -175,11 +175,11 @@ def _with_loops(source: np.ndarray, destination: np.ndarray, nodes: int) -> Tupl
 
 
 class Featured(NamedTuple):
-    """A graph whose edges have features: each is by itself, also where it is given several times."""
+    """A graph whose edges have features: each is by itself, also where it occurs several times."""
 
     hierarchy: Hierarchy
     order: Tensor  # where the edges are, loops behind those that are given, that have their places in canonical order
-    destination: Tensor  # of each given edge; of one that a loop takes the place of, a row that nobody reads
+    destination: Tensor  # of each edge; of one that a loop replaces, a row that is never read
     loops: int
 
     def ordered(self, features: Tensor, fill: Any) -> Tensor:
@@ -196,13 +196,13 @@ def featured(index: Tensor, sizes: Sizes, loops: int) -> Featured:
     source, destination = source[order], destination[order]
     begins = np.ones(len(order), bool)
     begins[1:] = (np.diff(source) != 0) | (np.diff(destination) != 0)
-    place = np.arange(len(order))
-    again = (place - np.maximum.accumulate(np.where(begins, place, 0))).astype(np.int32)  # how often it came before
+    position = np.arange(len(order))
+    again = (position - np.maximum.accumulate(np.where(begins, position, 0))).astype(np.int32)  # how often it came before
     graph = Graph.from_edges(source, destination, _nodes(sizes), type=again if again.any() else None)
-    if found.kept is not None:
+    if found.non_loops is not None:
         n = index.shape[1]
-        order = np.concatenate([found.kept, np.arange(n, n + loops)])[order]
-    to = index[1].long() if found.kept is None else torch.where(index[0] == index[1], loops, index[1].long())
+        order = np.concatenate([found.non_loops, np.arange(n, n + loops)])[order]
+    to = index[1].long() if found.non_loops is None else torch.where(index[0] == index[1], loops, index[1].long())
     return Featured(graph.hierarchy(), torch.from_numpy(order), to, loops)
 
 
@@ -220,7 +220,7 @@ class Weights(NamedTuple):
 
 def softmax(scores: Tensor, destination: Tensor, n: int) -> Tensor:
     """[edges, heads]: of the edges into each destination."""
-    place = destination.unsqueeze(-1).expand_as(scores)
-    most = scores.detach().new_full((n, scores.shape[1]), -torch.inf).scatter_reduce(0, place, scores.detach(), "amax")
+    index = destination.unsqueeze(-1).expand_as(scores)
+    most = scores.detach().new_full((n, scores.shape[1]), -torch.inf).scatter_reduce(0, index, scores.detach(), "amax")
     weights = (scores - most.index_select(0, destination)).exp()
     return weights / scores.new_zeros(n, scores.shape[1]).index_add(0, destination, weights).index_select(0, destination)

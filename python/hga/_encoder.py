@@ -33,7 +33,7 @@ def _names(kinds: Sequence[str]) -> Tuple[str, ...]:
 
 
 def _tokens_by_kind(h: Hierarchy, kinds: Sequence[str]) -> Iterator[Tuple[int, Tensor]]:
-    """Each kind that some token is of, as its place among ``kinds``, with those tokens. Of one kind all tokens are."""
+    """Each kind that some token is of, as its index in ``kinds``, with those tokens. Of one kind all tokens are."""
     n, names, of = h.graph.n_tokens, h.graph.kind_names, h.graph.kinds()
     if len(kinds) == 1:
         yield 0, torch.arange(n)

@@ -33,7 +33,7 @@ class WrongValue(Error, ValueError):
 
 
 class WrongType(WrongValue, TypeError):
-    """An argument of a wrong type, or one that nobody knows."""
+    """An argument of a wrong type, or an unknown one."""
 
 
 class NotOffered(WrongValue, NotImplementedError):

@@ -10,7 +10,7 @@ from torch.nn.attention import flex_attention as theirs
 from ._arguments import flag, whole
 from ._core import number, refuse, refuse_type, shown
 from ._flex_compiled import compiled
-from ._flex_kept import traced_score
+from ._flex_cache import traced_score
 from ._flex_masks import Mask, mask_of, seen_by
 from ._flex_trace import NAMES, Score, Traced, not_offered, tied
 from ._hierarchy import Hierarchy
@@ -84,9 +84,9 @@ def _bias(plan: Plan, h: Hierarchy, b: int, heads: Sequence[int], n_queries: int
     else:
         q = k = torch.zeros(1, dtype=torch.long)
     values = [x for _, factors in plan.score.terms for x in factors]
-    places = dict(zip(NAMES, (torch.tensor(b), torch.tensor(heads), q, k)))
+    indices = dict(zip(NAMES, (torch.tensor(b), torch.tensor(heads), q, k)))
     total = _sum(plan.score, torch.float32)
-    found = (plan.traced.over(values, total, places, "qk", "h") if values else total().expand(len(q), len(heads))).float()  # type: ignore[union-attr]
+    found = (plan.traced.over(values, total, indices, "qk", "h") if values else total().expand(len(q), len(heads))).float()  # type: ignore[union-attr]
     return {"edge_bias" if plan.by_edge else "rel_bias": found.contiguous()}
 
 
@@ -103,8 +103,8 @@ def _scaled(plan: Plan, q: Tensor) -> Tensor:
         return cast(Tensor, found)
 
     batch, heads, rows = q.shape[:3]
-    places = dict(zip(NAMES, (torch.arange(batch), torch.arange(heads), torch.arange(rows), torch.tensor(0))))
-    by = cast(Traced, plan.traced).over([x for x, _ in plan.score.factors], product, places, "b", "h", "q")
+    indices = dict(zip(NAMES, (torch.arange(batch), torch.arange(heads), torch.arange(rows), torch.tensor(0))))
+    by = cast(Traced, plan.traced).over([x for x, _ in plan.score.factors], product, indices, "b", "h", "q")
     return q.float() * by.unsqueeze(-1).float()
 
 
@@ -116,19 +116,19 @@ def _call(plan: Plan, h: Hierarchy, b: int, heads: Sequence[int], q: Tensor, k: 
     return found if lse else (found, found)
 
 
-def _joined(parts: Sequence[Pairs], at: Sequence[List[int]], axis: int, lse: bool) -> Pairs:
-    """Parts, and which places of an axis each has, as one."""
-    if len(parts) == 1:
-        return parts[0]
-    places = torch.tensor([i for own in at for i in own])
-    order = None if bool((places[1:] > places[:-1]).all()) else torch.argsort(places)
+def _joined(results: Sequence[Pairs], at: Sequence[List[int]], axis: int, lse: bool) -> Pairs:
+    """Joins results; ``at`` are the indices of each along the axis."""
+    if len(results) == 1:
+        return results[0]
+    index = torch.tensor([i for own in at for i in own])
+    order = None if bool((index[1:] > index[:-1]).all()) else torch.argsort(index)
 
-    def of(parts: List[Tensor]) -> Tensor:
-        x = torch.cat(parts, axis)
+    def of(results: List[Tensor]) -> Tensor:
+        x = torch.cat(results, axis)
         return x if order is None else x.index_select(axis, order)
 
-    out = of([out for out, _ in parts])
-    return out, of([x for _, x in parts]) if lse else out
+    out = of([out for out, _ in results])
+    return out, of([x for _, x in results]) if lse else out
 
 
 def _some(x: Tensor, heads: List[int]) -> Tensor:
@@ -156,11 +156,11 @@ def _by_head(plan: Plan, b: int, q: Tensor, k: Tensor, v: Tensor, scale: float, 
     if len(groups) == 1:
         return _call(plan, groups[0][0], b, range(len(found)), q, k, v, scale, lse)
     each = len(found) // k.shape[1]
-    parts = []
+    results = []
     for h, heads in groups:
         own = _key_heads(heads, each)
-        parts.append(_call(plan, h, b, heads, _some(q, heads), _some(k, own), _some(v, own), scale, lse))
-    return _joined(parts, [heads for _, heads in groups], 1, lse)
+        results.append(_call(plan, h, b, heads, _some(q, heads), _some(k, own), _some(v, own), scale, lse))
+    return _joined(results, [heads for _, heads in groups], 1, lse)
 
 
 def _run(plan: Plan, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -> Pairs:
@@ -172,8 +172,8 @@ def _run(plan: Plan, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -
         if plan.mask.samples > 1 or "b" in reads else [[plan.mask.hierarchy(0, h, condition, plan.relative) for h in all_heads]] * batch  # fmt: skip
     if not plan.by_sample and all(found == of[0] for found in of):
         return _by_head(plan, 0, q, k, v, scale, lse, of[0])
-    parts = [_by_head(plan, b, q[b : b + 1], k[b : b + 1], v[b : b + 1], scale, lse, of[b]) for b in range(batch)]
-    return _joined(parts, [[b] for b in range(batch)], 0, lse)
+    results = [_by_head(plan, b, q[b : b + 1], k[b : b + 1], v[b : b + 1], scale, lse, of[b]) for b in range(batch)]
+    return _joined(results, [[b] for b in range(batch)], 0, lse)
 
 
 def _nothing(plan: Plan, q: Tensor, k: Tensor, v: Tensor) -> Pairs:
@@ -249,8 +249,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = N
     """torch's FlexAttention on CPUs, with a backward pass. query [batch][heads][queries][dim], key and value [batch][kv heads]
     [keys][..], in float32, float16 or bfloat16.
 
-    block_mask: torch's BlockMask; its full blocks are blocks of a graph, its partial ones are asked of mask_mod once, and what
-    comes of it is kept as long as the BlockMask. score_mod(score, b, h, q, k) is traced: the score may be scaled (also by what
+    block_mask: torch's BlockMask; its full blocks are blocks of a graph, its partial ones are evaluated by mask_mod once, and what
+    comes of it is cached as long as the BlockMask lives. score_mod(score, b, h, q, k) is traced: the score may be scaled (also by what
     depends on batch, head and query), masked by -inf, and have anything added that is computed from the indices and captured
     tensors, which get gradients. Whatever else it does is refused, naming the operation. return_lse: (out, log-sum-exp), and
     return_aux=AuxRequest(lse=True): (out, AuxOutput). kernel_options say how torch's own kernels run, and nothing here."""

@@ -16,7 +16,7 @@ from ._flex_trace import _ADD, _FROM, _SAME, _SUB, NAMES, Node, Traced, aten
 from ._runs import Array, Runs, changes, spread, true_runs
 
 Tensor = torch.Tensor
-RUNS_A_ROW = 64  # on average; a mask of more is asked, since reading it costs more than a look
+RUNS_A_ROW = 64  # on average; a mask of more is evaluated, since reading it costs more than a look
 LARGEST = 2**31  # sums of whole numbers below it are exact in every type that holds indices
 
 _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -89,8 +89,8 @@ def _equal(f: Array, g: Array, row: Array, most: int) -> Optional[Runs]:
     counts = np.searchsorted(values, f, "right") - low
     if counts.sum() > most:
         return None
-    group, place = spread(counts)
-    j = order[low[group] + place]
+    group, offset = spread(counts)
+    j = order[low[group] + offset]
     return Runs.of(len(g), row, group, at[j], at[j + 1])
 
 
@@ -154,9 +154,9 @@ class Reader:
     # ---- one axis ----
 
     def _over(self, x: Any, q: Tensor, k: Tensor, group: str) -> Tensor:
-        places = dict(zip(NAMES, (torch.tensor(self.b), torch.tensor(self.h), q, k)))
+        indices = dict(zip(NAMES, (torch.tensor(self.b), torch.tensor(self.h), q, k)))
         with torch.no_grad():
-            return self.t.over([x], torch.as_tensor, places, group)
+            return self.t.over([x], torch.as_tensor, indices, group)
 
     def _of_queries(self, x: Any) -> Tensor:
         return self._over(x, torch.arange(self.n_queries), torch.tensor(0), "q")
@@ -204,15 +204,15 @@ class Reader:
             return self._summands(x.args[0], -by)
         if wide and len(x.args) == 2 and x.target in (_ADD, _SUB, *_FROM):
             signs = (1, 1) if x.target is _ADD else (1, -1) if x.target is _SUB else (-1, 1)
-            parts = [self._summands(y, by * sign) for y, sign in zip(x.args, signs)]
-            return None if None in parts else sum((p for p in parts if p is not None), [])
+            terms = [self._summands(y, by * sign) for y, sign in zip(x.args, signs)]
+            return None if None in terms else sum((p for p in terms if p is not None), [])
         return None
 
-    def _sums(self, parts: List[Tuple[int, Any]]) -> Optional[Tuple[Tensor, Tensor]]:
+    def _sums(self, terms: List[Tuple[int, Any]]) -> Optional[Tuple[Tensor, Tensor]]:
         """What they add up to of every query, and of every key; None where a sum might not be exact."""
         of_q, of_k = torch.zeros(self.n_queries, dtype=torch.int64), torch.zeros(self.n_keys, dtype=torch.int64)
         largest = 0
-        for by, x in parts:
+        for by, x in terms:
             value = (self._of_queries(x) if self._side(x, "q") else self._of_keys(x)).to(torch.int64)
             low, high = value.aminmax()
             largest += max(abs(int(low)), abs(int(high)))
@@ -231,11 +231,11 @@ class Reader:
                 return self._size(turned, a.args[0], b)
         return self._difference(op, self._summands(x, 1), self._summands(y, -1))
 
-    def _difference(self, op: str, *parts: Optional[List[Tuple[int, Any]]]) -> Optional[Between]:
+    def _difference(self, op: str, *terms: Optional[List[Tuple[int, Any]]]) -> Optional[Between]:
         """Sums, of which all together are compared with 0."""
-        if None in parts:
+        if None in terms:
             return None
-        sums = self._sums([p for own in parts for p in own or ()])
+        sums = self._sums([p for own in terms for p in own or ()])
         return None if sums is None else self._found(compared(op, sums[0], -sums[1]))
 
     def _size(self, op: str, x: Any, y: Any) -> Optional[Between]:
@@ -299,10 +299,10 @@ _RULES: Dict[Any, Callable[..., Optional[Between]]] = {
 }  # fmt: skip
 
 
-def between(traced: Traced, parts: Sequence[Tuple[Any, bool]], b: int, h: int, n_queries: int, n_keys: int) -> Between:
+def between(traced: Traced, conditions: Sequence[Tuple[Any, bool]], b: int, h: int, n_queries: int, n_keys: int) -> Between:
     """The mask of several conditions that must be true, or must not."""
     reader = Reader(traced, b, h, n_queries, n_keys)
     found = exactly(Runs.whole(n_queries, n_keys, True))
-    for x, wanted in parts:
-        found = found & (reader.read(x) if wanted else ~reader.read(x))
+    for x, holds in conditions:
+        found = found & (reader.read(x) if holds else ~reader.read(x))
     return found

@@ -1,5 +1,5 @@
 """FlexAttention's BlockMask as graphs, and graphs as BlockMasks. A mask_mod is read as runs of keys where it can be;
-of what is left, pairs are asked, in tiles."""
+of what is left, pairs are evaluated, in tiles."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ._plans import left_to_others
 from ._runs import Array, Runs
 
 Tensor = torch.Tensor
-KEPT = 64  # hierarchies of one mask, for its samples, heads and score_mods
-BYTES_KEPT = 1 << 26  # of its runs, together
-TILE = (128, 2048)  # pairs that are asked at once
+MOST_CACHED = 64  # hierarchies of one mask, for its samples, heads and score_mods
+BYTES_CACHED = 1 << 26  # of its runs, together
+TILE = (128, 2048)  # pairs that are evaluated at once
 MOST_BLOCKS = 1 << 31  # of a BlockMask's table, which takes 13 bytes for each
-MOST_PAIRS = 1 << 26  # of a block whose pattern is kept, a byte for each
+MOST_PAIRS = 1 << 26  # of a block whose pattern is cached, a byte for each
 _HAVE_LENGTHS = "seq_lengths" in inspect.signature(BlockMask.from_kv_blocks).parameters  # not before torch 2.6
 
 
@@ -41,57 +41,57 @@ def _all(*conditions: Tensor) -> Tensor:
 class Condition:
     """A traced condition, or several that must all hold."""
 
-    def __init__(self, traced: Traced, parts: Sequence[Tuple[Any, bool]]) -> None:
-        self.traced, self.parts = traced, list(parts)
-        self.reads = frozenset().union(*(traced.reads(x) for x, _ in parts))
+    def __init__(self, traced: Traced, conditions: Sequence[Tuple[Any, bool]]) -> None:
+        self.traced, self.conditions = traced, list(conditions)
+        self.reads = frozenset().union(*(traced.reads(x) for x, _ in conditions))
         self._last: Tuple[Any, Optional[Between]] = None, None  # heads often ask for the same, one after the other
 
     def pairs(self, b: int, h: int, q: Tensor, k: Tensor) -> Tensor:
         """[queries][keys] truth values."""
-        wanted = [w for _, w in self.parts]
+        expected = [w for _, w in self.conditions]
 
         def holds(*values: Any) -> Tensor:
-            given = [truth(x, self.traced.what) for x in values]
-            return _all(*(x if w else ~x for x, w in zip(given, wanted)))
+            truths = [truth(x, self.traced.what) for x in values]
+            return _all(*(x if w else ~x for x, w in zip(truths, expected)))
 
-        places = dict(zip(NAMES, (torch.tensor(b), torch.tensor(h), q, k)))
+        indices = dict(zip(NAMES, (torch.tensor(b), torch.tensor(h), q, k)))
         with torch.no_grad():
-            return self.traced.over([x for x, _ in self.parts], holds, places, "q", "k")
+            return self.traced.over([x for x, _ in self.conditions], holds, indices, "q", "k")
 
     def fingerprint(self, alive: List[Any]) -> Any:
-        return tuple((self.traced.fingerprint(x, alive), wanted) for x, wanted in self.parts)
+        return tuple((self.traced.fingerprint(x, alive), expected) for x, expected in self.conditions)
 
     def within(self, seen: Runs, b: int, h: int) -> Runs:
         """The pairs among some for which it holds."""
         if seen.is_empty():
             return seen
-        place = b if "b" in self.reads else 0, h if "h" in self.reads else 0
-        found = exactly(seen) & self._between(*place, seen.n_queries, seen.n_keys)
-        return found.least if found.is_known else self._asked(found, b, h)
+        at = b if "b" in self.reads else 0, h if "h" in self.reads else 0
+        found = exactly(seen) & self._between(*at, seen.n_queries, seen.n_keys)
+        return found.least if found.is_known else self._evaluated(found, b, h)
 
-    def _between(self, *place: int) -> Between:
+    def _between(self, *at: int) -> Between:
         last, found = self._last
-        if found is None or last != place:
-            found = between(self.traced, self.parts, *place)
-            self._last = place, found
+        if found is None or last != at:
+            found = between(self.traced, self.conditions, *at)
+            self._last = at, found
         return found
 
-    def _asked(self, found: Between, b: int, h: int) -> Runs:
+    def _evaluated(self, found: Between, b: int, h: int) -> Runs:
         unknown = found.most & ~found.least
         tiles = unknown.in_blocks(*TILE) > 0
-        parts = []
+        bands = []
         for row, first in enumerate(range(0, unknown.n_queries, TILE[0])):
             n = min(TILE[0], unknown.n_queries - first)
             least = found.least.rows(first, n)
             columns = np.flatnonzero(tiles[row])
             if len(columns):
-                asked = self._tiles(columns, b, h, torch.arange(first, first + n), unknown.n_keys)
-                least = least | (found.most.rows(first, n) & asked)
-            parts.append(least)
-        return Runs.stacked(parts)
+                evaluated = self._tiles(columns, b, h, torch.arange(first, first + n), unknown.n_keys)
+                least = least | (found.most.rows(first, n) & evaluated)
+            bands.append(least)
+        return Runs.stacked(bands)
 
     def _tiles(self, columns: Array, b: int, h: int, q: Tensor, n_keys: int) -> Runs:
-        """Some queries, asked about the keys of some tiles."""
+        """Some queries, evaluated with the keys of some tiles."""
         low, high = int(columns[0]) * TILE[1], min((int(columns[-1]) + 1) * TILE[1], n_keys)
         seen = torch.zeros(len(q), high - low, dtype=torch.bool)
         for c in columns.tolist():
@@ -122,12 +122,12 @@ def _sees(counts: Optional[Tensor], indices: Optional[Tensor], columns: int, nam
 
 
 class Mask:
-    """A BlockMask, or none, over so many queries and keys; keeps the hierarchies made of it."""
+    """A BlockMask, or none, over so many queries and keys; caches the hierarchies made of it."""
 
     def __init__(self, block_mask: Optional[BlockMask], n_queries: int, n_keys: int,
                  condition: Optional[Condition] = None) -> None:  # fmt: skip
         self.n_queries, self.n_keys = n_queries, n_keys
-        self.kept: "OrderedDict[Any, Tuple[Hierarchy, List[Any]]]" = OrderedDict()
+        self.cache: "OrderedDict[Any, Tuple[Hierarchy, List[Any]]]" = OrderedDict()
         self.runs: "OrderedDict[Any, Runs]" = OrderedDict()
         self.condition = condition
         self.versions: List[Tuple[Tensor, int]] = []
@@ -151,8 +151,8 @@ class Mask:
         self.condition = self.condition or of_function(block_mask.mask_mod)
         listed = (number, block_mask.kv_indices, block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
         captured = self.condition.traced.constants() if self.condition is not None else []
-        given = [x for x in listed if x is not None] + captured
-        self.versions = [(x, -1 if x.is_inference() else x._version) for x in given]
+        tensors = [x for x in listed if x is not None] + captured
+        self.versions = [(x, -1 if x.is_inference() else x._version) for x in tensors]
 
     def is_current(self) -> bool:
         """Are the tensors as they were? Those of torch.inference_mode do not say."""
@@ -175,17 +175,17 @@ class Mask:
     def _at(self, b: int, h: int) -> Tuple[int, int]:
         return min(b, self.samples - 1), min(h, self.heads - 1)
 
-    def keep(self, b: int, h: int, runs: Runs) -> Runs:
+    def store(self, b: int, h: int, runs: Runs) -> Runs:
         """What a head is known to see, score_mods aside."""
         self.runs[self._key(b, h)] = runs
-        while len(self.runs) > 1 and sum(x.nbytes for x in self.runs.values()) > BYTES_KEPT:
+        while len(self.runs) > 1 and sum(x.nbytes for x in self.runs.values()) > BYTES_CACHED:
             self.runs.popitem(last=False)
         return runs
 
     def _seen(self, b: int, h: int) -> Runs:
         """What query head h of sample b sees where no score_mod masks."""
         found = self.runs.get(self._key(b, h))
-        return found if found is not None else self.keep(b, h, self._found(b, h))
+        return found if found is not None else self.store(b, h, self._found(b, h))
 
     def _found(self, b: int, h: int) -> Runs:
         if self.some is None:
@@ -206,14 +206,14 @@ class Mask:
         reads = score.reads if score is not None else frozenset()
         by_b, by_h = self.samples > 1 or "b" in reads, self.heads > 1 or "h" in reads
         key = (b if by_b else None, h if by_h else None, more, relative)
-        if key in self.kept:
-            self.kept.move_to_end(key)
-            return self.kept[key][0]
+        if key in self.cache:
+            self.cache.move_to_end(key)
+            return self.cache[key][0]
         seen = self._seen(b, h)
         found = _hierarchy_of(seen if score is None else score.within(seen, b, h), relative)
-        self.kept[key] = found, alive
-        while len(self.kept) > max(KEPT, self.samples * self.heads * 2):
-            self.kept.popitem(last=False)
+        self.cache[key] = found, alive
+        while len(self.cache) > max(MOST_CACHED, self.samples * self.heads * 2):
+            self.cache.popitem(last=False)
         return found
 
 
@@ -295,14 +295,14 @@ class _Blocks:
         self.full[at] = count == self.height * self.width  # short ones at the ends never are, as torch has it
         self.some[at] = (count > 0) & ~self.full[at]
 
-    def find(self, rows: Rows, keep: Callable[[int, int, Array], None]) -> None:
+    def find(self, rows: Rows, store: Callable[[int, int, Array], None]) -> None:
         """Row of blocks by row of blocks, of one sample and head."""
         starts = np.arange(0, self.n_keys, self.width)
         for r, first in enumerate(range(0, self.n_queries, self.height)):
             seen = rows(first, min(self.height, self.n_queries - first))
             self.tell((0, 0, r), np.add.reduceat(seen, starts, axis=1, dtype=np.int64).sum(0))
             for c in np.flatnonzero(self.some[0, 0, r]).tolist():
-                keep(r, c, seen[:, c * self.width : (c + 1) * self.width])
+                store(r, c, seen[:, c * self.width : (c + 1) * self.width])
 
     def finish(self, mask_mod: Callable[..., Tensor]) -> BlockMask:
         def ordered(dense: np.ndarray) -> Tuple[Tensor, Tensor]:
@@ -326,7 +326,7 @@ def _require_cpu(device: Any) -> None:
 def create_block_mask(mask_mod: Callable[..., Tensor], B: Optional[int], H: Optional[int], Q_LEN: int, KV_LEN: int,
                       device: Any = None, BLOCK_SIZE: Any = 128) -> BlockMask:  # fmt: skip
     """torch's create_block_mask on the CPU, which is the only ``device``. A mask_mod of documents, causal, of a window, a prefix or sinks, or of several
-    of these with & and |, is read without asking about pairs, and others are asked in tiles; once for all heads and samples
+    of these with & and |, is read without evaluating pairs, and others are evaluated in tiles; once for all heads and samples
     where it reads neither."""
     _require_cpu(device)
     if torch.compiler.is_compiling():
@@ -348,7 +348,7 @@ def create_block_mask(mask_mod: Callable[..., Tensor], B: Optional[int], H: Opti
     if versions == [x._version for x in captured if not x.is_inference()]:
         _MASKS[made] = own
         for at, runs in found.items():
-            own.keep(*at, runs)
+            own.store(*at, runs)
     return made
 
 
@@ -381,7 +381,7 @@ def block_mask_of(h: Hierarchy, block_size: Any = 128) -> BlockMask:
     stored: List[np.ndarray] = []
     pattern_of = np.zeros(blocks.some.shape[2:], np.int64)
 
-    def keep(r: int, c: int, seen: np.ndarray) -> None:
+    def store(r: int, c: int, seen: np.ndarray) -> None:
         filled = np.zeros((blocks.height, blocks.width), bool)
         filled[: seen.shape[0], : seen.shape[1]] = seen
         number = patterns.setdefault(filled.tobytes(), len(stored))
@@ -389,7 +389,7 @@ def block_mask_of(h: Hierarchy, block_size: Any = 128) -> BlockMask:
             stored.append(filled)
         pattern_of[r, c] = 1 + number
 
-    blocks.find(rows, keep)
+    blocks.find(rows, store)
     # Pattern 0 is empty, the last full; equal partial blocks share one.
     all_ = [np.zeros((blocks.height, blocks.width), bool), *stored, np.ones((blocks.height, blocks.width), bool)]
     pattern_of[blocks.full[0, 0]] = len(all_) - 1

@@ -39,9 +39,9 @@ def called(node: Any) -> str:
 
 def tied(x: Tensor, inputs: Iterable[Tensor]) -> Tensor:
     """What depends on nothing, as if it were made of some inputs: their gradients are 0."""
-    for given in inputs:
-        if given.requires_grad:
-            x = x + given.unsqueeze(0)[:0].sum()
+    for tensor in inputs:
+        if tensor.requires_grad:
+            x = x + tensor.unsqueeze(0)[:0].sum()
     return x
 
 
@@ -50,9 +50,9 @@ class _Indexed(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
         if func is Tensor.__getitem__:
-            places = args[1] if isinstance(args[1], tuple) else (args[1],)
-            if all(isinstance(x, Tensor) for x in places):
-                return aten.index(args[0], list(places))
+            indices = args[1] if isinstance(args[1], tuple) else (args[1],)
+            if all(isinstance(x, Tensor) for x in indices):
+                return aten.index(args[0], list(indices))
         return func(*args, **(kwargs or {}))
 
 
@@ -61,13 +61,13 @@ class Traced:
 
     def __init__(self, function: Callable[..., Any], what: str, scored: bool) -> None:
         self.what = what
-        given = [torch.zeros(())] if scored else []
-        given += [torch.zeros((), dtype=torch.int64) for _ in NAMES]
+        examples = [torch.zeros(())] if scored else []
+        examples += [torch.zeros((), dtype=torch.int64) for _ in NAMES]
         make_fx = private("torch.fx.experimental.proxy_tensor.make_fx")
         try:
             with _Indexed():
                 # which takes a function by the parameters that it has, not by those that are left to it
-                module: GraphModule = make_fx(lambda *places: function(*places))(*given)
+                module: GraphModule = make_fx(lambda *indices: function(*indices))(*examples)
         except Exception as e:  # whatever a caller's function does
             raise not_offered(f"{what} cannot be traced: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e
         graph = self.graph = module.graph
@@ -75,8 +75,8 @@ class Traced:
         named = [str(n.target) for n in graph.nodes if n.op == "get_attr"]
         self.tensors: Dict[str, Any] = {name: operator.attrgetter(name)(module) for name in named}  # captured, by name
         graph._owning_module = None  # type: ignore[assignment]  # which holds them as well
-        places = [n for n in graph.nodes if n.op == "placeholder"]
-        self.place: Dict[Node, str] = dict(zip(places, (("s",) if scored else ()) + NAMES))
+        placeholders = [n for n in graph.nodes if n.op == "placeholder"]
+        self.index: Dict[Node, str] = dict(zip(placeholders, (("s",) if scored else ()) + NAMES))
         (self.out,) = [n.args[0] for n in graph.nodes if n.op == "output"]
         self._reads: Dict[Node, FrozenSet[str]] = {}
         for node in graph.nodes:
@@ -97,8 +97,8 @@ class Traced:
     # ---- what a value depends on ----
 
     def _find_reads(self, node: Node) -> FrozenSet[str]:
-        if node in self.place:
-            return frozenset(self.place[node])
+        if node in self.index:
+            return frozenset(self.index[node])
         if node.target in _FILLED:
             return frozenset()
         line = self._line(node)
@@ -117,8 +117,8 @@ class Traced:
         """(a, c, e) of a value a q + c k + e in whole numbers."""
         if not isinstance(x, Node):
             return (0, 0, x) if isinstance(x, int) and not isinstance(x, bool) else None
-        if self.place.get(x) in ("q", "k"):
-            return (1, 0, 0) if self.place[x] == "q" else (0, 1, 0)
+        if self.index.get(x) in ("q", "k"):
+            return (1, 0, 0) if self.index[x] == "q" else (0, 1, 0)
         if x.target is aten.neg.default:
             return self._combined(x.args[0], 0, -1)
         if x.target is aten._to_copy.default and x.kwargs.get("dtype") in _EXACT:
@@ -147,7 +147,7 @@ class Traced:
         return [self.constant(node) for node in self.graph.nodes if node.op == "get_attr"]
 
     def number(self, x: Any) -> Optional[float]:
-        """A value that is one number whatever the arguments are, and that nobody asks a gradient of."""
+        """A value that is one number whatever the arguments are, and that needs no gradient."""
         if isinstance(x, (int, float)):
             return float(x)
         if not isinstance(x, Node):
@@ -194,10 +194,10 @@ class Traced:
         return found
 
     def _is_pointwise(self, x: Any) -> bool:
-        """Is a value computed number by number, so that arrays of places can be given at once?"""
+        """Is a value computed number by number, so that arrays of indices can be passed at once?"""
         if isinstance(x, (list, tuple)):
             return all(self._is_pointwise(i) for i in x)
-        if not isinstance(x, Node) or x in self.place:
+        if not isinstance(x, Node) or x in self.index:
             return True
         if x.op == "get_attr":
             return self.constant(x).dim() == 0
@@ -209,27 +209,27 @@ class Traced:
             return self._is_pointwise(x.args)
         return torch.Tag.pointwise in x.target.tags and self._is_pointwise(x.args) and self._is_pointwise(list(x.kwargs.values()))
 
-    def over(self, values: Sequence[Any], point: Callable[..., Tensor], places: Dict[str, Any], *groups: str) -> Tensor:
-        """point(values at a place) over lists: groups "h", "qk" have heads by pairs. What is not in a group is one number."""
-        given, sizes = [places[name] for name in NAMES], [len(places[group[0]]) for group in groups]
+    def over(self, values: Sequence[Any], point: Callable[..., Tensor], indices: Dict[str, Any], *groups: str) -> Tensor:
+        """point(values at an index) over lists: groups "h", "qk" have heads by pairs. What is not in a group is one number."""
+        arrays, sizes = [indices[name] for name in NAMES], [len(indices[group[0]]) for group in groups]
         if 0 in sizes:
             return tied(torch.zeros(sizes), self.constants())
         if all(self._is_pointwise(x) for x in values):
             axis = {name: i for i, group in enumerate(groups) for name in group}
-            shaped = [x.view([-1 if i == axis[n] else 1 for i in range(len(groups))]) if n in axis else x for n, x in zip(NAMES, given)]
+            shaped = [x.view([-1 if i == axis[n] else 1 for i in range(len(groups))]) if n in axis else x for n, x in zip(NAMES, arrays)]
             return point(*self.at(values, *shaped)).expand(sizes)
 
-        def at_place(*place: Any) -> Tensor:
-            return point(*self.at(values, *place))
+        def at_index(*index: Any) -> Tensor:
+            return point(*self.at(values, *index))
 
-        run: Callable[..., Tensor] = at_place
+        run: Callable[..., Tensor] = at_index
         for group in reversed(groups):
             run = torch.vmap(run, tuple(0 if name in group else None for name in NAMES))
-        return run(*given)
+        return run(*arrays)
 
     def at(self, values: Sequence[Any], b: Any, h: Any, q: Any, k: Any) -> List[Any]:
-        """Values at a place."""
-        known: Dict[Node, Any] = {node: {"b": b, "h": h, "q": q, "k": k}[name] for node, name in self.place.items() if name != "s"}
+        """Values at an index."""
+        known: Dict[Node, Any] = {node: {"b": b, "h": h, "q": q, "k": k}[name] for node, name in self.index.items() if name != "s"}
         return [self._value(x, known) for x in values]
 
     def fingerprint(self, x: Any, alive: List[Any]) -> Any:
@@ -239,8 +239,8 @@ class Traced:
             return tuple(self.fingerprint(i, alive) for i in x)
         if not isinstance(x, Node):
             return x if isinstance(x, (int, float, bool, str, type(None))) else repr(x)
-        if x in self.place:
-            return self.place[x]
+        if x in self.index:
+            return self.index[x]
         if x.op == "get_attr":
             c = self.constant(x)
             alive.append(c)
@@ -287,7 +287,7 @@ class Matcher:
         return self._score(self.t.out)
 
     def _score(self, node: Node) -> Score:
-        if node in self.t.place:
+        if node in self.t.index:
             return Score()
         rule = _RULES.get(node.target)
         if rule is None:
@@ -330,10 +330,10 @@ class Matcher:
         """Add a value, whose -inf by a condition masks."""
         if isinstance(y, Node) and y.target is aten.where.self:
             cond, x, other = y.args
-            for given, rest, wanted in ((x, other, True), (other, x, False)):
+            for score, rest, holds in ((x, other, True), (other, x, False)):
                 if self.t.number(rest) == -INFINITY and sign > 0:
-                    s.seen.append((cond, wanted))
-                    self._term(s, sign, given)
+                    s.seen.append((cond, holds))
+                    self._term(s, sign, score)
                     return
         if isinstance(y, Node) and y.target in (_ADD, _SUB) and not y.kwargs:
             self._term(s, sign, y.args[0])
@@ -382,12 +382,12 @@ class Matcher:
             y, cond, x = node.args
         if self._has_score(cond) or (self._has_score(x) and self._has_score(y)):
             raise self._not_understood(node, "of two scores, or by the score, is not understood")
-        wanted = self._has_score(x)
-        x, y = (x, y) if wanted else (y, x)
+        holds = self._has_score(x)
+        x, y = (x, y) if holds else (y, x)
         if self.t.number(y) != -INFINITY:
             raise self._not_understood(node, f"of the score or {called(y)} is not understood: the other must be -inf")
         s = self._score(x)
-        s.seen.append((cond, wanted))
+        s.seen.append((cond, holds))
         return s
 
 

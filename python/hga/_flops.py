@@ -33,7 +33,7 @@ def _backward(dim: int, dim_v: int) -> int:
 
 def _edges(h: Hierarchy, heads: int) -> int:
     """In all heads."""
-    own = heads // h.parts
+    own = heads // h.n_graphs
     return own * int(h.plan(own)["edges"])
 
 
@@ -71,9 +71,9 @@ def _of_pass(back: bool, kind: str, words: str, wants: str, numbers: Sequence[in
     forth: int = counter.get_total_flops()
     if not back:
         return forth
-    given: List[Any] = [x if x is None else torch.zeros_like(x) for x in done.outputs]
+    upstream: List[Any] = [x if x is None else torch.zeros_like(x) for x in done.outputs]
     with sys.modules[COUNTER].FlopCounterMode(display=False) as counter:
-        done.gradients(given)
+        done.gradients(upstream)
     return int(counter.get_total_flops())
 
 
@@ -95,11 +95,11 @@ def _formulas(hierarchy: Callable[[str], Hierarchy]) -> Dict[Any, Callable[..., 
                      causal: bool, *how: Any, **more: Any) -> int:  # fmt: skip
         return _of_documents(_forward, words, q, v, mask, offsets, causal)
 
-    def whole(*given: Any, **more: Any) -> int:
-        return _of_pass(False, *given)
+    def whole(*inputs: Any, **more: Any) -> int:
+        return _of_pass(False, *inputs)
 
-    def whole_backward(ticket: Tensor, d: Any, *given: Any, **more: Any) -> int:
-        return _of_pass(True, *given)
+    def whole_backward(ticket: Tensor, d: Any, *inputs: Any, **more: Any) -> int:
+        return _of_pass(True, *inputs)
 
     return {ops.attention: attention, ops.attention_backward: attention_backward, ops.documents: of_documents,
             ops.documents_backward: documents_backward, ops.whole: whole, ops.whole_backward: whole_backward}  # fmt: skip
@@ -109,7 +109,7 @@ def _formulas(hierarchy: Callable[[str], Hierarchy]) -> Dict[Any, Callable[..., 
 
 
 def count(hierarchy: Callable[[str], Hierarchy]) -> None:
-    """Register them, or do so once somebody imports torch's counter: to import it here would bring triton, or a warning that it is
+    """Register them, or do so once torch's counter is imported: to import it here would import triton, or a warning that it is
     missing. ``hierarchy`` finds one by its name."""
 
     def register(module: Any) -> None:

@@ -24,7 +24,7 @@ from ._spec import hierarchy_of, spec_of
 Tensor = torch.Tensor
 Segment = Tuple[int, int]  # the first of a sample's new columns that are tokens, and their number
 MARK = "hga_layer"
-ROLLBACK = 64  # tokens that may be taken back where nobody said how many
+ROLLBACK = 64  # tokens that may be taken back by default
 
 
 # ---- padding ----
@@ -149,10 +149,10 @@ def _decoder(words: str, s: _Settings, rollback: int, q: Tensor, k: Tensor, v: T
     options = dict(same=s.same, rollback=rollback, row_type=row_type, page_type=s.page_type, threads=torch.get_num_threads())
     key = (words, s.tokens, *shape.values(), *options.values(), *tables.items())
     own = any(isinstance(x, torch.Tensor) for x in tables.values())
-    given = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in tables.items()}
+    detached = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in tables.items()}
     found = None if own else DECODERS.get(key)
     if found is None:
-        found = hierarchy_of(words, s.tokens, True).decoder(**shape, **options, **given)  # type: ignore[arg-type]
+        found = hierarchy_of(words, s.tokens, True).decoder(**shape, **options, **detached)  # type: ignore[arg-type]
         if not own:
             DECODERS[key] = found
     return found
@@ -169,7 +169,7 @@ class _Held:
 
     def check(self, words: str, batch: int) -> None:
         if self.rows and (self.words, len(self.rows)) != (words, batch):
-            raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model brings {batch}")
+            raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model has {batch}")
 
     def begin(self, words: str, rollback: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> None:
         if not self.rows:
@@ -197,9 +197,9 @@ class _Held:
             return out
         assert self.decoder is not None
         orders = [_row_order(self.decoder, len(self.rows[b]), end - first) for b, first, end in listed]
-        parts = ([order.rows_of(x[b, :, first:end].detach()) for order, (b, first, end) in zip(orders, listed)] for x in (q, k, v))
+        inputs = ([order.rows_of(x[b, :, first:end].detach()) for order, (b, first, end) in zip(orders, listed)] for x in (q, k, v))
         try:
-            found = self.decoder.append([self.rows[b] for b, _, _ in listed], *parts)
+            found = self.decoder.append([self.rows[b] for b, _, _ in listed], *inputs)
         except Error as e:
             more = f"; hga.transformers.Cache({self.settings.tokens}) is for so many" if "beyond" in e.detail else ""
             raise type(e)(e.status, f"{self.words}: {e.detail}{more}") from None
@@ -275,8 +275,8 @@ class Layer(LayerBase):  # type: ignore[misc]
 
     def take_back(self, columns: int, rows: List[List[Rows]]) -> None:
         self.length = max(0, self.length - columns)
-        for held, kept in zip(self.held, rows):
-            held.rows = kept
+        for held, own in zip(self.held, rows):
+            held.rows = own
 
     # hga's half
 
@@ -310,7 +310,7 @@ class Layer(LayerBase):  # type: ignore[misc]
         return self.settings.tokens if self.record_past else min(ROLLBACK, self.settings.tokens)
 
     def _in_window(self, words: str, window: int) -> str:
-        """Of dense attention the window, unless there is never room for more tokens: the text may outgrow it."""
+        """Of dense attention the window, unless there is never capacity for more tokens: the text may outgrow it."""
         most = Document(0, 0, self.settings.tokens, True, window - 1, 0)
         return in_window(words, most) if spec_of(words).is_dense else words
 
@@ -405,8 +405,8 @@ class Cache(CacheBase):  # type: ignore[misc]
             raise ValueError(f"crop({tokens_to_remove}): the number of tokens to take back is given as a negative one")
         if tokens_to_remove:
             gone = self.columns.among_last(-tokens_to_remove)
-            kept = [layer.without(gone) for layer in self.layers]  # one that refuses leaves all as they are
-            for layer, rows in zip(self.layers, kept):
+            shortened = [layer.without(gone) for layer in self.layers]  # one that refuses leaves all as they are
+            for layer, rows in zip(self.layers, shortened):
                 layer.take_back(-tokens_to_remove, rows)
             self.columns.crop(-tokens_to_remove)
 

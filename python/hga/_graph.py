@@ -15,7 +15,7 @@ from ._copies import digest, graph_data, graph_of
 from ._core import check, encoded, encoded_path, ffi, floats, ids, lib, number, path_of, refuse, refuse_type, unmasked
 from ._deferred import compiling, deferred, new_name
 from ._masks import graph_of_mask
-from ._progress import Tell, bar, each as each_of, silent, told_by_c
+from ._progress import Tell, bar, each as each_of, reported_by_c, silent
 from ._trees import Tree, of_folder, of_html, of_linkage, of_markdown, of_table
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ class Graph:
             b.tokens(0, sizes[1], sizes[1], sizes[0])
             src = src + np.int32(sizes[1])
         else:
-            place = b._add_tree(sizes[0], parents)
+            node = b._add_tree(sizes[0], parents)
         near = b.relation("near")
         if repeated == "sum":
             check(lib.hga_builder_sum_edges(b._b, near))
         if parents is not None:
-            src, dst = (place.astype(np.int32)[x] for x in (src, dst))
+            src, dst = (node.astype(np.int32)[x] for x in (src, dst))
         b._add_edges(near, src, dst, types, weights)
         graph = b.finish()
         again = len(src) - graph.n_edges("near")
@@ -137,8 +137,8 @@ class Graph:
         """An igraph Graph: an edge u -> v lets v attend to u; undirected edges go both ways. ``weight`` of edges is their
         weight; ``weights="ignore"``: every edge weighs 1."""
         e = np.asarray(graph.get_edgelist(), np.int32).reshape(-1, 2)
-        told = graph.es["weight"] if "weight" in graph.es.attributes() else []
-        return both_ways(e, graph.vcount(), graph.is_directed(), parents, repeated, weights_of(told, weights))
+        values = graph.es["weight"] if "weight" in graph.es.attributes() else []
+        return graph_of_pairs(e, graph.vcount(), graph.is_directed(), parents, repeated, weights_of(values, weights))
 
     @staticmethod
     def from_dgl(graph: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
@@ -224,7 +224,7 @@ class Graph:
     @deferred
     def from_mask(mask: Any, n: Any = None, *, relative: bool = False, cross: bool = False) -> "Graph":
         """Who sees whom: [queries][keys] of truth values (numpy or torch), or ``mask(query, key)`` of arrays of indices, which
-        comes with ``n``, tokens or (queries, keys), and is asked some rows at a time. Rectangles, triangles and bands,
+        comes with ``n``, tokens or (queries, keys), and returns some rows at a time. Rectangles, triangles and bands,
         repeated with a step, become blocks; edges are stored one by one where nothing is regular. As many queries as keys
         are tokens that see each other, unless ``cross``. ``relative``: an edge's type is query - key + keys - 1."""
         return graph_of_mask(mask, n, relative, cross)
@@ -280,20 +280,20 @@ class Graph:
         if end not in writers:
             drawn = "; a hierarchy's write draws: graph.hierarchy().write(path)" if end in (".svg", ".html") else ""
             raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}{drawn}")
-        with told_by_c(f"writing {end}", progress) as told:
-            check(writers[end](self._g, r, encoded_path(name), *told))
+        with reported_by_c(f"writing {end}", progress) as report:
+            check(writers[end](self._g, r, encoded_path(name), *report))
         loops = ffi.new("hga_pos *")
         if end == ".graph":
             check(lib.hga_graph_loops(self._g, r, loops))
         if loops[0]:
-            _say(f"{name}: {loops[0]} edges from a node to itself are left out, which METIS's files have no place for")
+            _say(f"{name}: {loops[0]} edges from a node to itself are left out, which METIS's files cannot hold")
 
     def hierarchy(self, relations: Optional[Sequence[str]] = None, order: Optional[str] = None) -> "Hierarchy":
         """A hierarchy that attends over these relations (default: all) in one softmax. Nodes above the tokens are means of
         their children by mass, and pass what they see down the tree to the tokens. ``hga.Program`` makes other programs.
         order: that of ``Hierarchy.order``."""
         if compiling():
-            from ._made import known
+            from ._compiled import known
 
             return cast("Hierarchy", known(self).hierarchy(relations, order))
         from ._hierarchy import Hierarchy
@@ -308,7 +308,7 @@ class Graph:
     # ---- orders ----
 
     def order(self, how: str) -> np.ndarray:
-        """[nodes]: which node comes to each place of an order in which neighbours are near each other: "rcm" (reverse
+        """[nodes]: which node is at each position of an order in which neighbours are near each other: "rcm" (reverse
         Cuthill-McKee), "metis" (parts with few edges between them) or "degree" (hubs first). ``Hierarchy.order`` runs in one."""
         from ._orders import find_order
 
@@ -325,19 +325,19 @@ class Graph:
         if each.ndim != 1:
             raise refuse(f"sizes has shape {each.shape}: a list of whole numbers is needed")
         out = ffi.new("hga_graph **")
-        with told_by_c("clusters", progress) as told:
-            check(lib.hga_graph_coarsen(self._g, ffi.cast("hga_id *", each.ctypes.data), len(each), *told, out))
+        with reported_by_c("clusters", progress) as report:
+            check(lib.hga_graph_coarsen(self._g, ffi.cast("hga_id *", each.ctypes.data), len(each), *report, out))
         return Graph(out[0])
 
     def renumber(self, order: Any) -> "Graph":
         """The same graph in which node order[i] has the number i."""
-        places = ids(order, "order")
-        if places.shape != (self.n_nodes,):
-            raise refuse(f"order has shape {places.shape}: there are {self.n_nodes} nodes")
+        nodes = ids(order, "order")
+        if nodes.shape != (self.n_nodes,):
+            raise refuse(f"order has shape {nodes.shape}: there are {self.n_nodes} nodes")
         out = ffi.new("hga_graph **")
-        check(lib.hga_graph_renumber(self._g, ffi.cast("hga_id *", places.ctypes.data), out))
+        check(lib.hga_graph_renumber(self._g, ffi.cast("hga_id *", nodes.ctypes.data), out))
         graph = Graph(out[0])
-        graph._labels = self._labels and self._labels.renumbered(places.tolist())
+        graph._labels = self._labels and self._labels.renumbered(nodes.tolist())
         return graph
 
     def locality(self, parts: int = 2) -> "Locality":
@@ -494,15 +494,15 @@ def _is_number(weight: Any) -> bool:
     return isinstance(weight, (int, float)) or (np.ndim(weight) == 0 and np.asarray(weight).dtype.kind in "biuf")
 
 
-def weights_of(told: Any, weights: Optional[str], edge: Callable[[int], str] = "edge {}".format) -> Optional[np.ndarray]:
+def weights_of(declared: Any, weights: Optional[str], edge: Callable[[int], str] = "edge {}".format) -> Optional[np.ndarray]:
     """[edges] of what the edges' owner says, None where one says nothing; None: no edge has a weight. ``edge``: what one is
     called by its number."""
     _check_weights(weights)
-    if weights or all(w is None for w in told):
+    if weights or all(w is None for w in declared):
         return None
-    unmasked(told, "weight")
-    values = told if isinstance(told, np.ndarray) else [1 if w is None else w for w in told]
-    known = isinstance(told, np.ndarray) and told.dtype.kind in "biuf"
+    unmasked(declared, "weight")
+    values = declared if isinstance(declared, np.ndarray) else [1 if w is None else w for w in declared]
+    known = isinstance(declared, np.ndarray) and declared.dtype.kind in "biuf"
     strange = None if known else next((i for i, w in enumerate(values) if not _is_number(w)), None)
     if strange is not None:
         what = "a text, not a number" if isinstance(values[strange], str) else "not a number"
@@ -528,7 +528,7 @@ def _refuse_other_weights(pairs: np.ndarray, directed: bool, weight: np.ndarray,
                      f"{weight[i + 1]:g}: repeated='sum' counts each, {WITHOUT_WEIGHTS}")  # fmt: skip
 
 
-def both_ways(
+def graph_of_pairs(
     edges: np.ndarray, n: int, directed: bool, parents: Any, repeated: Optional[str], weight: Optional[np.ndarray],
     types: Optional[np.ndarray] = None, names: Optional[Sequence[Any]] = None,
 ) -> Graph:  # fmt: skip
@@ -587,12 +587,12 @@ def _of_tree(t: Tree, tell: Tell = silent) -> "Graph":
 def _tree(parent: np.ndarray, names: Sequence[Optional[str]], kinds: Sequence[Optional[str]], tell: Tell) -> "Graph":
     """A tree whose nodes attend to their siblings, and tokens to themselves; with names and kinds by node."""
     b = Builder()
-    place = b._add_tree(len(parent), parent, names)
-    of = np.argsort(place)
+    node = b._add_tree(len(parent), parent, names)
+    of = np.argsort(node)
     near = b.relation("near")
     families: Dict[int, List[int]] = {}
     for v, p in zip(of.tolist(), parent[of].tolist()):
-        families.setdefault(p, []).append(int(place[v]))
+        families.setdefault(p, []).append(int(node[v]))
     n_tokens = b._levels[0][1]
     alone = [np.array([v]) for v in families.pop(-1, []) if v < n_tokens]
     members = each_of(families.values(), len(families), tell)
@@ -607,7 +607,7 @@ def _tree(parent: np.ndarray, names: Sequence[Optional[str]], kinds: Sequence[Op
 
 
 def _see_each_other(b: "Builder", relation: int, members: np.ndarray, n_tokens: int) -> np.ndarray:
-    """Of ascending nodes; tokens see themselves as well, a node above does not: whoever is below it sees that already. Runs of
+    """Of ascending nodes; tokens see themselves as well, a node above does not: its descendants see that already. Runs of
     neighbours become blocks; [2][edges] are what stays where there are too many runs."""
     level = np.searchsorted([first for first, _ in b._levels], members, "right")
     runs = np.split(members, np.flatnonzero((np.diff(members) != 1) | (np.diff(level) != 0)) + 1)
@@ -644,8 +644,8 @@ class Builder:
 
     def tokens(self, query_first: int, n_queries: int, key_first: int, n_keys: int) -> None:
         """Which level-0 nodes are queries, which are keys; without a call all are both."""
-        given = {"query_first": query_first, "n_queries": n_queries, "key_first": key_first, "n_keys": n_keys}
-        check(lib.hga_builder_set_tokens(self._b, *(int32(n, name) for name, n in given.items())))
+        numbers = {"query_first": query_first, "n_queries": n_queries, "key_first": key_first, "n_keys": n_keys}
+        check(lib.hga_builder_set_tokens(self._b, *(int32(n, name) for name, n in numbers.items())))
 
     def children(self, parent: int, first: int, n: int) -> None:
         check(lib.hga_builder_set_children(self._b, int32(parent, "parent"), int32(first, "first"), int32(n, "n")))
@@ -671,8 +671,8 @@ class Builder:
         return int(r[0])
 
     def edge(self, relation: int, source: int, destination: int, type: int = 0, weight: float = 1.0) -> None:
-        given = {"relation": relation, "source": source, "destination": destination, "type": type}
-        check(lib.hga_builder_add_edge(self._b, *(int32(n, name) for name, n in given.items()), number(weight, "weight")))
+        numbers = {"relation": relation, "source": source, "destination": destination, "type": type}
+        check(lib.hga_builder_add_edge(self._b, *(int32(n, name) for name, n in numbers.items()), number(weight, "weight")))
 
     def edges(self, relation: int, source: Iterable[int], destination: Iterable[int]) -> None:
         src, dst = ids(source, "source"), ids(destination, "destination")
@@ -682,11 +682,11 @@ class Builder:
 
     def _add_edges(self, relation: int, *arrays: Optional[np.ndarray]) -> None:
         """Sources, destinations, types and weights (None: 0 and 1 each) in one call."""
-        kept = [None if a is None else np.ascontiguousarray(a) for a in arrays]
+        held = [None if a is None else np.ascontiguousarray(a) for a in arrays]
         s, d, t, w = (
-            ffi.NULL if a is None else ffi.cast(kind, a.ctypes.data) for a, kind in zip(kept, ("int32_t *",) * 3 + ("float *",))
+            ffi.NULL if a is None else ffi.cast(kind, a.ctypes.data) for a, kind in zip(held, ("int32_t *",) * 3 + ("float *",))
         )  # fmt: skip
-        check(lib.hga_builder_add_edges(self._b, int32(relation, "relation"), len(cast(np.ndarray, kept[0])), s, d, t, w))
+        check(lib.hga_builder_add_edges(self._b, int32(relation, "relation"), len(cast(np.ndarray, held[0])), s, d, t, w))
 
     def block(self, relation: int, dst: Sequence[int], src: Sequence[int], type: int = 0, **more: Any) -> None:
         """Every row of dst = (first, n) to every column of src = (first, n); ``more``: members of hga_block (count,
@@ -714,9 +714,9 @@ class Builder:
         c.src, c.n_src = _span(src, "src")
         row_block = int32(row_block, "row_block")
         c.row_block, c.block, c.causal = row_block, int32(block, "block"), flag(causal, "causal")
-        wanted = -(-c.n_dst // row_block) if row_block > 0 else len(lists)
-        if len(lists) != wanted:
-            raise refuse(f"lists: {len(lists)} for {wanted} blocks of rows")
+        expected = -(-c.n_dst // row_block) if row_block > 0 else len(lists)
+        if len(lists) != expected:
+            raise refuse(f"lists: {len(lists)} for {expected} blocks of rows")
         first = np.concatenate([[0], np.cumsum([len(x) for x in lists], dtype=np.int64)]).astype(np.int64)
         chosen = np.concatenate([ids(x, "lists") for x in lists if len(x)] or [np.zeros(1, np.int32)])
         c.first, c.chosen = ffi.cast("int64_t *", first.ctypes.data), ffi.cast("int32_t *", chosen.ctypes.data)
@@ -753,11 +753,11 @@ class Builder:
             ring = int(np.flatnonzero(waiting)[0])
             raise refuse(f"parents: node {repr(names[ring]) if names else ring} is its own ancestor")
         order = np.argsort(height, kind="stable")
-        place = np.empty(n, np.int64)
-        place[order] = np.arange(n)
+        position = np.empty(n, np.int64)
+        position[order] = np.arange(n)
         for level in range(int(height.max(initial=0)) + 1):
             self.level(int((height == level).sum()))
         for v in order.tolist():
             if parent[v] >= 0:
-                self.children(int(place[parent[v]]), int(place[v]), 1)
-        return place
+                self.children(int(position[parent[v]]), int(position[v]), 1)
+        return position

@@ -13,18 +13,19 @@ import numpy as np
 from ._arguments import BEYOND, answered, flag, listed, meant, threads as whole_threads, whole
 from ._call import LAYOUTS, Problem
 from ._copies import copied, identity, reduced, settle
-from ._core import BF16, apart, as_numpy, check, encoded_path, extern, ffi, is_torch, keep_raised, lib, number, path_of, refuse, take_text, widened
+from ._core import BF16, as_numpy, check, encoded_path, extern, ffi, is_torch, lib, number, path_of, record_raised, refuse, take_text, unrepeated, widened
 from ._decoder import TYPES, Decoder, one_of
 from ._deferred import begin_names, compiling, new_name
 from ._graph import Graph
 from ._looking import Page, Weighed, view
 from ._normalisers import normalised, spelt
-from ._plans import LEFT, USES, Plan, Taken, Tape, kept_tape, leave, plan_of, tape_bytes
+from ._plans import LEFT, USES, Plan, Taken, Tape, alive_tape, leave, plan_of, tape_bytes
 from ._precision import AUTO, RowType, is_bf16, resolved
+from ._renamed import Former
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
 from ._tables import (
-    ALWAYS_THERE, INPUTS, ROWS, WITHOUT_EDGES, Tables, as_asked, check_names, features_of, gradients_of, in_memory, of_callers, parted,
+    ALWAYS_THERE, INPUTS, ROWS, WITHOUT_EDGES, Tables, as_returned, check_names, features_of, gradients_of, in_memory, of_callers, parted,
     takes_tables, traits,
 )  # fmt: skip
 from ._threads import Threaded
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-PLANS_KEPT = 8  # of a hierarchy: those that were used last
-CALLS_KEPT = 64  # of a hierarchy: kinds of calls of these plans
+PLANS_CACHED = 8  # of a hierarchy: those that were used last
+CALLS_CACHED = 64  # of a hierarchy: kinds of calls of these plans
 _FLOAT32 = np.dtype(np.float32)
 
 KNOWN: "weakref.WeakValueDictionary[str, Hierarchy]" = weakref.WeakValueDictionary()
@@ -69,7 +70,7 @@ def _of_torch() -> Callable[..., Any]:
 
 
 def _begin_child() -> None:
-    """After a fork: nobody holds the locks that other threads of the parent may have held."""
+    """After a fork: locks that other threads of the parent may have held are free."""
     begin_names()
     known: List[Any] = [*KNOWN.values(), *LEFT]
     for one in known:
@@ -80,7 +81,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
 
 
-def _as_given(x: np.ndarray, like: Any) -> np.ndarray:
+def _as_callers(x: np.ndarray, like: Any) -> np.ndarray:
     """bfloat16 in the caller's own type for it."""
     return x.view(like.dtype) if x.dtype == BF16 and isinstance(like, np.ndarray) else x
 
@@ -91,19 +92,19 @@ def _with_features(d_out: Any, d_edge_out: Any, out: np.ndarray, features: int) 
         if d_edge_out is not None:
             raise refuse("d_edge_out is given, but no edge_value")
         return d_out
-    given = [None if x is None else as_numpy(x, name) for x, name in ((d_out, "d_out"), (d_edge_out, "d_edge_out"))]
-    for x, like, name in zip(given, parted(out, features), ("d_out", "d_edge_out")):
+    grads = [None if x is None else as_numpy(x, name) for x, name in ((d_out, "d_out"), (d_edge_out, "d_edge_out"))]
+    for x, like, name in zip(grads, parted(out, features), ("d_out", "d_edge_out")):
         if x is not None and x.shape != like.shape:
             raise refuse(f"{name} has shape {x.shape}, not {like.shape}")
-    parts = [np.zeros_like(like) if x is None else x for x, like in zip(given, parted(out, features))]
-    return None if given[0] is given[1] is None else np.concatenate(parts, -1)
+    columns = [np.zeros_like(like) if x is None else x for x, like in zip(grads, parted(out, features))]
+    return None if grads[0] is grads[1] is None else np.concatenate(columns, -1)
 
 
 def _array(x: Any, what: str) -> np.ndarray:
-    """as_numpy with heads and rows apart, soon of float32 that need not be looked at."""
+    """as_numpy without repeated heads or rows, soon of float32 that need not be looked at."""
     if type(x) is np.ndarray and x.dtype is _FLOAT32 and x.flags.aligned:
-        return apart(x) if 0 in x.strides else x
-    return apart(as_numpy(x, what))
+        return unrepeated(x) if 0 in x.strides else x
+    return unrepeated(as_numpy(x, what))
 
 
 def draws(seed: Any, layer: Any) -> Tuple[int, int]:
@@ -120,12 +121,12 @@ How = Tuple[str, float, int, int, str, int, Optional[str]]
 LEFT_OUT: How = ("bhnd", 0.0, 0, 0, AUTO, 0, None)
 
 
-def how_of(*given: Any) -> How:
+def how_of(*values: Any) -> How:
     """What is None is left out."""
-    for x in given[:-1]:
+    for x in values[:-1]:
         if x is None:
-            return cast(How, tuple(default if x is None else x for x, default in zip(given, LEFT_OUT)))
-    return cast(How, given)
+            return cast(How, tuple(default if x is None else x for x, default in zip(values, LEFT_OUT)))
+    return cast(How, values)
 
 
 class Row(NamedTuple):
@@ -160,13 +161,15 @@ class Hierarchy(Threaded):
     _leaves_plans = False  # to others, when it goes
     _choosing: Any = None  # hga_selection and prefill, of a decoder whose tokens choose
     _first_head = 0  # of all heads, where a call is of some: dropout draws by it
-    parts, key_parts, by_token = 1, 1, True  # of the graph's rows: key/value heads' own, a token's or a part's one after the other
+    n_graphs, n_key_graphs = 1, 1  # disjoint graphs of equal shape, one for each key/value head
+    by_token = True  # a token's rows of all graphs are contiguous; False: a graph's rows are
+    parts, key_parts = Former(), Former()
 
     def __init__(self, graph: Graph, program: Any, words: str = "") -> None:
         self.graph = graph
         self._program = program
         self.words = words
-        self._own: Dict[str, Any] = {}  # tables that every call brings: a variant's, or a normaliser's bias
+        self._own: Dict[str, Any] = {}  # tables that every call has: a variant's, or a normaliser's bias
         self._node_of: Optional[np.ndarray] = None  # the graph's id of each of the caller's nodes
         self._normalised: Dict[str, "Hierarchy"] = {}  # the same with other normalisers, by their words
         self._plans: Dict[Tuple[Any, ...], Plan] = {}
@@ -205,7 +208,7 @@ class Hierarchy(Threaded):
         """The same hierarchy with the additive scores of GAT and GATv2: additive . LeakyReLU(q + k) instead of q . k, where
         ``attention`` takes additive [heads][dim] (default: ones). Their scale is 1 unless one is given."""
         if compiling():
-            from ._made import known
+            from ._compiled import known
 
             return cast(Hierarchy, known(self).additive_scores(negative_slope))
         program = ffi.new("hga_program *", self._program[0])
@@ -248,9 +251,9 @@ class Hierarchy(Threaded):
         return h
 
     def by_head(self, heads: int) -> "Hierarchy":
-        """The graph has a part of its own for each of ``heads`` key/value heads, one after the other: row h * n + t of its
+        """The graph consists of disjoint graphs, one for each of ``heads`` key/value heads in order: row h * n + t of its
         queries, and of its keys, is token t of head h. Tensors are [.., heads, n, dim] as always, and are not copied; query
-        heads that share a key/value head attend by its part."""
+        heads that share a key/value head attend by its graph."""
         from ._variants import FoldedHierarchy
 
         return FoldedHierarchy.of(self, whole(heads, "heads", least=1))
@@ -263,7 +266,7 @@ class Hierarchy(Threaded):
         """The same hierarchy, run in an order of its nodes in which neighbours are near each other: "rcm" (reverse
         Cuthill-McKee, for meshes), "metis" (parts with few edges between them) or "degree" (hubs first). Tensors keep your
         numbers: hga moves their rows to the order, and results back. Results differ in the last bits only, and in dropout,
-        which draws by place. ``gain`` says what the order gains, ``places`` which node is where."""
+        which draws by position. ``gain`` says what the order gains, ``permutation`` which node is at each position."""
         from ._orders import OrderedHierarchy
 
         return OrderedHierarchy(self, how)
@@ -295,7 +298,7 @@ class Hierarchy(Threaded):
         plan = self._taken(key) or Plan(self, key)
         with self._lock:
             self._plans[key] = plan
-            while len(self._plans) > PLANS_KEPT:
+            while len(self._plans) > PLANS_CACHED:
                 self._forget(min(self._plans.values(), key=lambda plan: plan.used))
         return plan
 
@@ -314,7 +317,7 @@ class Hierarchy(Threaded):
         no call and no backward pass needs, with their memory, and computes only what depends on the edges. This hierarchy
         does not change, and neither do its tapes: a backward pass uses the edges of its forward pass."""
         if compiling():
-            from ._made import known
+            from ._compiled import known
 
             return cast(Hierarchy, known(self).update(edges, n_nodes, repeated=repeated))
         if type(self)._rows is not Hierarchy._rows or self._in_order is not None or self._node_of is not None:
@@ -341,7 +344,7 @@ class Hierarchy(Threaded):
 
     def _runs_like(self, h: Any) -> bool:
         """Does a plan of h's say what one of this hierarchy's would, but for the graph?"""
-        said = [(x._strict, x._bind, x.parts, ffi.buffer(x._program)[:]) for x in (self, h)]
+        said = [(x._strict, x._bind, x.n_graphs, ffi.buffer(x._program)[:]) for x in (self, h)]
         return said[0] == said[1]
 
     def _taken(self, key: Tuple[Any, ...]) -> Optional[Plan]:
@@ -367,17 +370,17 @@ class Hierarchy(Threaded):
             del self._calls[key]
 
     def _prepare(self, key: Tuple[Any, ...], plan: Plan, p: Problem, d_out: Optional[np.dtype] = None) -> Prepared:
-        """Keep what was checked of a call for the next one of its kind."""
+        """Cache what was checked of a call for the next one of its kind."""
         call = Prepared(plan, p, d_out)
         with self._lock:
             if self._plans.get(plan.key) is plan:
-                while len(self._calls) >= CALLS_KEPT:
+                while len(self._calls) >= CALLS_CACHED:
                     del self._calls[next(iter(self._calls))]
                 self._calls[key] = call
         return call
 
     def _call(
-        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, given: Mapping[str, Any], tables: Optional[Tables], how: How, grad: bool
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, by_name: Mapping[str, Any], tables: Optional[Tables], how: How, grad: bool
     ) -> Prepared:
         """The call of arrays like these. Of tables their shapes are looked at."""
         layout, dropout, _, _, precision, threads, isa = how
@@ -385,29 +388,29 @@ class Hierarchy(Threaded):
             dropout = number(dropout, "dropout")
         threads = self._threads_for(threads)
         key = (
-            layout, dropout, precision, threads, isa, grad, tables.key if tables else tuple(given.items()), q.shape, q.strides,
+            layout, dropout, precision, threads, isa, grad, tables.key if tables else tuple(by_name.items()), q.shape, q.strides,
             q.dtype, k.shape, k.strides, k.dtype, v.shape, v.strides, v.dtype,
         )  # fmt: skip
         try:
             call = self._calls[key]
         except (KeyError, TypeError):
-            p = Problem(self, q, k, v, layout, tables or Tables(self, given))
+            p = Problem(self, q, k, v, layout, tables or Tables(self, by_name))
             return self._prepare(key, self._plan(p.plan_key(threads, precision, isa, dropout, grad)), p)
         call.plan.used = next(USES)
         return call
 
     def _call_back(
-        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, given: Mapping[str, Any], tables: Optional[Tables], plan: Plan,
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, by_name: Mapping[str, Any], tables: Optional[Tables], plan: Plan,
         d_out: np.dtype,
     ) -> Prepared:  # fmt: skip
         """The backward call of the plan that ran forward."""
         key = (
-            layout, plan.number, tables.key if tables else tuple(given.items()), q.shape, q.strides, q.dtype, k.shape, k.strides,
+            layout, plan.number, tables.key if tables else tuple(by_name.items()), q.shape, q.strides, q.dtype, k.shape, k.strides,
             k.dtype, v.shape, v.strides, v.dtype, d_out,
         )  # fmt: skip
         call = self._calls.get(key)
         if call is None:
-            return self._prepare(key, plan, Problem(self, q, k, v, layout, tables or Tables(self, given)), d_out)
+            return self._prepare(key, plan, Problem(self, q, k, v, layout, tables or Tables(self, by_name)), d_out)
         plan.used = next(USES)
         return call
 
@@ -452,71 +455,71 @@ class Hierarchy(Threaded):
         h = self if words is None else normalised(self, words)
         out, lses, _ = h._forward(q, k, v, tables, how, lse, False)
         if out.dtype is not _FLOAT32:
-            out = _as_given(out, q)
-        return as_asked(out, lses, lse, features_of(tables))
+            out = _as_callers(out, q)
+        return as_returned(out, lses, lse, features_of(tables))
 
     @answered
     @takes_tables()
     def gradient(
-        self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None, wanted: Optional[Sequence[str]] = None,
+        self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None, needs_grad: Optional[Sequence[str]] = None,
         layout: str = "bhnd", normaliser: Optional[str] = None, normalizer: Optional[str] = None, dropout: float = 0.0,
         seed: int = 0, layer: int = 0, precision: str = "auto", threads: int = 0, isa: Optional[str] = None,
         **tables: Unpack[CallTables],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of sum(d_out * out) + sum(d_lse * lse) + sum(d_edge_out * edge_out) by name: "query", "key", "value" and every table that was
-        given, or those in ``wanted``, which may name "scale" and the graph's "log_mass" too; of query, key and value in their
+        given, or those in ``needs_grad``, which may name "scale" and the graph's "log_mass" too; of query, key and value in their
         type, of tables in float32. For numpy; torch tensors have their autograd. Runs forward, then backward. Keywords are those
         of ``attention``."""
         check_names(Hierarchy.gradient, tables)
         h = normalised(self, spelt(normaliser, normalizer))
         names = gradients_of(h, tables)
-        asked = names if wanted is None else listed(wanted, "wanted", "names")
-        for name in asked:
+        requested = names if needs_grad is None else listed(needs_grad, "needs_grad", "names")
+        for name in requested:
             if name not in names and name not in ALWAYS_THERE:
                 known = names + ALWAYS_THERE
                 raise refuse(f"no gradient of {name!r}{meant(name, known) or ': there are ' + ', '.join(known)}")
         how = how_of(layout, dropout, seed, layer, precision, threads, isa)
         out, lse, tape = h._forward(q, k, v, tables, how, d_lse is not None, True)
         d_out = _with_features(d_out, d_edge_out, out, features_of(tables))
-        given = []
+        upstream = []
         for x, what, like in ((d_out, "d_out", out), (d_lse, "d_lse", lse)):
             x = as_numpy(x, what) if x is not None and like is not None else None
             x = widened(x) if x is not None and like is lse else x
             if x is not None and like is not None and x.shape != like.shape:
                 raise refuse(f"{what} has shape {x.shape}, not {like.shape}")
-            given.append(None if x is None else np.ascontiguousarray(x))
-        if given[0] is None or tape is None:
+            upstream.append(None if x is None else np.ascontiguousarray(x))
+        if upstream[0] is None or tape is None:
             raise refuse("d_out is missing")
-        grads = h._backward(q, k, v, out, tape, given[0], given[1], tables, how, list(asked))
+        grads = h._backward(q, k, v, out, tape, upstream[0], upstream[1], tables, how, list(requested))
         for name, x in (("query", q), ("key", k), ("value", v)):
             if name in grads:
-                grads[name] = _as_given(grads[name], x)
+                grads[name] = _as_callers(grads[name], x)
         return grads
 
     def _forward(
         self, q: Any, k: Any, v: Any, tables: Mapping[str, Any], how: How, lse: bool, grad: bool
     ) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:  # fmt: skip
-        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
+        q, k, v, described = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
         _, _, seed, layer, _, _, _ = how
         seed, layer = draws(seed, layer)
         while True:
-            call = self._call(q, k, v, tables, given, how, grad)
-            out, tape = call.new_out(), kept_tape(self, call.plan, call.new_tape()) if grad else None
+            call = self._call(q, k, v, tables, described, how, grad)
+            out, tape = call.new_out(), alive_tape(self, call.plan, call.new_tape()) if grad else None
             lses = np.empty(call.shape[:-1], np.float32) if lse else None
             try:
                 if call.samples:
-                    call.execute(address(q), address(k), address(v), address(out), address(lses), address(tape), given, seed, layer)
+                    call.execute(address(q), address(k), address(v), address(out), address(lses), address(tape), described, seed, layer)
                 return out, lses, tape
             except Taken:
                 continue
 
     def _backward(
         self, q: Any, k: Any, v: Any, out: np.ndarray, tape: Optional[np.ndarray], d_out: np.ndarray, d_lse: Optional[np.ndarray],
-        tables: Mapping[str, Any], how: How, wanted: Sequence[str],
+        tables: Mapping[str, Any], how: How, requested: Sequence[str],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
-        """Gradients of what is wanted among query, key, value and the tables, over all samples. A program that has no use
+        """The requested gradients among query, key, value and the tables, over all samples. A program that has no use
         for one leaves its zeros. out, d_out and d_lse are packed."""
-        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
+        q, k, v, described = _array(q, "query"), _array(k, "key"), _array(v, "value"), in_memory(self, tables)
         plan = plan_of(tape)
         if plan is None and out.size:  # no tape, or one whose plan is gone or another graph's: the forward pass leaves another
             _, _, tape = Hierarchy._forward(self, q, k, v, tables, how, False, True)
@@ -524,13 +527,13 @@ class Hierarchy(Threaded):
         if isinstance(tape, Tape):
             tape.waits = None
         inputs = dict(zip(INPUTS, (q, k, v)))
-        of = {**inputs, **(given.arrays if given is not None else {})}
-        like = [of[name] if name in of else self._no_array(name) for name in wanted]
+        of = {**inputs, **(described.arrays if described is not None else {})}
+        like = [of[name] if name in of else self._no_array(name) for name in requested]
         if plan is None:  # no samples
-            return {name: np.zeros(x.shape, x.dtype) for name, x in zip(wanted, like)}
+            return {name: np.zeros(x.shape, x.dtype) for name, x in zip(requested, like)}
         layout, _, seed, layer, _, _, _ = how
-        call = self._call_back(q, k, v, layout, tables, given, plan, d_out.dtype)
-        grads = {name: plan.spares.empty(x.shape, x.dtype) for name, x in zip(wanted, like)}
+        call = self._call_back(q, k, v, layout, tables, described, plan, d_out.dtype)
+        grads = {name: plan.spares.empty(x.shape, x.dtype) for name, x in zip(requested, like)}
         d_tables = {name: x for name, x in grads.items() if name not in inputs}
         d_q, d_k, d_v = (address(grads.get(name)) for name in inputs)
         assert tape is not None
@@ -539,11 +542,11 @@ class Hierarchy(Threaded):
         seed, layer = draws(seed, layer)
         try:
             call.gradient(
-                address(q), address(k), address(v), address(out), address(tape), address(d_out), address(d_lse), d_q, d_k, d_v, given,
+                address(q), address(k), address(v), address(out), address(tape), address(d_out), address(d_lse), d_q, d_k, d_v, described,
                 d_tables, seed, layer,
             )  # fmt: skip
         except Taken:
-            return Hierarchy._backward(self, q, k, v, out, None, d_out, d_lse, tables, how, wanted)
+            return Hierarchy._backward(self, q, k, v, out, None, d_out, d_lse, tables, how, requested)
         return of_callers(self, grads)
 
     def _no_array(self, name: str) -> np.ndarray:
@@ -554,7 +557,7 @@ class Hierarchy(Threaded):
         """Bytes of the tape of one sample, from shapes alone."""
         layout, dropout, _, _, precision, threads, isa = how
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
-        heads, kv_heads = (max(1, int(x.shape[heads_axis]) // self.parts) if heads_axis is not None else 1 for x in (q, k))
+        heads, kv_heads = (max(1, int(x.shape[heads_axis]) // self.n_graphs) if heads_axis is not None else 1 for x in (q, k))
         shape = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), traits(tables))
         precision = resolved(precision, self, is_bf16(q, k, v), isa, True)
         return self._look((*shape, self._threads_for(threads), precision, isa, float(dropout), 1), tape_bytes)
@@ -582,8 +585,8 @@ class Hierarchy(Threaded):
         check_names(Hierarchy.decoder, tables, WITHOUT_EDGES)
         h = normalised(self, spelt(normaliser, normalizer))
         h._choosing = self._choosing
-        told = None if row_type is None else ("f32", "bf16")[one_of(row_type, "row_type", TYPES) == lib.HGA_BF16]
-        rows = RowType(precision, h, told, isa, flag(same, "same"))
+        declared = None if row_type is None else ("f32", "bf16")[one_of(row_type, "row_type", TYPES) == lib.HGA_BF16]
+        rows = RowType(precision, h, declared, isa, flag(same, "same"))
         return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, rows, threads, isa,
                        tables)  # fmt: skip
 
@@ -608,7 +611,7 @@ class Hierarchy(Threaded):
     def rows(self) -> int:
         """Rows of the query, or of the output where the program reads no query."""
         n = self._rows("query")
-        return (n if n >= 0 else self._rows("out")) // self.parts
+        return (n if n >= 0 else self._rows("out")) // self.n_graphs
 
     def edges(self, relation: Optional[str] = None) -> np.ndarray:
         return self.graph.edges(relation)
@@ -693,7 +696,7 @@ class Hierarchy(Threaded):
 
     @answered
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0, *, gradient: bool = False) -> str:
-        """The plan for a shape in words: which kernel each stage gets, threads, workspace; gradient: also which way gradients go,
+        """The plan for a shape in words: which kernel each stage gets, threads, workspace; gradient: also how gradients run,
         and why no other."""
         text = ffi.new("char **")
         self._look((*self._shape_of(heads, dim, threads)[:-1], int(flag(gradient, "gradient"))),
@@ -786,7 +789,7 @@ class Hierarchy(Threaded):
         return f"<hga.Hierarchy {self.words or 'of a graph'}: {self.graph!r}>"
 
 
-@extern(error=lib.HGA_EINVAL, onerror=keep_raised)
+@extern(error=lib.HGA_EINVAL, onerror=record_raised)
 def hga_py_seen(seen: Any, context: Any) -> int:
     s = seen
     ffi.from_handle(context).append(
@@ -795,7 +798,7 @@ def hga_py_seen(seen: Any, context: Any) -> int:
     return int(lib.HGA_OK)
 
 
-@extern(error=lib.HGA_EINVAL, onerror=keep_raised)
+@extern(error=lib.HGA_EINVAL, onerror=record_raised)
 def hga_py_patch(patch: Any, context: Any) -> int:
     names = ("query", "n_queries", "key", "n_keys", "level", "source_level", "stage", "times")
     ffi.from_handle(context).append({name: int(getattr(patch, name)) for name in names})

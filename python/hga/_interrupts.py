@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ._core import RAISED, extern, ffi, keep_raised, lib
+from ._core import RAISED, extern, ffi, lib, record_raised
 
 
-@extern(error=lib.HGA_EEXTERNAL, onerror=keep_raised)
+@extern(error=lib.HGA_EEXTERNAL, onerror=record_raised)
 def hga_py_interrupt(context: Any) -> int:
     """Handlers run as this function begins; what they raise ends the call, and ``check`` raises it."""
     return int(lib.HGA_OK if RAISED.error is None else lib.HGA_EEXTERNAL)

@@ -17,7 +17,7 @@ from ._tables import INPUTS, ROWS, Tables, with_own
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
 
-KINDS_KEPT = 64  # of a hierarchy: those that came first go
+KINDS_CACHED = 64  # of a hierarchy: those that came first go
 
 
 class Options(NamedTuple):
@@ -57,12 +57,12 @@ def _like(x: Any) -> np.ndarray:
 class Kind:
     """A kind of call."""
 
-    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, given: Mapping[str, Any], options: Options) -> None:
+    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, by_name: Mapping[str, Any], options: Options) -> None:
         self.options, self.lse, self._hierarchy = options, options.lse, text_of(h)
-        self.names = list(with_own(h, given))
+        self.names = list(with_own(h, by_name))
         self.gradients = [*INPUTS, *(name for name in self.names if ROWS[name].has_gradient)]
-        known = {name: x if type(x) is float else _like(x) for name, x in given.items() if type(x) is float or not ROWS[name].is_number}
-        for name, x in given.items():
+        known = {name: x if type(x) is float else _like(x) for name, x in by_name.items() if type(x) is float or not ROWS[name].is_number}
+        for name, x in by_name.items():
             if type(x) is not float:
                 ROWS[name].check_shape(x.shape)
         p = Problem(h, _like(q), _like(k), _like(v), options.layout, Tables(h, known))
@@ -83,12 +83,12 @@ class Kind:
             lib.HGA_PY_FORM: lib.HGA_PY_THIS_FORM, lib.HGA_PY_HEADS: heads, lib.HGA_PY_KV_HEADS: kv_heads, lib.HGA_PY_DIM: dim,
             lib.HGA_PY_DIM_V: dim_v, lib.HGA_PY_POS_DIM: pos_dim, lib.HGA_PY_GENERIC: generic, lib.HGA_PY_THREADS: threads,
             lib.HGA_PY_BIND: BINDINGS[h._bind], lib.HGA_PY_STRICT: h._strict, lib.HGA_PY_PRECISION: PRECISIONS[precision],
-            lib.HGA_PY_GRADIENT: grad, lib.HGA_PY_BNHD: o.layout == "bnhd" and not p.flat, lib.HGA_PY_PARTS: h.parts, lib.HGA_PY_BY_TOKEN: h.by_token,
+            lib.HGA_PY_GRADIENT: grad, lib.HGA_PY_BNHD: o.layout == "bnhd" and not p.flat, lib.HGA_PY_PARTS: h.n_graphs, lib.HGA_PY_BY_TOKEN: h.by_token,
             lib.HGA_PY_AXES: self.axes, lib.HGA_PY_LAYER: o.layer,
         }  # fmt: skip
         numbers = np.zeros(lib.HGA_PY_N_NUMBERS, np.int64)
-        for place, x in said.items():
-            numbers[place] = x
+        for index, x in said.items():
+            numbers[index] = x
         plan = numbers[lib.HGA_PY_KEY : lib.HGA_PY_GRADIENT + 1].tobytes()
         key = hashlib.blake2b(repr((plan, o.dropout, o.isa)).encode() + self._hierarchy.encode(), digest_size=16)
         numbers[lib.HGA_PY_KEY : lib.HGA_PY_KEY + 2] = np.frombuffer(key.digest(), np.int64)
@@ -115,22 +115,22 @@ class Kind:
         return int(found[0])
 
     def attributes(self, grad: bool, results: str) -> Dict[str, Any]:
-        """results: of a forward call, what it gives beside the output; of one back, what it is given beside its gradient."""
+        """results: of a forward call, what it gives beside the output; of a backward call, its inputs beside its gradient."""
         return {
             "numbers": self._calls[grad], "dropout": np.float64(self.options.dropout), "isa": self.options.isa,
             "hierarchy": self._hierarchy, "tables": " ".join(self.names), "results": results,
         }  # fmt: skip
 
 
-def kind_of(h: "Hierarchy", q: Any, k: Any, v: Any, given: Mapping[str, Any], options: Options) -> Kind:
+def kind_of(h: "Hierarchy", q: Any, k: Any, v: Any, by_name: Mapping[str, Any], options: Options) -> Kind:
     """That of arrays like these."""
     kinds: Dict[Any, Any] = h._of_jax
-    tables: List[Any] = [(name, x if type(x) is float else x.shape) for name, x in given.items()]
+    tables: List[Any] = [(name, x if type(x) is float else x.shape) for name, x in by_name.items()]
     key = (options, h._bind, h._strict, tuple(tables), q.shape, q.dtype, k.shape, k.dtype, v.shape, v.dtype)
     found = kinds.get(key)
     if found is None:
-        found = Kind(h, q, k, v, given, options)
-        while len(kinds) > KINDS_KEPT:
+        found = Kind(h, q, k, v, by_name, options)
+        while len(kinds) > KINDS_CACHED:
             kinds.pop(next(name for name in list(kinds) if name != "text"), None)
         kinds[key] = found
     return found

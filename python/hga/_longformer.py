@@ -11,7 +11,7 @@ import torch
 from ._core import refuse
 from ._graph import Builder
 from ._hierarchy import Hierarchy
-from ._masked import GRAPHS_KEPT, attended, each_alike, runs
+from ._masked import GRAPHS_CACHED, attended, each_alike, runs
 from ._plans import left_to_others
 from ._registry import variants
 from ._variants import make
@@ -20,7 +20,7 @@ Tensor = torch.Tensor
 MASKED, LOCAL, GLOBAL = -1, 0, 1  # what the sign of the layers' mask says of a token
 
 
-@functools.lru_cache(maxsize=GRAPHS_KEPT)
+@functools.lru_cache(maxsize=GRAPHS_CACHED)
 def _local(kinds: bytes, side: int) -> Hierarchy:
     """Local tokens see those up to `side` away, and the global ones; the rows of others see none."""
     kind = np.frombuffer(kinds, np.int8)
@@ -31,14 +31,14 @@ def _local(kinds: bytes, side: int) -> Hierarchy:
     for row, row_end in local:
         for first, end in local:
             if first < row_end + side and row < end + side:
-                apart = first - row
-                b.block(near, (row, row_end - row), (first, end - first), shape="band", band_first=-side - apart, band_last=side - apart)
+                distance = first - row
+                b.block(near, (row, row_end - row), (first, end - first), shape="band", band_first=-side - distance, band_last=side - distance)
         for first, end in others:
             b.block(near, (row, row_end - row), (first, end - first))
     return left_to_others(b.finish().hierarchy())
 
 
-@functools.lru_cache(maxsize=GRAPHS_KEPT)
+@functools.lru_cache(maxsize=GRAPHS_CACHED)
 def _across(queries: int, keys: int) -> Hierarchy:
     made: Hierarchy = make(variants()["dense"], queries, {}, keys)
     return left_to_others(made)
@@ -61,10 +61,10 @@ class Slides:
         if mask.shape != x.shape[:2]:
             raise refuse(f"{type(self).__name__}: attention_mask has shape {tuple(mask.shape)} with what is added to fill windows, the tokens {tuple(x.shape[:2])}")
         kinds = mask.detach().sign().to(torch.int8).cpu().numpy()
-        return each_alike(kinds, lambda part, kind: self._alike(x[part], kind))
+        return each_alike(kinds, lambda samples, kind: self._alike(x[samples], kind))
 
     def _alike(self: Any, x: Tensor, kind: Any) -> Tensor:
-        """Samples with padding and global tokens in the same places."""
+        """Samples with padding and global tokens at the same positions."""
         dropout = self.dropout if self.training else 0.0
         q, k, v = (self._heads(f, x) for f in (self.query, self.key, self.value))
         y = attended(_local(kind.tobytes(), self.one_sided_attn_window_size), q, k, v, dropout)

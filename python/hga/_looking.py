@@ -9,7 +9,7 @@ import numpy as np
 
 from ._arguments import whole
 from ._call import Problem
-from ._core import check, extern, ffi, keep_raised, lib, path_of, refuse, refuse_type
+from ._core import check, extern, ffi, lib, path_of, record_raised, refuse, refuse_type
 from ._tables import Tables
 from ._viewer import page, series
 
@@ -40,7 +40,7 @@ class Page(str):
 
 
 class Weighed:
-    """The queries and keys of one sample, for which the plain meaning of the stages is asked."""
+    """The queries and keys of one sample, on which the plain definition of the stages runs."""
 
     def __init__(self, h: "Hierarchy", q: np.ndarray, k: np.ndarray, layout: str, tables: Mapping[str, Any]) -> None:
         p = self._problem = Problem(h, q, k, k, layout, Tables(h, tables))
@@ -70,9 +70,9 @@ class Weighed:
         return found
 
     def of_page(self, head: Optional[int]) -> Dict[str, Any]:
-        """What the page is given: the edges of all tokens in turn, and what the heads give them."""
+        """The page's input: the edges of all tokens in turn, and what the heads give them."""
         heads = range(self.heads) if head is None else [head]
-        self._check_room(len(heads))
+        self._check_weights(len(heads))
         count: List[int] = []
         ends: List[List[int]] = [[], [], []]
         value: List[float] = []
@@ -89,7 +89,7 @@ class Weighed:
         return {"weights": {"heads": list(heads), "count": series(count), "stage": stage, "destination": destination, "source": source,
                             "value": value}}  # fmt: skip
 
-    def _check_room(self, heads: int) -> None:
+    def _check_weights(self, heads: int) -> None:
         n, queries = 0, int(self._nodes.n_queries)
         for token in range(queries):
             n += heads * len(self._of.row(token))
@@ -98,7 +98,7 @@ class Weighed:
                 raise refuse(f"the edges of {queries} tokens in {heads} head{'s'[: heads > 1]} are more than the {MOST_WEIGHTS} weights of a page{one}")
 
 
-@extern(error=lib.HGA_EINVAL, onerror=keep_raised)
+@extern(error=lib.HGA_EINVAL, onerror=record_raised)
 def hga_py_weighed(weight: Any, context: Any) -> int:
     edge = weight.edge
     ffi.from_handle(context).append((int(edge.stage), int(edge.destination), int(edge.source), float(weight.weight)))

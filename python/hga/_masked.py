@@ -1,4 +1,4 @@
-"""Batches whose samples have padding, and more, in places of their own: those that are alike go together."""
+"""Batches whose samples have padding, and more, at positions of their own: samples that are alike run together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from ._hierarchy import Hierarchy
 from ._one_pass import drawn
 
-GRAPHS_KEPT = 16  # of each kind of layer
+GRAPHS_CACHED = 16  # of each kind of layer
 
 
 def runs(of: Any, first: int = 0) -> List[Tuple[int, int]]:
@@ -24,9 +24,9 @@ def each_alike(kinds: Any, run: Callable[[Any, Any], torch.Tensor]) -> torch.Ten
     found, group = np.unique(kinds, axis=0, return_inverse=True)
     if len(found) == 1:
         return run(slice(None), found[0])
-    parts = [np.flatnonzero(group.reshape(-1) == i) for i in range(len(found))]
-    out = torch.cat([run(part, kind) for part, kind in zip(parts, found)])
-    return out[torch.from_numpy(np.argsort(np.concatenate(parts)))]
+    samples = [np.flatnonzero(group.reshape(-1) == i) for i in range(len(found))]
+    out = torch.cat([run(own, kind) for own, kind in zip(samples, found)])
+    return out[torch.from_numpy(np.argsort(np.concatenate(samples)))]
 
 
 def attended(h: Hierarchy, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout: float) -> torch.Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 import numpy as np
 
 from ._arguments import flag, whole
-from ._core import check, extern, ffi, is_torch, keep_raised, lib, refuse, refuse_type, unmasked
+from ._core import check, extern, ffi, is_torch, lib, record_raised, refuse, refuse_type, unmasked
 
 if TYPE_CHECKING:
     from ._graph import Graph
@@ -25,9 +25,9 @@ def _made(mask: Any) -> "Graph":
 
 
 def graph_of_rows(rows: Rows, n_queries: int, n_keys: int, relative: bool = False, cross: bool = False, at_once: int = 0) -> "Graph":
-    """The graph of a mask that is told `at_once` rows at a time (0: the library's choice)."""
+    """The graph of a mask that is read `at_once` rows at a time (0: the library's choice)."""
 
-    def told(first: int, n: int) -> np.ndarray:
+    def rows_of(first: int, n: int) -> np.ndarray:
         found = np.asarray(unmasked(rows(first, n), "the mask"))
         if found.dtype != np.bool_:
             raise refuse_type(f"the mask holds {found.dtype}, not truth values")
@@ -35,7 +35,7 @@ def graph_of_rows(rows: Rows, n_queries: int, n_keys: int, relative: bool = Fals
             raise refuse(f"rows {first} .. {first + n - 1} of the mask have shape {found.shape}, not {(n, n_keys)}")
         return found
 
-    handle = ffi.new_handle((told, n_keys))
+    handle = ffi.new_handle((rows_of, n_keys))
     mask = ffi.new("hga_mask *")
     mask.n_queries, mask.n_keys, mask.relative, mask.cross, mask.rows_at_once = n_queries, n_keys, relative, cross, at_once
     mask.sees, mask.context = lib.hga_py_sees, handle
@@ -44,8 +44,8 @@ def graph_of_rows(rows: Rows, n_queries: int, n_keys: int, relative: bool = Fals
 
 def graph_of_runs(seen: "Runs", relative: bool = False) -> "Graph":
     """The graph of a mask whose runs are known, which is that of its rows."""
-    parts = (np.ascontiguousarray(x, t) for x, t in ((seen.row, np.int32), (seen.ptr, np.int64), (seen.keys(), np.int32)))
-    row, ptr, keys = alive = [*parts]
+    arrays = (np.ascontiguousarray(x, t) for x, t in ((seen.row, np.int32), (seen.ptr, np.int64), (seen.keys(), np.int32)))
+    row, ptr, keys = alive = [*arrays]
     runs, mask = ffi.new("hga_mask_runs *"), ffi.new("hga_mask *")
     runs.n, runs.row, runs.ptr = len(row) - 1, ffi.cast("hga_id *", row.ctypes.data), ffi.cast("hga_pos *", ptr.ctypes.data)
     runs.keys = ffi.cast("hga_id *", keys.ctypes.data)
@@ -55,11 +55,11 @@ def graph_of_runs(seen: "Runs", relative: bool = False) -> "Graph":
     return graph
 
 
-@extern(error=lib.HGA_EINVAL, onerror=keep_raised)
+@extern(error=lib.HGA_EINVAL, onerror=record_raised)
 def hga_py_sees(context: Any, first: int, n: int, sees: Any) -> int:
-    told, n_keys = ffi.from_handle(context)
+    rows_of, n_keys = ffi.from_handle(context)
     out = np.frombuffer(ffi.buffer(sees, n * n_keys), np.bool_).reshape(n, n_keys)
-    np.copyto(out, told(first, n))
+    np.copyto(out, rows_of(first, n))
     return int(lib.HGA_OK)
 
 

@@ -1,5 +1,5 @@
 """PyTorch Geometric's tools (to_hetero, explainers and others) ask whether a layer is one of its MessagePassing. The layers of
-_convolutions.py are, from the moment that somebody imports PyTorch Geometric, before hga.torch or after; hga does not import it."""
+_convolutions.py are, from the moment that PyTorch Geometric is imported, before hga.torch or after; hga does not import it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Callable, ClassVar, Dict, Optional, Tuple
 import torch
 
 PACKAGE = "torch_geometric"
-PLACE = f"{PACKAGE}.nn"  # has MessagePassing when it is imported
+NN = f"{PACKAGE}.nn"  # has MessagePassing when it is imported
 
 
 class Messages(torch.nn.Module):
@@ -30,7 +30,7 @@ class Messages(torch.nn.Module):
         self._complete()
 
     def _complete(self) -> None:
-        """Add what MessagePassing.__init__ would have given to the layer, where that is missing."""
+        """Add what MessagePassing.__init__ would have set in the layer, where that is missing."""
         base: Any = Messages.__bases__[0]
         if base is torch.nn.Module:
             _WAITING.add(self)
@@ -71,7 +71,7 @@ class Messages(torch.nn.Module):
     def __setstate__(self, state: Dict[str, Any]) -> None:
         torch.nn.Module.__setstate__(self, state)  # type: ignore[no-untyped-call]
         if self._is_explained():
-            importlib.import_module(PLACE)  # without which its mask would be passed over
+            importlib.import_module(NN)  # without which its mask would be passed over
         self._complete()
 
 
@@ -88,8 +88,8 @@ _WAITING: "weakref.WeakSet[Messages]" = weakref.WeakSet()  # layers that were th
 _OF_TORCH = frozenset(vars(torch.nn.Module()))
 
 
-def _derive(place: Any) -> None:
-    base = place.MessagePassing
+def _derive(module: Any) -> None:
+    base = module.MessagePassing
     Messages.__bases__ = (base,)
     if not hasattr(base, "_set_jittable_templates"):  # before 2.6: what explanations run, and what runs after them
         Messages._orig_propagate = Messages._jinja_propagate = base.propagate  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ class _Waiter(MetaPathFinder):
     """Finds PyTorch Geometric as Python does, and has something done behind its import."""
 
     def find_spec(self, name: str, path: Any = None, target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:
-        spec = PathFinder.find_spec(name, path, target) if name == PLACE else None
+        spec = PathFinder.find_spec(name, path, target) if name == NN else None
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
@@ -115,7 +115,7 @@ class _Waiter(MetaPathFinder):
         return spec
 
 
-if hasattr(sys.modules.get(PLACE), "MessagePassing"):
-    _derive(sys.modules[PLACE])
+if hasattr(sys.modules.get(NN), "MessagePassing"):
+    _derive(sys.modules[NN])
 else:
     sys.meta_path.insert(0, _Waiter())

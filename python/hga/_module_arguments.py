@@ -10,7 +10,7 @@ from ._arguments import whole
 from ._by_content import ByContent
 from ._core import number, refuse, refuse_type
 from ._hierarchy import Hierarchy
-from ._made import Made
+from ._compiled import Made
 from ._nested import refuse_nested
 
 Tensor = torch.Tensor
@@ -51,9 +51,9 @@ def check_rows(x: Any, what: str, axes: str, width: int) -> None:
 def tokens_of(x: Tensor, lengths: Any) -> Tensor:
     """[batch, tokens] of tokens that are there: the first ``lengths`` of each sample."""
     batch, tokens = x.shape[:2]
-    given = torch.as_tensor(lengths)
-    if tuple(given.shape) != (batch,) or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+    counts = torch.as_tensor(lengths)
+    if tuple(counts.shape) != (batch,) or counts.is_floating_point() or counts.is_complex() or counts.dtype == torch.bool:
         raise refuse(f"lengths are {lengths!r}: {batch} whole numbers are needed, one for each sample")
-    if not torch.compiler.is_compiling() and batch and not 0 <= int(given.min()) <= int(given.max()) <= tokens:
-        raise refuse(f"lengths are {given.tolist()}, not from 0 to {tokens}")
-    return torch.arange(tokens) < given[:, None]
+    if not torch.compiler.is_compiling() and batch and not 0 <= int(counts.min()) <= int(counts.max()) <= tokens:
+        raise refuse(f"lengths are {counts.tolist()}, not from 0 to {tokens}")
+    return torch.arange(tokens) < counts[:, None]

@@ -14,7 +14,7 @@ from ._core import check, ffi, lib, refuse, refuse_type
 from ._deferred import deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
-from ._made import Made, known
+from ._compiled import Made, known
 from ._module_arguments import check_rows, check_spec, dropout_of, heads_of, tokens_of
 from ._normalisers import SOFTMAX, normaliser_of, spelt
 from ._registry import variants
@@ -38,29 +38,29 @@ def _types(h: Hierarchy) -> int:
     return max(int(lib.hga_graph_relation(g, r).n_types) for r in range(len(h.graph.relations)))
 
 
-def _places(h: Hierarchy) -> Tensor:
+def _siblings(h: Hierarchy) -> Tensor:
     """[nodes]: which child of its family each node is, in the order that node_pos has; roots are 0."""
     parent = h.graph.parents()
     order = np.argsort(parent, kind="stable")
     grouped = parent[order]
     begins = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]])
-    place = np.empty(len(parent), np.int64)
-    place[order] = np.arange(len(parent)) - np.repeat(begins, np.diff(np.r_[begins, len(parent)]))
-    place[parent < 0] = 0
-    return torch.from_numpy(place if h._node_of is None else place[h._node_of])
+    index = np.empty(len(parent), np.int64)
+    index[order] = np.arange(len(parent)) - np.repeat(begins, np.diff(np.r_[begins, len(parent)]))
+    index[parent < 0] = 0
+    return torch.from_numpy(index if h._node_of is None else index[h._node_of])
 
 
 def positioned(h: Hierarchy, position: Tensor) -> Tensor:
-    """node_pos: for every node the row of its place."""
-    place = _places(h)
-    if int(place.max()) >= len(position):
-        raise refuse(f"{h.words}: a family has {int(place.max()) + 1} children, positions were made for {len(position)}")
-    return position[place]
+    """node_pos: for every node the row of its index among its siblings."""
+    index = _siblings(h)
+    if int(index.max()) >= len(position):
+        raise refuse(f"{h.words}: a family has {int(index.max()) + 1} children, positions were made for {len(position)}")
+    return position[index]
 
 
 class Attention(torch.nn.Module):
     """Multi-head attention: [batch, tokens, width] in and out. ``spec`` is a Hierarchy, or names one for any number of
-    tokens, "htransformer:block=16"; those of the last lengths are kept. kv_heads: key and value heads, fewer than heads where
+    tokens, "htransformer:block=16"; those of the last lengths are cached. kv_heads: key and value heads, fewer than heads where
     several query heads share one. Dropout draws a new seed a call while training.
 
     Samples of several lengths, of one ``spec`` that is a name: ``layer(x, lengths=[30, 60])``, or torch's key_padding_mask
@@ -68,7 +68,7 @@ class Attention(torch.nn.Module):
 
     cross: queries are the first argument's rows, keys and values those of the second, of width ``cross``.
     relative_keys, relative_bias: a key [types][dim], and a bias [types][heads], for every type of edge are learned (rel_key,
-    rel_bias); positions: so many columns of position embeddings, one for every place in a family (node_pos). With a name
+    rel_bias); positions: so many columns of position embeddings, one for every child of a family (node_pos). With a name
     these need ``tokens``, the longest length, which tells how many there are. normaliser: "entmax:1.5" and the like, as
     ``Hierarchy.attention`` has it."""
 
@@ -125,8 +125,8 @@ class Attention(torch.nn.Module):
         if relative_bias:
             self.rel_bias = torch.nn.Parameter(torch.zeros(_types(longest), self.heads))
         if positions:
-            places = int(_places(longest).max()) + 1
-            self.position = torch.nn.Parameter(torch.empty(places, positions).normal_(std=0.1))
+            siblings = int(_siblings(longest).max()) + 1
+            self.position = torch.nn.Parameter(torch.empty(siblings, positions).normal_(std=0.1))
 
     def _named(self, tokens: int, keys: int) -> Hierarchy:
         return hierarchy_of(cast(str, self.spec), tokens, self.causal, keys if self.cross is not None else None)
@@ -333,15 +333,15 @@ class MultiheadAttention(torch.nn.Module):
     documents or causal attention run; others are refused, as are weights (need_weights=True), add_bias_kv and
     add_zero_attn. Cross-attention needs a variant that can cross, and takes no mask."""
 
-    # torch's layers leave their way in C, which would not ask this module, where projections differ
+    # torch's layers leave their path in C, which would not call this module, where projections differ
     _qkv_same_embed_dim = False
 
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
                  add_zero_attn: bool = False, kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False,
                  device: Any = None, dtype: Any = None, *, spec: str = "dense") -> None:  # fmt: skip
         super().__init__()
-        for asked, what in ((add_bias_kv, "add_bias_kv"), (add_zero_attn, "add_zero_attn")):
-            if asked:
+        for is_set, what in ((add_bias_kv, "add_bias_kv"), (add_zero_attn, "add_zero_attn")):
+            if is_set:
                 raise refuse(f"{what} adds a key that no hierarchy has")
         if isinstance(embed_dim, str):
             raise refuse_type(f"embed_dim is {embed_dim!r}, not a whole number: MultiheadAttention has torch's arguments, and the "
@@ -363,13 +363,13 @@ class MultiheadAttention(torch.nn.Module):
     def extra_repr(self) -> str:
         return f"{self.spec!r}, embed_dim={self.embed_dim}, heads={self.num_heads}"
 
-    def _project(self, *given: Tensor) -> Iterator[Tensor]:
+    def _project(self, *inputs: Tensor) -> Iterator[Tensor]:
         """Query, key and value, [batch, heads, tokens, dim]."""
         packed, bias = cast(Optional_, self.in_proj_weight), cast(Optional_, self.in_proj_bias)
-        apart = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        weights = cast(Sequence[Tensor], apart if packed is None else packed.chunk(3))
+        separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        weights = cast(Sequence[Tensor], separate if packed is None else packed.chunk(3))
         biases: Sequence[Optional_] = (None,) * 3 if bias is None else bias.chunk(3)
-        for x, weight, one in zip(given, weights, biases):
+        for x, weight, one in zip(inputs, weights, biases):
             y = torch.nn.functional.linear(x, weight, one)
             yield y.view(*y.shape[:2], self.num_heads, self.head_dim).transpose(1, 2)
 
@@ -385,12 +385,12 @@ class MultiheadAttention(torch.nn.Module):
         own = query is key
         if not own and not torch.compiler.is_compiling():
             own = query.shape == key.shape and query.data_ptr() == key.data_ptr()
-        given = [query, key, value]
+        inputs = [query, key, value]
         if flat:
-            given = [x[None] for x in given]
+            inputs = [x[None] for x in inputs]
         elif not self.batch_first:
-            given = [x.transpose(0, 1) for x in given]
-        q, k, v = self._project(*given)
+            inputs = [x.transpose(0, 1) for x in inputs]
+        q, k, v = self._project(*inputs)
         if own:
             padding, pairs = self._masks(q, flat, key_padding_mask, attn_mask)
             y = masked(self.spec, q, k, v, padding, pairs, None, is_causal, self.dropout if self.training else 0.0, {})

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 
 def needs(package: str, extra: str) -> None:
-    """Refuse to go on without a package that `pip install '.[extra]'` brings."""
+    """Refuse to go on without a package that `pip install '.[extra]'` installs."""
     if find_spec(package) is None:
         line = f"hga.{extra} needs {package}, which is not installed: pip install '.[{extra}]' in the folder of hga's sources"
         raise ModuleNotFoundError(line, name=package)

@@ -36,8 +36,8 @@ def _ordered(graph: Any) -> List[Hashable]:
 
 
 def _name(node: Hashable, number: int, data: Dict[Any, Any]) -> Optional[str]:
-    told = data.get("name")
-    return told if isinstance(told, str) else None if node == number else str(node)
+    name = data.get("name")
+    return name if isinstance(name, str) else None if node == number else str(node)
 
 
 def named(graph: "Graph", names: Sequence[Optional[str]]) -> "Graph":
@@ -54,14 +54,14 @@ def named(graph: "Graph", names: Sequence[Optional[str]]) -> "Graph":
 
 def _types(edges: Sequence[Dict[Any, Any]]) -> Optional[np.ndarray]:
     """Types as hga writes them, where every edge has one."""
-    told = [data.get("type") for data in edges]
-    if not told or any(type(t) is not int or not 0 <= t < 2**31 for t in told):
+    declared = [data.get("type") for data in edges]
+    if not declared or any(type(t) is not int or not 0 <= t < 2**31 for t in declared):
         return None
-    return np.asarray(told, np.int32)
+    return np.asarray(declared, np.int32)
 
 
 def graph_of(graph: Any, parents: Any, repeated: Optional[str], weights: Optional[str], tell: Tell) -> "Graph":
-    from ._graph import Builder, Graph, both_ways, weights_of
+    from ._graph import Builder, Graph, graph_of_pairs, weights_of
 
     nodes = _ordered(graph)
     number = {node: i for i, node in enumerate(nodes)}
@@ -75,18 +75,18 @@ def graph_of(graph: Any, parents: Any, repeated: Optional[str], weights: Optiona
         return f"edge {nodes[u]!r} - {nodes[v]!r}"
 
     weight = weights_of([d.get("weight") for d in data], weights, edge)
-    made = both_ways(pairs, len(nodes), graph.is_directed(), parents, repeated, weight, types, nodes)
+    made = graph_of_pairs(pairs, len(nodes), graph.is_directed(), parents, repeated, weight, types, nodes)
     if not isinstance(made, Graph):  # of torch.compile
         return made
-    place = np.asarray(Builder()._add_tree(len(nodes), parents)).tolist()
-    at = sorted(range(len(nodes)), key=place.__getitem__)
+    node_of = np.asarray(Builder()._add_tree(len(nodes), parents)).tolist()
+    at = sorted(range(len(nodes)), key=node_of.__getitem__)
     made = named(made, [_name(nodes[i], i, graph.nodes[nodes[i]]) for i in at])
     of_edges: Dict[Tuple[int, int], Dict[Any, Any]] = {}
     for (u, v), d in each(zip(pairs.tolist(), data), n, tell, 2 / 3, 1):
         more = {key: value for key, value in d.items() if key != "weight" and not (key == "type" and types is not None)}
         for ends in ((u, v),) if graph.is_directed() else ((u, v), (v, u)):
             if more:
-                of_edges.setdefault((place[ends[0]], place[ends[1]]), more)
+                of_edges.setdefault((node_of[ends[0]], node_of[ends[1]]), more)
     made._labels = Labels([nodes[i] for i in at], [dict(graph.nodes[nodes[i]]) for i in at], of_edges, dict(graph.graph))
     return made
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 SOFTMAX = "softmax"  # what hierarchies have by themselves as a rule
-MOST = 16  # normalisers of a hierarchy that are kept with their plans; the oldest go
+MOST = 16  # normalisers of a hierarchy that are cached with their plans; the oldest go
 
 
 class Normaliser(NamedTuple):
-    """What the words mean: the library's number, which a program holds with an alpha, and a bias, which a call brings."""
+    """What the words mean: the library's number, which a program holds with an alpha, and a bias, which a call has."""
 
     kind: int
     alpha: float
@@ -46,7 +46,7 @@ def _are_softmax(h: "Hierarchy") -> bool:
 
 
 def normalised(h: "Hierarchy", words: Optional[str]) -> "Hierarchy":
-    """The same hierarchy with weights made otherwise; h keeps it, with its plans. h itself where they are made so, or nothing is said."""
+    """The same hierarchy with weights made otherwise; h caches it, with its plans. h itself where they are made so, or nothing is said."""
     if words is None or (isinstance(words, str) and words == SOFTMAX and _are_softmax(h)):
         return h
     found = h._normalised.get(words) if isinstance(words, str) else None

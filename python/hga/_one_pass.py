@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 import torch
 
-from ._operators import keep_nothing, operator, refuse_second
+from ._operators import operator, refuse_second, save_nothing
 from ._releases import private
 
 Tensor = torch.Tensor
@@ -30,8 +30,8 @@ def _keys_of_torch() -> Any:
     return functools.reduce(or_, (one(private(f"torch._C.DispatchKey.{name}")) for name in names))
 
 
-class Given(NamedTuple):
-    """What a pass is given. Numbers are not in its words, since torch.compile may not know them yet."""
+class Inputs(NamedTuple):
+    """The inputs of a pass. Numbers are not in its words, since torch.compile may not know them yet."""
 
     words: str
     whole: Sequence[int]
@@ -42,24 +42,24 @@ class Given(NamedTuple):
 class Pass(NamedTuple):
     """A kind of pass: ``run`` gives outputs, ``shapes`` tensors like them."""
 
-    run: Callable[[Given], Outputs]
-    shapes: Callable[[Given], Outputs]
+    run: Callable[[Inputs], Outputs]
+    shapes: Callable[[Inputs], Outputs]
 
 
 PASSES: Dict[str, Pass] = {}
 
 
 class _Done(NamedTuple):
-    wanted: List[Tensor]  # inputs whose gradients are wanted
+    needs_grad: List[Tensor]  # inputs that need gradients
     outputs: Outputs
 
-    def gradients(self, given: Sequence[Tensor]) -> List[Tensor]:
-        pairs = [(x, d) for x, d in zip(self.outputs, given) if x is not None and x.requires_grad]
+    def gradients(self, upstream: Sequence[Tensor]) -> List[Tensor]:
+        pairs = [(x, d) for x, d in zip(self.outputs, upstream) if x is not None and x.requires_grad]
         found: Sequence[Optional[Tensor]] = torch.autograd.grad(
-            [x for x, _ in pairs], self.wanted, [d for _, d in pairs], retain_graph=True, allow_unused=True
+            [x for x, _ in pairs], self.needs_grad, [d for _, d in pairs], retain_graph=True, allow_unused=True
         )  # fmt: skip
         like = torch.contiguous_format
-        return [torch.zeros_like(x, memory_format=like) if d is None else d.contiguous() for x, d in zip(self.wanted, found)]
+        return [torch.zeros_like(x, memory_format=like) if d is None else d.contiguous() for x, d in zip(self.needs_grad, found)]
 
 
 class _Memory(np.ndarray[Any, Any]):
@@ -98,7 +98,7 @@ def run(
 ) -> _Done:  # fmt: skip
     with _recording("g" in wants):
         own = [x.detach().requires_grad_() if want == "g" else x for want, x in zip(wants, tensors)]
-        return _Done([x for want, x in zip(wants, own) if want == "g"], PASSES[kind].run(Given(words, numbers, floats, own)))
+        return _Done([x for want, x in zip(wants, own) if want == "g"], PASSES[kind].run(Inputs(words, numbers, floats, own)))
 
 
 def _whole(
@@ -112,21 +112,21 @@ def _whole(
 def _whole_shapes(
     kind: str, words: str, wants: str, numbers: Sequence[int], floats: Sequence[float], tensors: Sequence[Tensor]
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    out, lse = PASSES[kind].shapes(Given(words, numbers, floats, tensors))
+    out, lse = PASSES[kind].shapes(Inputs(words, numbers, floats, tensors))
     return out, torch.empty(0) if lse is None else lse, torch.empty(1, dtype=torch.uint8)
 
 
 def _whole_backward(
-    ticket: Tensor, given: Sequence[Tensor], kind: str, words: str, wants: str, numbers: Sequence[int],
+    ticket: Tensor, upstream: Sequence[Tensor], kind: str, words: str, wants: str, numbers: Sequence[int],
     floats: Sequence[float], tensors: Sequence[Tensor],
 ) -> List[Tensor]:  # fmt: skip
     done: Optional[_Done] = behind(ticket)
     done = run(kind, words, wants, numbers, floats, tensors) if done is None else done
-    return done.gradients(given)
+    return done.gradients(upstream)
 
 
 def _whole_backward_shapes(
-    ticket: Tensor, given: Sequence[Tensor], kind: str, words: str, wants: str, numbers: Sequence[int],
+    ticket: Tensor, upstream: Sequence[Tensor], kind: str, words: str, wants: str, numbers: Sequence[int],
     floats: Sequence[float], tensors: Sequence[Tensor],
 ) -> List[Tensor]:  # fmt: skip
     return [x.new_empty(x.shape) for want, x in zip(wants, tensors) if want == "g"]
@@ -146,7 +146,7 @@ def _backward(ctx: Any, d_out: Tensor, d_lse: Tensor, d_ticket: Any) -> Tuple[An
 
 
 operator(_whole, _whole_shapes, _backward, _setup)
-operator(_whole_backward, _whole_backward_shapes, refuse_second, keep_nothing)
+operator(_whole_backward, _whole_backward_shapes, refuse_second, save_nothing)
 
 
 def drawn(dropout: float) -> Any:
@@ -155,20 +155,20 @@ def drawn(dropout: float) -> Any:
     return seed if torch.compiler.is_compiling() else int(seed)
 
 
-def whole(kind: str, given: Given) -> Tuple[Tensor, Tensor]:
+def whole(kind: str, inputs: Inputs) -> Tuple[Tensor, Tensor]:
     """The outputs of a pass; traced by torch.compile."""
-    wants = "".join(["g" if torch.is_grad_enabled() and x.requires_grad else "t" for x in given.tensors])
-    found: Tuple[Tensor, Tensor, Tensor] = torch.ops.hga.whole(kind, given.words, wants, given.whole, given.floats, given.tensors)
+    wants = "".join(["g" if torch.is_grad_enabled() and x.requires_grad else "t" for x in inputs.tensors])
+    found: Tuple[Tensor, Tensor, Tensor] = torch.ops.hga.whole(kind, inputs.words, wants, inputs.whole, inputs.floats, inputs.tensors)
     return found[0], found[1]
 
 
-# ---- what passes keep ----
+# ---- what passes cache ----
 
 T = TypeVar("T")
-Kept = OrderedDict[Any, Tuple[List[Tensor], T]]
+Cached = OrderedDict[Any, Tuple[List[Tensor], T]]
 
 
-def kept(known: "Kept[T]", most: int, words: Any, make: Callable[[], T]) -> T:
+def cached(known: "Cached[T]", most: int, words: Any, make: Callable[[], T]) -> T:
     """What ``make`` gives for these words; the same for the same numbers and tensors, unchanged. Tensors of torch.inference_mode
     do not say when they change, and what is made of them is made each time."""
     used: List[Tensor] = []

@@ -13,7 +13,7 @@ from ._graph import Graph
 from ._hierarchy import Hierarchy
 
 Array = Any  # numpy's, or ml_dtypes' bfloat16 in one
-KEPT = 64  # hierarchies of masks
+MOST_CACHED = 64  # hierarchies of masks
 _KNOWN: "OrderedDict[Tuple[Any, ...], Hierarchy]" = OrderedDict()
 
 
@@ -26,7 +26,7 @@ def hierarchy_of_mask(seen: Array) -> Hierarchy:
     key = (seen.shape, hashlib.sha256(np.packbits(seen).tobytes()).digest())
     h = _KNOWN.pop(key, None) or Graph.from_mask(seen).hierarchy()
     _KNOWN[key] = h
-    while len(_KNOWN) > KEPT:
+    while len(_KNOWN) > MOST_CACHED:
         _KNOWN.popitem(last=False)
     return h
 
@@ -99,7 +99,7 @@ def weights(q: Array, k: Array, seen: Optional[Array], bias: Optional[Array], sc
 
 
 def scores(q: Array, k: Array, scale: float) -> Array:
-    """[batch][heads][queries][keys] in float32: scaled products, which no plan keeps, by numpy."""
+    """[batch][heads][queries][keys] in float32: scaled products, which no plan stores, by numpy."""
     root = np.float32(np.sqrt(scale))
     keys = np.repeat(k, q.shape[1] // k.shape[1], axis=1).astype(np.float32)
     return (q.astype(np.float32) * root) @ (keys * root).swapaxes(-1, -2)

@@ -93,8 +93,8 @@ def _where(node: Any, seen: Value, x: Value, y: Value) -> Scores:
     s, other = (x, y) if isinstance(x, Scores) else (y, x)
     if not np.all(np.asarray(other) == -np.inf):
         raise _refused(node, "of the scores or something else is not understood: the other must be -inf")
-    kept = seen if s is x else ~seen
-    s.seen = kept if s.seen is None else s.seen & kept
+    allowed = seen if s is x else ~seen
+    s.seen = allowed if s.seen is None else s.seen & allowed
     return s
 
 
@@ -115,18 +115,18 @@ _RULES: Dict[str, Callable[..., Scores]] = {
 }  # fmt: skip
 
 
-def _result(node: Any, given: Sequence[Value], shape: Sequence[int]) -> List[Value]:
+def _result(node: Any, inputs: Sequence[Value], shape: Sequence[int]) -> List[Value]:
     kind = node.onnx_node.op_type
-    if not any(isinstance(x, Scores) for x in given):
+    if not any(isinstance(x, Scores) for x in inputs):
         if node.has_subgraph:
             raise _refused(node, "has graphs of its own")
-        return list(node.run(*given))
+        return list(node.run(*inputs))
     if kind == "Shape":
         return list(node.run(np.broadcast_to(np.float32(0), shape)))
     rule = _RULES.get(kind)
     if rule is None or node.onnx_node.domain not in ("", "ai.onnx"):
         raise _refused(node, "of the scores is not understood: they may be scaled, capped by Tanh, added to and masked")
-    return [rule(node, *given)]
+    return [rule(node, *inputs)]
 
 
 def matched(evaluator: Any, shape: Sequence[int]) -> Scores:
@@ -135,13 +135,13 @@ def matched(evaluator: Any, shape: Sequence[int]) -> Scores:
     known: Dict[str, Any] = {"": None, name: Scores(), **evaluator.rt_inits_}
     readers: Dict[str, int] = {}
     for node in evaluator.rt_nodes_:
-        given = [known[x] for x in node.input]
+        inputs = [known[x] for x in node.input]
         for x in node.input:
             if isinstance(known[x], Scores) and node.onnx_node.op_type != "Shape":
                 readers[x] = readers.get(x, 0) + 1
                 if readers[x] > 1:
                     raise _refused(node, f"reads {x}, as another node does: scores may go one way only")
-        for out, value in zip(node.output, _result(node, given, shape)):
+        for out, value in zip(node.output, _result(node, inputs, shape)):
             known[out] = value
     (out,) = evaluator.output_names
     if not isinstance(known[out], Scores):

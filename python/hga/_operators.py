@@ -54,7 +54,7 @@ def operator(
     run: Callable[..., Any], fake: Callable[..., Any], backward: Callable[..., Any], setup: Callable[..., None]
 ) -> None:  # fmt: skip
     """An operator with the name and the annotations of ``run``, without the underscore in front: ``fake`` gives shapes,
-    ``backward`` gradients of what ``setup`` kept."""
+    ``backward`` gradients of what ``setup`` saved."""
     name = run.__name__.lstrip("_")
     LIBRARY.define(name + _schema(run), tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
     LIBRARY.impl(name, _unseen(run), "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
@@ -73,11 +73,11 @@ def refuse_forward(ctx: Any, *d: Any) -> Any:
     )
 
 
-def keep_nothing(ctx: Any, inputs: Any, output: Any) -> None:
+def save_nothing(ctx: Any, inputs: Any, output: Any) -> None:
     """What a backward pass keeps for its own."""
 
 
-# ---- what operators are given ----
+# ---- inputs of operators ----
 
 
 def tensor_of(x: np.ndarray) -> Tensor:
@@ -125,25 +125,25 @@ def _table(x: Any, name: str) -> Any:
     return x.float() if x.dtype in SIXTEEN else x
 
 
-def tables_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a call brings, as numbers and as tensors."""
-    known = are_numbers(given) and not torch.compiler.is_compiling()
-    return given if known else {name: _table(x, name) for name, x in given.items() if x is not None}
+def tables_of(by_name: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The tables of a call, as numbers and as tensors."""
+    known = are_numbers(by_name) and not torch.compiler.is_compiling()
+    return by_name if known else {name: _table(x, name) for name, x in by_name.items() if x is not None}
 
 
-class Brought(NamedTuple):
-    """What a call brings besides rows, as operators take it: names of the tensors, then of the numbers. (torch has gradients of
-    tensors in a list, and of none where some of its places are None.)"""
+class Flattened(NamedTuple):
+    """The tables of a call, as operators take them: names of the tensors, then of the numbers. (torch has gradients of
+    tensors in a list, and of none where some of its entries are None.)"""
 
     names: str
     tables: List[Tensor]
     numbers: List[float]
 
 
-def brought(given: Mapping[str, Any]) -> Brought:
-    tables = {name: x for name, x in given.items() if isinstance(x, torch.Tensor)}
-    numbers = {name: x for name, x in given.items() if name not in tables and x is not None}
-    return Brought(" ".join([*tables, *numbers]), list(tables.values()), list(numbers.values()))
+def flattened(by_name: Mapping[str, Any]) -> Flattened:
+    tables = {name: x for name, x in by_name.items() if isinstance(x, torch.Tensor)}
+    numbers = {name: x for name, x in by_name.items() if name not in tables and x is not None}
+    return Flattened(" ".join([*tables, *numbers]), list(tables.values()), list(numbers.values()))
 
 
 def named(names: str, tables: Tables_, numbers: Sequence[float]) -> Dict[str, Any]:
@@ -156,5 +156,5 @@ def signed(seed: int) -> int:
 
 
 def unsigned(seed: int) -> int:
-    """As it was given."""
+    """As the caller passed it."""
     return seed & (2**64 - 1)

@@ -12,6 +12,7 @@ from ._copies import settle
 from ._core import check, ffi, is_torch, lib
 from ._deferred import compiling
 from ._hierarchy import Hierarchy
+from ._renamed import Former
 from ._tables import ROWS
 
 if TYPE_CHECKING:
@@ -63,18 +64,18 @@ class _Rows:
 
 
 class OrderedHierarchy(Hierarchy):
-    """A hierarchy whose attention runs in an order; everything that it is asked, given and gives has the caller's rows."""
+    """A hierarchy whose attention runs in an order; its inputs and outputs have the caller's rows."""
 
     def __init__(self, of: Hierarchy, how: str) -> None:
         super().__init__(of.graph, of._program, of.words)
         self._of, self.how = of, how
-        self.places = order = find_order(of.graph, how)
+        self.permutation = order = find_order(of.graph, how)
         self._in_order: Hierarchy = Hierarchy(of.graph.renumber(order), of._program, of.words)
         for h in (self, self._in_order):
             settle(h, of)
             h._functions = of._functions
-        place = np.argsort(order).astype(np.int32)
-        self._in_order._node_of = place if of._node_of is None else place[of._node_of]
+        position = np.argsort(order).astype(np.int32)
+        self._in_order._node_of = position if of._node_of is None else position[of._node_of]
         names = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
         self._moves = {name: _Rows(of, binding, order) for name, binding in names.items()}
         self._edges: Optional[np.ndarray] = None
@@ -86,6 +87,8 @@ class OrderedHierarchy(Hierarchy):
     def strict_rows(self, strict: bool = True) -> Hierarchy:
         """As ``Hierarchy.strict_rows``, in the same order."""
         return OrderedHierarchy(self._of.strict_rows(strict), self.how)
+
+    places = Former()
 
     @property
     def gain(self) -> Tuple[Locality, Locality]:
@@ -111,8 +114,8 @@ class OrderedHierarchy(Hierarchy):
         if self._edges is None:
             relation = next(s.relation for s in self._program.stage[0 : self._program.n_stages] if s.message == lib.HGA_SCORE)
             edge = np.empty(lib.hga_graph_relation(self.graph._g, relation).n_edges, np.int64)
-            order, places = ffi.cast("hga_id *", self.places.ctypes.data), ffi.cast("hga_pos *", edge.ctypes.data)
-            check(lib.hga_graph_renumbered_edges(self.graph._g, relation, order, places))
+            order, position = ffi.cast("hga_id *", self.permutation.ctypes.data), ffi.cast("hga_pos *", edge.ctypes.data)
+            check(lib.hga_graph_renumbered_edges(self.graph._g, relation, order, position))
             self._edges = edge
         return self._edges
 
@@ -127,7 +130,7 @@ class OrderedHierarchy(Hierarchy):
     def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, **more: Any) -> Any:
         """As ``Hierarchy.attention``: rows go in and come out by the caller's numbers."""
         if compiling():
-            from ._made import known
+            from ._compiled import known
 
             return known(self).attention(q, k, v, layout=layout, lse=lse, **more)
         q, k, v = self._moved(q, "query", layout), self._moved(k, "key", layout), self._moved(v, "value", layout)
@@ -139,7 +142,7 @@ class OrderedHierarchy(Hierarchy):
     @answered
     def gradient(
         self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None,
-        wanted: Optional[Sequence[str]] = None, layout: str = "bhnd", **more: Any,
+        needs_grad: Optional[Sequence[str]] = None, layout: str = "bhnd", **more: Any,
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """As ``Hierarchy.gradient``."""
         q, k, v = self._moved(q, "query", layout), self._moved(k, "key", layout), self._moved(v, "value", layout)
@@ -148,7 +151,7 @@ class OrderedHierarchy(Hierarchy):
             d_lse = self._moved(d_lse, "out", layout)[..., 0]
         d_out, d_edge_out = (None if x is None else self._moved(x, "out", layout) for x in (d_out, d_edge_out))
         found = self._in_order.gradient(
-            q, k, v, d_out, d_lse=d_lse, d_edge_out=d_edge_out, wanted=wanted, layout=layout, **self._tables_moved(more)
+            q, k, v, d_out, d_lse=d_lse, d_edge_out=d_edge_out, needs_grad=needs_grad, layout=layout, **self._tables_moved(more)
         )  # fmt: skip
         for name in ("query", "key", "value"):
             if name in found:

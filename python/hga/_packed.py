@@ -1,6 +1,6 @@
 """Masks as transformers knows them: a function of two positions, which holds the window of a layer that slides, and the
 number of every token's text where texts are packed. Looking at these costs one step a token; asking the function about every
-pair, as whoever does not know it must, costs their product."""
+pair, which is all that is left without it, costs their product."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Sides(NamedTuple):
     right: Optional[int] = None
 
 
-def _kept(function: Any) -> Dict[str, Any]:
+def _captured(function: Any) -> Dict[str, Any]:
     """The variables that a function inside another one holds, by name."""
     cells = getattr(function, "__closure__", None) or ()
     return dict(zip(function.__code__.co_freevars, (c.cell_contents for c in cells)))
@@ -33,26 +33,26 @@ def _made_by(function: Any, maker: Any) -> bool:
 
 
 def _known(name: str) -> Any:
-    """A function of transformers' masks. Of what another release calls or makes otherwise, all pairs are asked."""
+    """A function of transformers' masks. Of what another release calls or makes otherwise, all pairs are evaluated."""
     return getattr(masking_utils, name, _known)
 
 
-def _parts(function: Any) -> List[Any]:
+def _terms(function: Any) -> List[Any]:
     """The masks of an "and"; the function itself where it is none."""
-    return list(_kept(function).get("mask_functions", ())) if _made_by(function, _known("and_masks")) else [function]
+    return list(_captured(function).get("mask_functions", ())) if _made_by(function, _known("and_masks")) else [function]
 
 
 def sides_of(mask_function: Any) -> Optional[Sides]:
     """What a layer's mask is, packing aside, if it is causal, both ways, or one of these in a window, and nothing else."""
     if torch.compiler.is_compiling():
         return None
-    parts = _parts(mask_function)
-    causal = _known("causal_mask_function") in parts
-    if not causal and _known("bidirectional_mask_function") not in parts:
+    terms = _terms(mask_function)
+    causal = _known("causal_mask_function") in terms
+    if not causal and _known("bidirectional_mask_function") not in terms:
         return None
     overlay = _known("sliding_window_overlay" if causal else "sliding_window_bidirectional_overlay")
-    windows = [_kept(part).get("sliding_window") for part in parts if _made_by(part, overlay)]
-    if len(parts) - len(windows) != 1 or len(windows) > 1:
+    windows = [_captured(term).get("sliding_window") for term in terms if _made_by(term, overlay)]
+    if len(terms) - len(windows) != 1 or len(windows) > 1:
         return None
     if not windows:
         return Sides(causal)
@@ -68,20 +68,20 @@ class Packed(NamedTuple):
 
 
 def packed_documents(mask_function: Any, tokens: int) -> Optional[Packed]:
-    """Consecutive causal texts, if the function is the one by which transformers keeps such texts apart, perhaps in a
-    window, and nothing else; or None, and then all pairs must be asked for."""
+    """Consecutive causal texts, if the function is the one by which transformers separates such texts, perhaps in a
+    window, and nothing else; or None, and then all pairs must be evaluated."""
     if torch.compiler.is_compiling():
         return None
-    parts = _parts(mask_function)
-    packed = [part for part in parts if _made_by(part, _known("packed_sequence_mask_function"))]
-    others = [part for part in parts if part not in packed]
+    terms = _terms(mask_function)
+    packed = [term for term in terms if _made_by(term, _known("packed_sequence_mask_function"))]
+    others = [term for term in terms if term not in packed]
     if len(packed) != 1 or len(others) != 1:
         return None
     moved = _made_by(others[0], _known("remap_positions_for_packed_sequence"))  # positions that begin anew in every text
-    sides = sides_of(_kept(others[0]).get("mask_function") if moved else others[0])
+    sides = sides_of(_captured(others[0]).get("mask_function") if moved else others[0])
     if sides is None or not sides.causal:
         return None
-    number = _kept(packed[0]).get("packed_sequence_mask")
+    number = _captured(packed[0]).get("packed_sequence_mask")
     if not isinstance(number, torch.Tensor) or number.dim() != 2 or number.shape[1] != tokens:
         return None
     # where positions go up one by one within a text, as they do in runs of equal numbers, positions are causal as tokens are

@@ -8,7 +8,7 @@ import torch
 
 from ._core import Error
 from ._documents import numbered
-from ._one_pass import PASSES, Given, Outputs, Pass, drawn, whole
+from ._one_pass import PASSES, Inputs, Outputs, Pass, drawn, whole
 from ._padding import by_name, padding_of, with_key_bias
 from ._ragged import attend
 
@@ -55,20 +55,20 @@ def masked(
     more = {"padding": padding, "pairs": pairs, "seed": torch.as_tensor(drawn(drop)) if drop else None, **tables}
     there: List[Any] = [(name, x) for name, x in more.items() if x is not None]  # what the masks say is seen when it runs
     names = "|".join([words, *(name for name, _ in there)])
-    return whole("masked", Given(names, [int(causal)], [drop], [q, k, v, *(x for _, x in there)]))[0]
+    return whole("masked", Inputs(names, [int(causal)], [drop], [q, k, v, *(x for _, x in there)]))[0]
 
 
-def _run(given: Given) -> Outputs:
-    words, *names = given.words.split("|")
-    q, k, v, *others = given.tensors
+def _run(inputs: Inputs) -> Outputs:
+    words, *names = inputs.words.split("|")
+    q, k, v, *others = inputs.tensors
     tables: Dict[str, Any] = dict(zip(names, others))
     padding, pairs, seed = (tables.pop(name, None) for name in ("padding", "pairs", "seed"))
-    return _masked(words, q, k, v, padding, pairs, None, bool(given.whole[0]), given.floats[0], tables, seed), None
+    return _masked(words, q, k, v, padding, pairs, None, bool(inputs.whole[0]), inputs.floats[0], tables, seed), None
 
 
-def _shapes(given: Given) -> Outputs:
-    batch, heads, tokens, _ = given.tensors[0].shape
-    v = given.tensors[2]
+def _shapes(inputs: Inputs) -> Outputs:
+    batch, heads, tokens, _ = inputs.tensors[0].shape
+    v = inputs.tensors[2]
     return v.new_empty(batch, tokens, heads, v.shape[-1]), None
 
 

@@ -78,13 +78,13 @@ class Plan:
     threads need no lock."""
 
     def __init__(self, h: "Hierarchy", key: Tuple[Any, ...], of: Optional["Plan"] = None) -> None:
-        """of: one that nobody uses any more, whose memory this one has."""
+        """of: one that is not used any more, whose memory this one has."""
         self.plan: Any = new_plan(h, key) if of is None else of.plan
         self.key = key
         self.threads = max(1, int(lib.hga_plan_threads(self.plan)))
         self.calls_python = bool(h._functions)
         self._free: List[Workspaces] = []
-        self._made: List[None] = []  # as many as there are workspaces; while all are free nobody is at work
+        self._made: List[None] = []  # as many as there are workspaces; while all are free no call runs
         self._waiting: Callable[[], Optional[Waiting]] = lambda: None  # a weak reference
         self.taken = False
         self.spares: Spares = Spares() if of is None else of.spares
@@ -98,7 +98,7 @@ class Plan:
         return max(1, min(samples, self.threads))
 
     def workspaces(self, samples: int) -> Workspaces:
-        """For `samples` at once. Whoever wants the plan for another graph says so before he counts the workspaces, and who takes
+        """For `samples` at once. A thread that needs the plan for another graph says so before it counts the workspaces, and who takes
         one looks after he has it: one of the two sees the other."""
         try:
             workspaces: Optional[Workspaces] = self._free.pop()
@@ -125,7 +125,7 @@ class Plan:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Any]:
-        """The library's plan, to be looked at: nobody takes it meanwhile."""
+        """The library's plan, to be read: no thread takes it meanwhile."""
         self._made.append(None)
         try:
             if self.taken:
@@ -135,13 +135,13 @@ class Plan:
             self._made.pop()
 
     def rest(self) -> None:
-        """Nobody will call for a while: workspaces go."""
+        """No call comes for a while: workspaces are freed."""
         if len(self._free) == len(self._made):
             self._free.clear()
             self._made.clear()
 
     def awaited(self) -> Waiting:
-        """To be held until the backward pass has come: nobody takes the plan before. (Another backward pass would run forward
+        """To be held until the backward pass has come: no thread takes the plan before. (Another backward pass would run forward
         again, if the plan is taken.)"""
         found = self._waiting()
         if found is None:
@@ -150,7 +150,7 @@ class Plan:
         return found
 
     def taken_by(self, h: "Hierarchy") -> Optional["Plan"]:
-        """The plan for another graph; None where somebody uses it, or will."""
+        """The plan for another graph; None where a call uses it, or will."""
         if self.taken or self.calls_python or self._waiting() is not None:
             return None
         self.taken = True
@@ -175,7 +175,7 @@ class Plan:
 class Tape(np.ndarray):
     """[batch..][bytes]: tapes of the samples of a call. They keep their hierarchy and their plan alive."""
 
-    keeps: Tuple["Hierarchy", "Plan"]
+    alive: Tuple["Hierarchy", "Plan"]
     waits: Optional[Waiting]
 
 
@@ -184,10 +184,10 @@ def tape_bytes(plan: Any) -> int:
     return (int(lib.hga_plan_tape_bytes(plan)) + 8 + 63) // 64 * 64
 
 
-def kept_tape(h: "Hierarchy", plan: "Plan", memory: np.ndarray) -> Tape:
+def alive_tape(h: "Hierarchy", plan: "Plan", memory: np.ndarray) -> Tape:
     """Memory that the call fills."""
     tape = memory.view(Tape)
-    tape.keeps, tape.waits = (h, plan), plan.awaited()
+    tape.alive, tape.waits = (h, plan), plan.awaited()
     return tape
 
 
@@ -203,7 +203,7 @@ class Left:
 
     def __init__(self, h: "Hierarchy") -> None:
         self._plans, self._lock = h._plans, threading.Lock()
-        self._program, self._strict, self._bind, self.parts = h._program, h._strict, h._bind, h.parts
+        self._program, self._strict, self._bind, self.n_graphs = h._program, h._strict, h._bind, h.n_graphs
         self._before: Tuple[Any, ...] = ()
         self._normalised: Dict[str, Any] = {}
         for plan in self._plans.values():
@@ -218,7 +218,7 @@ MOST_LEFT = 16
 
 
 def leave(h: "Hierarchy") -> None:
-    """Nobody has it any more, neither caller nor tape, and its plans stay for a while."""
+    """Neither caller nor tape has it any more, and its plans stay for a while."""
     if LEFT is not None and h._plans:  # None at the interpreter's end
         LEFT[:] = [x for x in [*LEFT, Left(h)] if x._plans][-MOST_LEFT:]
 

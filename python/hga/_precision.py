@@ -42,44 +42,44 @@ def known_precision(precision: Any) -> str:
 
 def resolved(precision: Any, h: "Hierarchy", of_bf16: bool, isa: Optional[str], gradient: bool) -> str:
     """A plan's precision. Tensors of bfloat16 have no bits that rounding would take; those of float16 have, and float32's."""
-    asked = known_precision(precision)
-    if asked != AUTO:
-        return asked
+    requested = known_precision(precision)
+    if requested != AUTO:
+        return requested
     return "bf16" if of_bf16 and _multiplied_in_pairs(h, gradient) and multiplies_pairs(isa) else "f32"
 
 
 def of_choice(precision: Any, isa: Optional[str], *scored: Any) -> str:
     """By which products blocks are chosen. Their scores are products of these tensors, whatever is made of values or of weights."""
-    asked = known_precision(precision)
-    if asked != AUTO:
-        return asked
+    requested = known_precision(precision)
+    if requested != AUTO:
+        return requested
     return "bf16" if is_bf16(*scored) and multiplies_pairs(isa) else "f32"
 
 
 def of_tool(precision: Any, normaliser: Optional[str], *tensors: Any) -> str:
     """That of a command of the tool, which does not see types: files of .npy have no bfloat16."""
-    asked = known_precision(precision)
-    if asked == AUTO and normaliser not in (None, SOFTMAX):
+    requested = known_precision(precision)
+    if requested == AUTO and normaliser not in (None, SOFTMAX):
         return "f32"
-    return of_choice(asked, None, *tensors)
+    return of_choice(requested, None, *tensors)
 
 
 class RowType:
-    """The type of a decoder's rows, which precision "auto" follows: bfloat16, or the others, whose products are float32's. It is told
+    """The type of a decoder's rows, which precision "auto" follows: bfloat16, or the others, whose products are float32's. It is declared
     beforehand, or the first rows tell it. None: rows of any type may come."""
 
-    def __init__(self, precision: Any, h: "Hierarchy", told: Optional[str], isa: Optional[str], same: bool) -> None:
-        asked = known_precision(precision)
-        self._found = {of: resolved(asked, h, of == "bf16", isa, False) for of in ("f32", "bf16")}
-        self.told, self.by_choice = told, h._choosing is not None
-        self.binds = asked == AUTO and (same or told is None) and _multiplied_in_pairs(h, False)
+    def __init__(self, precision: Any, h: "Hierarchy", declared: Optional[str], isa: Optional[str], same: bool) -> None:
+        requested = known_precision(precision)
+        self._found = {of: resolved(requested, h, of == "bf16", isa, False) for of in ("f32", "bf16")}
+        self.declared, self.by_choice = declared, h._choosing is not None
+        self.binds = requested == AUTO and (same or declared is None) and _multiplied_in_pairs(h, False)
 
     @property
     def precision(self) -> str:
         """"auto" where rows are still to tell."""
-        if self.told is None and self._found["f32"] != self._found["bf16"]:
+        if self.declared is None and self._found["f32"] != self._found["bf16"]:
             return AUTO
-        return self._found[self.told or "f32"]
+        return self._found[self.declared or "f32"]
 
     def of(self, q: Any, k: Any, v: Any) -> str:
         """That of rows like these."""

@@ -1,5 +1,5 @@
 """Calls whose arrays have been checked: what the next call of the same shapes, strides, types and options need not do again.
-It brings addresses, and the samples of a batch are described in C."""
+A call passes addresses, and the samples of a batch are described in C."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Prepared:
         rows = p.q.shape[-3:-1]
         lse, columns = np.empty(rows, np.float32), rows + (p.dim_v + p.features,)
         for ts, x in (((io.out, io.edge_out), np.empty(columns, p.q.dtype)), ((g.d_out, g.d_edge_out), np.empty(columns, d_out))):
-            for t, part in zip(ts, parted(x, p.features)):
-                p.fill(t, part)
+            for t, own in zip(ts, parted(x, p.features)):
+                p.fill(t, own)
                 t.data = ffi.NULL
         for t in (io.lse, g.d_lse):
             p.fill_rows(t, lse)
@@ -88,12 +88,12 @@ class Prepared:
     def execute(
         self, q: int, k: int, v: int, out: int, lse: int, tape: int, tables: Optional[Tables], seed: int, layer: int
     ) -> None:  # fmt: skip
-        """Forward: addresses in, out, lse and tape written; of lse and tape, 0: not wanted."""
+        """Forward: addresses in, out, lse and tape written; of lse and tape, 0: not requested."""
         plan = self.plan
-        given = ffi.NULL if tables is None or not tables.arrays else _given(tables, {}, None)
+        c_tables = ffi.NULL if tables is None or not tables.arrays else _c_tables(tables, {}, None)
         workspaces = plan.workspaces(self.at_once)
         try:
-            status = lib.hga_py_execute(self.c, workspaces.c, q, k, v, out, lse, tape, given, seed, layer)
+            status = lib.hga_py_execute(self.c, workspaces.c, q, k, v, out, lse, tape, c_tables, seed, layer)
         finally:
             plan.give_back(workspaces)
         if status or RAISED.error is not None:
@@ -109,9 +109,9 @@ class Prepared:
         try:
             floats = sum(x.size for x in d_tables.values())
             spare = np.empty(workspaces.n * floats, np.float32) if d_tables and self.samples != 1 else None
-            given = ffi.NULL if tables is None and not d_tables else _given(tables, d_tables, spare)
+            c_tables = ffi.NULL if tables is None and not d_tables else _c_tables(tables, d_tables, spare)
             status = lib.hga_py_gradient(
-                self.c, workspaces.c, q, k, v, out, tape, d_out, d_lse, d_q, d_k, d_v, given, seed, layer
+                self.c, workspaces.c, q, k, v, out, tape, d_out, d_lse, d_q, d_k, d_v, c_tables, seed, layer
             )  # fmt: skip
         finally:
             plan.give_back(workspaces)
@@ -119,13 +119,13 @@ class Prepared:
             check(status)
 
 
-def _given(tables: Optional[Tables], wanted: Dict[str, np.ndarray], spare: Optional[np.ndarray]) -> Any:
+def _c_tables(tables: Optional[Tables], grads: Dict[str, np.ndarray], spare: Optional[np.ndarray]) -> Any:
     """Where the tables are, and where their gradients go."""
     c = ffi.new("hga_py_tables *")
     for name, x in (tables.arrays if tables is not None else {}).items():
-        c.input[ROWS[name].place] = address(x)
-    for name, x in wanted.items():
-        place = ROWS[name].place
-        c.gradients[place], c.floats[place] = address(x), x.size
+        c.input[ROWS[name].index] = address(x)
+    for name, x in grads.items():
+        index = ROWS[name].index
+        c.gradients[index], c.floats[index] = address(x), x.size
     c.spare = address(spare)
     return c

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._arguments import int32, meant, whole
 from ._copies import program_data, program_of, refuse_functions
-from ._core import RAISED, check, encoded, extern, ffi, keep_raised, lib, refuse, refuse_type
+from ._core import RAISED, check, encoded, extern, ffi, lib, record_raised, refuse, refuse_type
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._normalisers import normaliser_of
@@ -178,7 +178,7 @@ class Edge:
 
 
 class Functions:
-    """Three functions of a stage of a hierarchy, and the states of the rows that are under way by number."""
+    """Three functions of a stage of a hierarchy, and the states of the rows in progress by number."""
 
     def __init__(self, program: Any, stage: int, functions: Tuple[Any, Any, Any]) -> None:
         self.begin, self.edge, self.finish = functions
@@ -188,7 +188,7 @@ class Functions:
 
 
 def bound(program: Any, functions: Dict[int, Tuple[Any, Any, Any]]) -> List[Any]:
-    """Make the stages of a hierarchy's own program call these functions; what is to be kept as long as the program."""
+    """Make the stages of a hierarchy's own program call these functions; what must live as long as the program."""
     alive: List[Any] = []
     for stage, three in functions.items():
         its = Functions(program, stage, three)
@@ -202,10 +202,10 @@ def _number(state: Any) -> Any:
     return ffi.cast("int64_t *", state)
 
 
-# What a function raises is kept, the functions of later rows are not called, and whoever called the library raises it.
+# What a function raises is stored, the functions of later rows are not called, and the call of the library raises it.
 
 
-@extern(onerror=keep_raised)
+@extern(onerror=record_raised)
 def hga_py_begin(state: Any, v: Any, head: int, context: Any) -> None:
     _number(state)[0] = 0
     if RAISED.error is None:
@@ -215,7 +215,7 @@ def hga_py_begin(state: Any, v: Any, head: int, context: Any) -> None:
         _number(state)[0] = n
 
 
-@extern(onerror=keep_raised)
+@extern(onerror=record_raised)
 def hga_py_edge(state: Any, edge: Any, head: int, context: Any) -> None:
     if RAISED.error is None:
         f, n = ffi.from_handle(context), int(_number(state)[0])
@@ -227,7 +227,7 @@ def hga_py_edge(state: Any, edge: Any, head: int, context: Any) -> None:
             e.destination._leave(False)
 
 
-@extern(onerror=keep_raised)
+@extern(onerror=record_raised)
 def hga_py_finish(state: Any, v: Any, head: int, context: Any) -> None:
     f = ffi.from_handle(context)
     its = f.states.pop(int(_number(state)[0]), None)

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any, Callable, Iterable, Iterator, Optional, TypeVar
 
 from ._arguments import flag
-from ._core import extern, ffi, keep_raised, lib
+from ._core import extern, ffi, lib, record_raised
 
 T = TypeVar("T")
 SECONDS = 2  # what is done sooner shows no bar
@@ -24,16 +24,16 @@ def silent(share: float) -> None:
 def bar(what: str, progress: Optional[bool]) -> Iterator[Tell]:
     """A bar for the body, which tells what share of its work is done. progress: None shows it in notebooks and on terminals,
     where tqdm is installed; True always; False never."""
-    asked = progress is not None and flag(progress, "progress")
+    requested = progress is not None and flag(progress, "progress")
     installed = find_spec("tqdm") is not None
-    if asked and not installed:
+    if requested and not installed:
         raise ModuleNotFoundError("progress=True shows a bar of tqdm, which is not installed: pip install tqdm", name="tqdm")
-    if not installed or (progress is not None and not asked):
+    if not installed or (progress is not None and not requested):
         yield silent
         return
     from tqdm.auto import tqdm
 
-    disable = False if asked else None  # None: tqdm looks whether it writes to a terminal or a notebook
+    disable = False if requested else None  # None: tqdm looks whether it writes to a terminal or a notebook
     with tqdm(total=1, desc=what, disable=disable, delay=SECONDS, bar_format=FORMAT, leave=False) as drawn:
 
         def tell(share: float) -> None:
@@ -52,12 +52,12 @@ def each(items: Iterable[T], n: int, tell: Tell, first: float = 0, last: float =
 
 
 @contextmanager
-def told_by_c(what: str, progress: Optional[bool]) -> Iterator[Any]:
+def reported_by_c(what: str, progress: Optional[bool]) -> Iterator[Any]:
     """The two arguments hga_progress and context of a function of the library that shows a bar."""
     with bar(what, progress) as tell:
         yield (ffi.NULL, ffi.NULL) if tell is silent else (lib.hga_py_progress, ffi.new_handle(tell))
 
 
-@extern(onerror=keep_raised)
+@extern(onerror=record_raised)
 def hga_py_progress(done: float, context: Any) -> None:
     ffi.from_handle(context)(done)

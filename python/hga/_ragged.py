@@ -14,7 +14,7 @@ from ._core import Error, as_numpy, refuse
 from ._documents import Document, documents
 from ._hierarchy import Hierarchy
 from ._one_pass import behind, ticket_for
-from ._operators import brought, keep_nothing, named, operator, refuse_forward, refuse_second, Tables_, tables_of, tensor_of
+from ._operators import flattened, named, operator, refuse_forward, refuse_second, save_nothing, Tables_, tables_of, tensor_of
 from ._precision import AUTO
 from ._spec import hierarchy_of, spec_of
 from ._tables import INPUTS, ROWS, check_names
@@ -23,7 +23,7 @@ Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
 
 
-class _Part(NamedTuple):
+class _Group(NamedTuple):
     """Equal documents of samples first .. end, attended by one call."""
 
     h: Hierarchy
@@ -44,9 +44,9 @@ class _Part(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """What a backward pass needs of a part's forward pass."""
+    """What a backward pass needs of a group's forward pass."""
 
-    part: _Part
+    group: _Group
     out: np.ndarray
     tape: np.ndarray
     threads: int
@@ -70,8 +70,8 @@ def looks_no_further(words: str, d: Document) -> bool:
     return d.left >= min(left, d.n - 1) and (d.causal or d.right >= min(right, d.n - 1))
 
 
-def _parts(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_Part]:
-    """One part for each document; without dropout, neighbouring samples whose only documents are equal share one."""
+def _groups(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_Group]:
+    """One group for each document; without dropout, neighbouring samples whose only documents are equal share one."""
     counts = Counter(d.sample for d in found)
 
     def joins(a: Document, b: Document) -> bool:
@@ -83,7 +83,7 @@ def _parts(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_
         while end < len(found) and joins(found[end - 1], found[end]):
             end += 1
         h = hierarchy_of(in_window(words, d), d.n, d.causal)
-        yield _Part(h, d.sample, found[end - 1].sample + 1, d, 0 if seed is None else (seed + at) % 2**64)
+        yield _Group(h, d.sample, found[end - 1].sample + 1, d, 0 if seed is None else (seed + at) % 2**64)
         at = end
 
 
@@ -109,13 +109,13 @@ def _forwards(
 ) -> Iterator[_Done]:  # fmt: skip
     found = documents(mask, offsets, q.shape[0], q.shape[2], causal, q.shape[1])
     threads = torch.get_num_threads()
-    q, k, v, given = _readable(q), _readable(k), _readable(v), named(names, tables, numbers)
-    for part in _parts(words, found, int(seed) if seed is not None else None):
-        rows = [part.rows(x, which) for which, x in zip(INPUTS, (q, k, v))]
-        out, _, tape = part.h._forward(
-            rows[0], rows[1], rows[2], given, ("bhnd", dropout, part.seed, layer, AUTO, threads, None), False, taped
+    q, k, v, by_name = _readable(q), _readable(k), _readable(v), named(names, tables, numbers)
+    for group in _groups(words, found, int(seed) if seed is not None else None):
+        rows = [group.rows(x, which) for which, x in zip(INPUTS, (q, k, v))]
+        out, _, tape = group.h._forward(
+            rows[0], rows[1], rows[2], by_name, ("bhnd", dropout, group.seed, layer, AUTO, threads, None), False, taped
         )
-        yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
+        yield _Done(group, out, tape if tape is not None else np.empty(0, np.uint8), threads)
 
 
 def _documents(
@@ -125,14 +125,14 @@ def _documents(
     _check(words, q, k, v)
     batch, heads, tokens, _ = q.shape
     out = v.new_zeros(batch, tokens, heads, v.shape[-1])
-    kept = []
+    done_groups = []
     try:
         for done in _forwards(words, q, k, v, mask, offsets, seed, names, tables, numbers, causal, dropout, layer, taped):
-            done.part.of(out.transpose(1, 2)).copy_(tensor_of(done.part.h.lower(done.out)))
-            kept.append(done)
+            done.group.of(out.transpose(1, 2)).copy_(tensor_of(done.group.h.lower(done.out)))
+            done_groups.append(done)
     except Error as e:
         raise type(e)(e.status, e.detail if words in e.detail else f"{words}: {e.detail}") from None
-    return out, ticket_for(kept if taped else [])
+    return out, ticket_for(done_groups if taped else [])
 
 
 def _documents_shapes(words: str, q: Tensor, k: Tensor, v: Tensor, *more: Any) -> Tuple[Tensor, Tensor]:
@@ -154,19 +154,19 @@ def _gradients(
     numbers: Sequence[float], dropout: float, layer: int,
 ) -> List[Tensor]:  # fmt: skip
     """Of query, key and value and of the tables that are tensors, to which every document adds."""
-    inputs, given = dict(zip(INPUTS, (q, k, v))), named(names, tables, numbers)
+    inputs, by_name = dict(zip(INPUTS, (q, k, v))), named(names, tables, numbers)
     grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in inputs.items()}
     sums = {name: torch.zeros_like(x) for name, x in zip(names.split(), tables or ())}
-    wanted = [*grads, *(name for name in sums if ROWS[name].has_gradient)]
-    d, given_rows = _readable(d_out).transpose(1, 2), {name: _readable(x) for name, x in inputs.items()}
+    requested = [*grads, *(name for name in sums if ROWS[name].has_gradient)]
+    d, input_rows = _readable(d_out).transpose(1, 2), {name: _readable(x) for name, x in inputs.items()}
     for done in all_done:
-        p = done.part
-        rows = [p.rows(x, which) for which, x in given_rows.items()]
+        p = done.group
+        rows = [p.rows(x, which) for which, x in input_rows.items()]
         found = p.h._backward(
-            rows[0], rows[1], rows[2], done.out, done.tape, as_numpy(p.rows(d, "out"), "d_out"), None, given,
-            ("bhnd", dropout, p.seed, layer, AUTO, done.threads, None), wanted,
+            rows[0], rows[1], rows[2], done.out, done.tape, as_numpy(p.rows(d, "out"), "d_out"), None, by_name,
+            ("bhnd", dropout, p.seed, layer, AUTO, done.threads, None), requested,
         )  # fmt: skip
-        for name in wanted:
+        for name in requested:
             x = tensor_of(found[name])
             if name in sums:
                 sums[name] += x
@@ -198,7 +198,7 @@ def _backward(ctx: Any, d_out: Tensor, d_ticket: Any) -> Tuple[Any, ...]:
 
 
 operator(_documents, _documents_shapes, _backward, _setup)
-operator(_documents_backward, _documents_backward_shapes, refuse_second, keep_nothing)
+operator(_documents_backward, _documents_backward_shapes, refuse_second, save_nothing)
 
 
 def _chosen(
@@ -231,11 +231,11 @@ def attend(
 ) -> Tensor:  # fmt: skip
     """[batch][heads][tokens][dim] in, [batch][tokens][heads][dim] out: every document by the hierarchy of its length that
     ``words`` name; 0 in rows of padding. Tables are those of ``Hierarchy.attention``, for all documents. Dropout draws a seed from
-    torch's generator where none is given."""
+    torch's generator by default."""
     check_names(attend, tables)
     if spec_of(words).chooses:
         return _chosen(words, q, k, v, mask, offsets, causal, {"dropout": dropout, "layer": layer, **tables}, seed)
-    its = brought(tables_of(tables))
+    its = flattened(tables_of(tables))
     tangent: Any = forward_ad.unpack_dual
     if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v, *its.tables)):
         refuse_forward(None)

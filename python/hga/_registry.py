@@ -35,7 +35,7 @@ class Parameter:
 
     @property
     def default(self) -> Any:
-        """What stands for the parameter where nobody gives it; None: nothing."""
+        """The parameter's default; None: none."""
         if self.standard is None or self.kind == KINDS["word"]:
             return self.standard
         if self.kind == KINDS["flag"]:
@@ -54,7 +54,7 @@ class Variant:
         self.parameters: List[Parameter] = []
         i = 0
         while row.parameters[i].name != ffi.NULL:
-            if row.parameters[i].place != lib.HGA_IN_CHOICE:  # which calls bring
+            if row.parameters[i].place != lib.HGA_IN_CHOICE:  # which calls have
                 self.parameters.append(Parameter(row.parameters[i]))
             i += 1
         can = int(row.can)

@@ -96,14 +96,14 @@ def cache_argument() -> str:
 
 @functools.lru_cache(maxsize=None)
 def crops_to_length() -> bool:
-    """Is a cache's ``crop`` told with a number above 0 how many tokens to keep? In older releases it is."""
+    """Does a cache's ``crop`` take the number of tokens to keep, above 0? In older releases it is."""
     crop = getattr(importlib.import_module("transformers.cache_utils").Cache, "crop", None)
     return crop is None or "max_length" in inspect.signature(crop).parameters
 
 
 @functools.lru_cache(maxsize=None)
 def before_five() -> bool:
-    """Do masks come wider than the keys, and is GPT-2 told is_causal=False of a mask that is causal? Both are transformers 4's."""
+    """Do masks come wider than the keys, and does GPT-2 pass is_causal=False with a mask that is causal? Both are transformers 4's."""
     return is_older("transformers", "5.0")
 
 
@@ -144,11 +144,11 @@ def _takes(found: Any, names: Tuple[str, ...]) -> bool:
         return True
     try:
         return set(names) <= set(inspect.signature(found).parameters)
-    except (TypeError, ValueError):  # which tells nobody
+    except (TypeError, ValueError):  # which reports nothing
         return True
 
 
-# Of what is asked for inside of a model that torch.compile traces, where nothing can be looked up: found when hga.transformers is imported.
+# Of what is needed inside of a model that torch.compile traces, where nothing can be looked up: found when hga.transformers is imported.
 _EARLY: Dict[str, Any] = {}
 
 
@@ -183,7 +183,7 @@ def _yes() -> bool:
 
 @functools.lru_cache(maxsize=None)
 def perhaps(name: str) -> Callable[[], Any]:
-    """A question to torch._C. A release that does not know it may mean yes, and hga then goes the way that is right for both."""
+    """A question to torch._C. A release that does not know it may mean yes, and hga then does what is right for both."""
     found: Callable[[], Any] = _found("torch._C." + name) or _yes
     return found
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from ._arguments import BEYOND, answered, flag, one_of, whole
-from ._by_content import SAMPLES_KEPT, ByContent, by_sample, check_call, stacked_like
+from ._by_content import SAMPLES_CACHED, ByContent, by_sample, check_call, stacked_like
 from ._call import LAYOUTS, require_layout
 from ._core import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, number, refuse, refuse_type, unmasked, widened, written_out
 from ._decoder import Decoder
@@ -23,7 +23,7 @@ from ._variants import FoldedHierarchy
 
 COLUMNS = 128  # blocks that are weighed in one pass
 BY_HEAD = (lib.HGA_EXTENT_HEADS, lib.HGA_EXTENT_HEADS_OR_ONE)
-OF_PARTS = (*BY_HEAD, lib.HGA_EXTENT_NODES, lib.HGA_EXTENT_EDGES)
+PER_HEAD = (*BY_HEAD, lib.HGA_EXTENT_NODES, lib.HGA_EXTENT_EDGES)
 
 
 class Chosen(NamedTuple):
@@ -49,7 +49,7 @@ class Chosen(NamedTuple):
         table[np.arange(table.shape[1]) < counts[:, None]] = self.block
         return table.reshape(self.choosers, self.query_blocks, -1)
 
-    def places(self) -> Tuple[np.ndarray, np.ndarray]:
+    def block_and_row(self) -> Tuple[np.ndarray, np.ndarray]:
         """Of every token the block of its key in its sample, and the row of its query."""
         lengths = np.diff(self.offsets)
         within = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], lengths)
@@ -77,13 +77,13 @@ def _variant() -> Variant:
     return found
 
 
-def _settings(given: Mapping[str, Any]) -> Dict[str, Any]:
-    """What was given, checked by the registry's rows; what was not, by their defaults."""
+def _settings(parameters: Mapping[str, Any]) -> Dict[str, Any]:
+    """Parameters, checked by the registry's rows; defaults for those that are left out."""
     settings: Dict[str, Any] = {}
-    if given.get("k") is not None and given.get("threshold") is not None:
-        raise refuse(f"k={given['k']} and threshold={given['threshold']}: blocks are chosen by one of them")
+    if parameters.get("k") is not None and parameters.get("threshold") is not None:
+        raise refuse(f"k={parameters['k']} and threshold={parameters['threshold']}: blocks are chosen by one of them")
     for p in _variant().parameters:
-        x = given.get(p.python_name)
+        x = parameters.get(p.python_name)
         settings[p.python_name] = p.default if x is None else _value(p, x)
     if settings["threshold"] is not None:
         if not 0 < settings["threshold"] <= 1:
@@ -135,7 +135,7 @@ class ChosenHierarchy(ByContent):
         c = p.choose
         c.sinks, c.local, c.coarse, c.coarse_k, c.prefill = s["sinks"], s["local"], s["coarse"], s["coarse_k"], s["prefill"]
         c.k, c.threshold = c.k if s["k"] is None else s["k"], s["threshold"] or 0
-        c.share, c.score = (_place(s, name) for name in ("share", "score"))
+        c.share, c.score = (_word_index(s, name) for name in ("share", "score"))
         check(lib.hga_routed_selection(p, how))
         return p, how
 
@@ -162,9 +162,9 @@ class ChosenHierarchy(ByContent):
         if n == 0:
             raise refuse(f"query has shape {np.shape(q)}: there is no token to choose for")
         p, how = self._how(n)
-        given = ffi.new("hga_select_input *")
-        given.shape.n_heads, given.shape.n_kv_heads, given.shape.dim = heads, rows[1].shape[1], dim
-        choosers = int(lib.hga_select_choosers(how, ffi.addressof(given.shape)))
+        query_input = ffi.new("hga_select_input *")
+        query_input.shape.n_heads, query_input.shape.n_kv_heads, query_input.shape.dim = heads, rows[1].shape[1], dim
+        choosers = int(lib.hga_select_choosers(how, ffi.addressof(query_input.shape)))
         offsets = self._offsets(n)
         keys = min(choosers, rows[1].shape[1])
         shape = (choosers, int((-(-np.diff(offsets) // how.query_block)).sum()))
@@ -173,14 +173,14 @@ class ChosenHierarchy(ByContent):
         if choice is not None:
             first, block = _listed(choice, shape)
             return Chosen(p, how.block, how.query_block, offsets, choosers, keys, first, block)
-        return Chosen(p, how.block, how.query_block, offsets, choosers, keys, *self._select(how, given, rows, offsets, shape, scale, by, block_scores))
+        return Chosen(p, how.block, how.query_block, offsets, choosers, keys, *self._select(how, query_input, rows, offsets, shape, scale, by, block_scores))
 
-    def _select(self, how: Any, given: Any, rows: Sequence[np.ndarray], offsets: np.ndarray, shape: Tuple[int, int], scale: Any,
+    def _select(self, how: Any, query_input: Any, rows: Sequence[np.ndarray], offsets: np.ndarray, shape: Tuple[int, int], scale: Any,
                 by: Tuple[int, Optional[str]], block_scores: Any) -> Tuple[np.ndarray, np.ndarray]:  # fmt: skip
         alive: List[Any] = [*rows]
-        given.n_tokens, given.threads, given.n_samples = len(rows[0]), self._threads, len(offsets) - 1
-        given.offsets = ffi.cast("hga_id *", offsets.ctypes.data)
-        for tensor, x in ((given.query, rows[0]), (given.key, rows[1])):
+        query_input.n_tokens, query_input.threads, query_input.n_samples = len(rows[0]), self._threads, len(offsets) - 1
+        query_input.offsets = ffi.cast("hga_id *", offsets.ctypes.data)
+        for tensor, x in ((query_input.query, rows[0]), (query_input.key, rows[1])):
             tensor.data, tensor.rows = ffi.cast("void *", x.ctypes.data), len(x)
             tensor.row_stride, tensor.head_stride = (s // x.itemsize for s in x.strides[:2])
         if block_scores is not None:
@@ -189,16 +189,16 @@ class ChosenHierarchy(ByContent):
             if scores.shape != want:
                 raise refuse(f"block_scores have shape {scores.shape}, not [choosers][query blocks][blocks] = {want}")
             alive.append(scores)
-            given.scores = ffi.cast("float *", scores.ctypes.data)
+            query_input.scores = ffi.cast("float *", scores.ctypes.data)
         if scale is not None:
             alive.append(ffi.new("float *", number(scale, "scale")))
-            given.scale = alive[-1]
-        given.precision, isa = by
+            query_input.scale = alive[-1]
+        query_input.precision, isa = by
         if isa:
             alive.append(ffi.new("char[]", encoded(isa, "isa")))
-            given.isa = alive[-1]
+            query_input.isa = alive[-1]
         out = ffi.new("hga_chosen *")
-        check(lib.hga_select_blocks(how, given, out))
+        check(lib.hga_select_blocks(how, query_input, out))
         try:
             first = _copied(out.first, shape[0] * shape[1] + 1, np.int64)
             return first, _copied(out.block, int(first[-1]), np.int32)
@@ -216,8 +216,8 @@ class ChosenHierarchy(ByContent):
         if q.ndim <= 3:
             return self._chosen(q, k, layout, None, block_scores, **more).table()
         _require_samples(q)
-        given = by_sample(q, block_scores=block_scores)
-        each = [self.choice(q[i], k[i], layout=layout, **more, **x) for i, x in enumerate(given)]
+        each_sample = by_sample(q, block_scores=block_scores)
+        each = [self.choice(q[i], k[i], layout=layout, **more, **x) for i, x in enumerate(each_sample)]
         tables: np.ndarray = stacked(each, np.int32(-1))
         return tables
 
@@ -270,27 +270,27 @@ class ChosenHierarchy(ByContent):
         return_block_weights = flag(return_block_weights, "return_block_weights")
         if q.ndim <= 3:
             return self._attend(q, k, v, layout, choice, block_scores, return_block_weights, more)
-        given = by_sample(q, choice=choice, block_scores=block_scores)
-        if not return_block_weights and (not given or choice is block_scores is None):
+        each_sample = by_sample(q, choice=choice, block_scores=block_scores)
+        if not return_block_weights and (not each_sample or choice is block_scores is None):
             return super().attention(q, k, v, layout=layout, **more)
         _require_samples(q)
-        parts = [self.attention(q[i], k[i], v[i], layout=layout, return_block_weights=return_block_weights, **x, **more) for i, x in enumerate(given)]
-        if not isinstance(parts[0], tuple):
-            return stacked_like(*parts)
-        last = len(parts[0]) - 1 if return_block_weights else -1
-        return tuple(stacked(of) if i == last else stacked_like(*of) for i, of in enumerate(zip(*parts)))
+        results = [self.attention(q[i], k[i], v[i], layout=layout, return_block_weights=return_block_weights, **x, **more) for i, x in enumerate(each_sample)]
+        if not isinstance(results[0], tuple):
+            return stacked_like(*results)
+        last = len(results[0]) - 1 if return_block_weights else -1
+        return tuple(stacked(of) if i == last else stacked_like(*of) for i, of in enumerate(zip(*results)))
 
     def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any, block_scores: Any, weighed: bool, more: Dict[str, Any]) -> Any:
         flat, more = q.ndim == 2, {name: x for name, x in more.items() if x is not None}
         c = self._chosen(q, k, layout, choice, block_scores, **more)
-        parts = c.choosers > 1 and (number(more.get("dropout", 0.0), "dropout") != 0 or any(map(_is_of_parts, more)))
+        separate = c.choosers > 1 and (number(more.get("dropout", 0.0), "dropout") != 0 or any(map(_is_per_head, more)))
         before = [h for h in self._made if h._plans]
-        made = [self._made_of(c, i)._follows(*before) for i in (range(c.choosers) if parts else [None])]
-        self._made = before[-SAMPLES_KEPT:] + made
+        made = [self._made_of(c, i)._follows(*before) for i in (range(c.choosers) if separate else [None])]
+        self._made = before[-SAMPLES_CACHED:] + made
         axis = 0 if flat else LAYOUTS[layout][0]
 
         def attend(q: Any, k: Any, v: Any, **more: Any) -> Any:
-            if not parts:
+            if not separate:
                 return made[0].attention(q, k, v, layout=layout, **more)
             return _joined([h.attention(*_cut(q, k, v, i, c.choosers, axis), layout=layout, **_tables_of(more, i, c.choosers, q.shape[axis]))
                             for i, h in _numbered(made, q.shape[axis] // c.choosers)], axis)  # fmt: skip
@@ -303,21 +303,21 @@ class ChosenHierarchy(ByContent):
         return (*out, weights) if isinstance(out, tuple) else (out, weights)
 
     @answered
-    def gradient(self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None, wanted: Optional[Sequence[str]] = None,
+    def gradient(self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None, needs_grad: Optional[Sequence[str]] = None,
                  layout: str = "bhnd", choice: Any = None, block_scores: Any = None, **more: Any) -> Dict[str, np.ndarray]:  # fmt: skip
         """As Hierarchy.gradient, with the choice held; numbers of tables are summed over a batch."""
-        given = [as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value"), (d_out, "d_out"))]
+        arrays = [as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value"), (d_out, "d_out"))]
         check_call(q, k, v, d_out, d_lse)
-        if given[0].ndim > 3:
+        if arrays[0].ndim > 3:
             _require_samples(q)
             each = by_sample(q, d_lse=d_lse, d_edge_out=d_edge_out, choice=choice, block_scores=block_scores)
-            parts = [self.gradient(q[i], k[i], v[i], d_out[i], wanted=wanted, layout=layout, **own, **more) for i, own in enumerate(each)]
+            grads = [self.gradient(q[i], k[i], v[i], d_out[i], needs_grad=needs_grad, layout=layout, **own, **more) for i, own in enumerate(each)]
             own = ("query", "key", "value")
-            return {n: np.stack([p[n] for p in parts]) if n in own else np.sum([p[n] for p in parts], 0, np.float32) for n in parts[0]}
+            return {n: np.stack([p[n] for p in grads]) if n in own else np.sum([p[n] for p in grads], 0, np.float32) for n in grads[0]}
         c = self._chosen(q, k, layout, choice, block_scores, **more)
         if d_edge_out is not None:
             more["d_edge_out"] = d_edge_out
-        return _gradients(c, self, given, d_lse, wanted, layout, more)
+        return _gradients(c, self, arrays, d_lse, needs_grad, layout, more)
 
     def decoder(self, **more: Any) -> Decoder:
         """As ``Hierarchy.decoder``, of n_tokens at most: a token chooses when it comes, among the blocks that are complete. With same=True
@@ -359,8 +359,8 @@ class ChosenHierarchy(ByContent):
 # ---- arrays ----
 
 
-def _place(settings: Mapping[str, Any], name: str) -> int:
-    """Of a word among those of its row."""
+def _word_index(settings: Mapping[str, Any], name: str) -> int:
+    """The index of a word among those of its row."""
     return (_variant().parameter(name).words or "").split().index(settings[name])
 
 
@@ -389,22 +389,22 @@ def _require_samples(q: Any) -> None:
         raise refuse(f"query has shape {tuple(q.shape)}: there is no sample to choose for")
 
 
-def stacked(parts: Sequence[Any], fill: Any = 0) -> Any:
+def stacked(samples: Sequence[Any], fill: Any = 0) -> Any:
     """Of a batch, whose samples may have fewer slots."""
-    slots = max(x.shape[-1] for x in parts)
-    if is_torch(parts[0]):
+    slots = max(x.shape[-1] for x in samples)
+    if is_torch(samples[0]):
         import torch
 
-        return torch.stack([torch.nn.functional.pad(x, (0, slots - x.shape[-1]), value=fill) for x in parts])
-    return np.stack([np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, slots - x.shape[-1])], constant_values=fill) for x in parts])
+        return torch.stack([torch.nn.functional.pad(x, (0, slots - x.shape[-1]), value=fill) for x in samples])
+    return np.stack([np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, slots - x.shape[-1])], constant_values=fill) for x in samples])
 
 
 # ---- heads that choose for themselves, in calls of their own ----
 
 
-def _is_of_parts(name: str) -> bool:
+def _is_per_head(name: str) -> bool:
     """Has the table numbers by head, node or edge, which a graph of all heads' rows would have others of?"""
-    return name in ROWS and any(extent in OF_PARTS for extent in ROWS[name].extents)
+    return name in ROWS and any(extent in PER_HEAD for extent in ROWS[name].extents)
 
 
 def _numbered(made: Sequence[Hierarchy], heads: int) -> Sequence[Tuple[int, Hierarchy]]:
@@ -448,31 +448,31 @@ def _tables_of(more: Mapping[str, Any], i: int, choosers: int, heads: int) -> Di
     return found
 
 
-def _joined(parts: Sequence[Any], axis: int) -> Any:
+def _joined(results: Sequence[Any], axis: int) -> Any:
     """Outputs, or outputs with their log-sum-exps."""
-    if isinstance(parts[0], tuple):
-        outs, lses = zip(*parts)
+    if isinstance(results[0], tuple):
+        outs, lses = zip(*results)
         return _joined(outs, axis), _joined(lses, axis + 1)
-    if is_torch(parts[0]):
+    if is_torch(results[0]):
         import torch
 
-        return torch.cat(list(parts), axis)
-    return np.concatenate(list(parts), axis)
+        return torch.cat(list(results), axis)
+    return np.concatenate(list(results), axis)
 
 
-def _gradients(c: Chosen, h: ChosenHierarchy, given: Sequence[np.ndarray], d_lse: Any, wanted: Any, layout: str, more: Dict[str, Any]) -> Dict[str, np.ndarray]:
-    """Chooser by chooser, each head's to its place."""
-    q, k, v, d_out = given
+def _gradients(c: Chosen, h: ChosenHierarchy, arrays: Sequence[np.ndarray], d_lse: Any, needs_grad: Any, layout: str, more: Dict[str, Any]) -> Dict[str, np.ndarray]:
+    """Chooser by chooser, each head's at its index."""
+    q, k, v, d_out = arrays
     axis = 0 if q.ndim == 2 else LAYOUTS[layout][0]
     found: Dict[str, np.ndarray] = {}
     of: Dict[str, Any] = {}
     if c.choosers == 1:
-        return h._made_of(c, None).gradient(q, k, v, d_out, d_lse=d_lse, wanted=wanted, layout=layout, **more)
+        return h._made_of(c, None).gradient(q, k, v, d_out, d_lse=d_lse, needs_grad=needs_grad, layout=layout, **more)
     share, heads = q.shape[axis] // k.shape[axis], q.shape[axis] // c.choosers
     for i, one in _numbered([h._made_of(c, i) for i in range(c.choosers)], heads):
         lse = None if d_lse is None else _slice(d_lse, axis + 1, i * heads, heads)
         tables = _tables_of(more, i, c.choosers, q.shape[axis])
-        grads = one.gradient(*_cut(q, k, v, i, c.choosers, axis), _slice(d_out, axis, i * heads, heads), d_lse=lse, wanted=wanted, layout=layout, **tables)
+        grads = one.gradient(*_cut(q, k, v, i, c.choosers, axis), _slice(d_out, axis, i * heads, heads), d_lse=lse, needs_grad=needs_grad, layout=layout, **tables)
         for name, x in grads.items():
             like = {"query": q, "key": k, "value": v}.get(name, more.get(name))
             of[name] = x.dtype
@@ -492,23 +492,23 @@ def _gradients(c: Chosen, h: ChosenHierarchy, given: Sequence[np.ndarray], d_lse
 def _block_weights(c: Chosen, q: Any, k: Any, axis: int, attend: Callable[..., Any], more: Dict[str, Any], ours: bool) -> Any:
     """The output is linear in values: where a value is 1 in the column of its block, a row of it is what each block weighs. Nothing is
     dropped, so that a row sums to 1. ours: a tensor of torch."""
-    block_of, row_of = c.places()
+    block_of, row_of = c.block_and_row()
     n_blocks, kv = int(block_of.max(initial=-1)) + 1, k.shape[axis] if k.ndim > 2 else 1
     heads = q.shape[axis] if q.ndim > 2 else 1
     where = c.table()[np.arange(heads)[:, None] * c.choosers // heads, row_of]  # [heads][tokens][slots]
     q, k = (x.float() if is_torch(x) else as_floats(x, "query or key") for x in (q, k))
-    pieces = []
+    outputs = []
     for first in range(0, n_blocks, COLUMNS):
         value = (block_of[:, None] == np.arange(first, min(first + COLUMNS, n_blocks))).astype(np.float32)
         value = value if k.ndim == 2 else np.repeat(np.expand_dims(value, axis), kv, axis)
-        piece = attend(q, k, _like(value, ours), **more)
-        pieces.append(piece[None] if piece.ndim == 2 else piece if axis in (0, -3) else piece.swapaxes(0, 1))
+        output = attend(q, k, _like(value, ours), **more)
+        outputs.append(output[None] if output.ndim == 2 else output if axis in (0, -3) else output.swapaxes(0, 1))
     if ours:
         import torch
 
         at = torch.from_numpy(np.maximum(where, 0)).long()
-        return torch.cat(pieces, -1).gather(-1, at) * torch.from_numpy(where >= 0)
-    return np.take_along_axis(np.concatenate(pieces, -1), np.maximum(where, 0), -1) * (where >= 0).astype(np.float32)
+        return torch.cat(outputs, -1).gather(-1, at) * torch.from_numpy(where >= 0)
+    return np.take_along_axis(np.concatenate(outputs, -1), np.maximum(where, 0), -1) * (where >= 0).astype(np.float32)
 
 
 def _like(x: np.ndarray, ours: bool) -> Any:
@@ -528,8 +528,8 @@ def rerouted(n_tokens: Any, settings: Dict[str, Any]) -> ChosenHierarchy:
     return ChosenHierarchy(tuple(n for n in n_tokens if n) if isinstance(n_tokens, (list, tuple)) else n_tokens, settings)
 
 
-def chosen(n_tokens: Any, given: Mapping[str, Any], n_keys: Any = None) -> ChosenHierarchy:
+def chosen(n_tokens: Any, parameters: Mapping[str, Any], n_keys: Any = None) -> ChosenHierarchy:
     """``hga.routed``, of the registry's parameters."""
     if n_keys is not None:
         raise refuse_type("routed has no n_keys: its queries and keys are the same tokens")
-    return rerouted(n_tokens, _settings(given))
+    return rerouted(n_tokens, _settings(parameters))

@@ -1,4 +1,4 @@
-"""Rows that are nodes: tokens' rows brought to them, and taken out of them."""
+"""Rows that are nodes: tokens' rows scattered to them, and gathered from them."""
 
 from __future__ import annotations
 

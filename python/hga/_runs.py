@@ -12,7 +12,7 @@ Array = np.ndarray
 
 
 def spread(counts: Array) -> Tuple[Array, Array]:
-    """Of lists one behind the other: whose an entry is, and its place among its own."""
+    """Of concatenated lists: each entry's list, and its offset there."""
     of = np.repeat(np.arange(len(counts)), counts)
     return of, np.arange(len(of)) - (np.cumsum(counts) - counts)[of]
 
@@ -50,9 +50,9 @@ class Runs:
     @staticmethod
     def of(n_keys: int, row: Array, group: Array, first: Array, end: Array) -> "Runs":
         """Run j is of group[j], which does not go down. Empty ones are left out."""
-        keep = end > first
-        if not keep.all():
-            group, first, end = group[keep], first[keep], end[keep]
+        nonempty = end > first
+        if not nonempty.all():
+            group, first, end = group[nonempty], first[nonempty], end[nonempty]
         ptr = np.zeros(len(row), np.int64)
         np.cumsum(np.bincount(group, minlength=len(row) - 1), out=ptr[1:])
         return Runs(n_keys, row, ptr, first, end)
@@ -100,14 +100,14 @@ class Runs:
         return Runs.of(n_keys, np.arange(seen.shape[0] + 1), group, first + first_key, end + first_key)
 
     @staticmethod
-    def stacked(parts: Sequence["Runs"]) -> "Runs":
+    def stacked(blocks: Sequence["Runs"]) -> "Runs":
         """Those of queries, and of the queries behind them."""
         row, ptr = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
-        for x in parts:
+        for x in blocks:
             row.append(row[-1][-1] + x.row[1:])
             ptr.append(ptr[-1][-1] + x.ptr[1:])
-        first, end = (np.concatenate([getattr(x, name) for x in parts]) for name in ("first", "end"))
-        return Runs(parts[0].n_keys, np.concatenate(row), np.concatenate(ptr), first, end)
+        first, end = (np.concatenate([getattr(x, name) for x in blocks]) for name in ("first", "end"))
+        return Runs(blocks[0].n_keys, np.concatenate(row), np.concatenate(ptr), first, end)
 
     # ---- as a set of pairs ----
 
@@ -135,8 +135,8 @@ class Runs:
             return self
         own = np.searchsorted(self.row, row[:-1], side="right") - 1
         counts = np.diff(self.ptr)[own]
-        group, place = spread(counts)
-        j = self.ptr[own][group] + place
+        group, offset = spread(counts)
+        j = self.ptr[own][group] + offset
         ptr = np.zeros(len(row), np.int64)
         np.cumsum(counts, out=ptr[1:])
         return Runs(self.n_keys, row, ptr, self.first[j], self.end[j])
@@ -184,17 +184,17 @@ class Runs:
             return self
         differs = counts[1:] != counts[:-1]
         alike = np.flatnonzero(~differs & (counts[1:] > 0))
-        of, place = spread(counts[alike])
-        j = self.ptr[alike][of] + place
+        of, offset = spread(counts[alike])
+        j = self.ptr[alike][of] + offset
         step = counts[alike][of]
         other = (self.first[j] != self.first[j + step]) | (self.end[j] != self.end[j + step])
         differs[alike[of[other]]] = True
         if differs.all():
             return self
-        keep = np.append(True, differs)
-        runs = np.repeat(keep, counts)
-        ptr = np.append(0, np.cumsum(counts[keep]))
-        return Runs(self.n_keys, np.append(self.row[:-1][keep], self.row[-1]), ptr, self.first[runs], self.end[runs])
+        distinct = np.append(True, differs)
+        runs = np.repeat(distinct, counts)
+        ptr = np.append(0, np.cumsum(counts[distinct]))
+        return Runs(self.n_keys, np.append(self.row[:-1][distinct], self.row[-1]), ptr, self.first[runs], self.end[runs])
 
     def name(self) -> bytes:
         """32 bytes that equal masks have in common once they are joined()."""
@@ -224,10 +224,10 @@ class Runs:
         return found[:, :columns]
 
 
-def _sums(shape: Tuple[int, int], *parts: Tuple[Array, Array]) -> Array:
-    """Of values at places, which are whole numbers below 2^53."""
+def _sums(shape: Tuple[int, int], *terms: Tuple[Array, Array]) -> Array:
+    """Of values at indices, which are whole numbers below 2^53."""
     total = np.zeros(shape[0] * shape[1], np.int64)
-    for at, values in parts:
+    for at, values in terms:
         total += np.bincount(at, weights=values, minlength=len(total)).astype(np.int64)
     return total.reshape(shape)
 
@@ -274,7 +274,7 @@ def _cut(a: Runs, b: Runs) -> Runs:
 
 
 def _swept(a: Runs, b: Runs, depth: int) -> Runs:
-    """Where as many of the two see a key: all beginnings and ends in order, beginnings before ends of one place."""
+    """Where as many of the two see a key: all beginnings and ends in order, beginnings before ends at one key."""
     base = [2 * (a.n_keys + 1) * x.group() for x in (a, b)]
     ends = [(at + 2 * x.first, at + 2 * x.end + 1) for at, x in zip(base, (a, b))]
     events = np.concatenate([*ends[0], *ends[1]])

@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 
-LARGE = 4 << 20  # bytes from which the system clears fresh pages one by one, which takes longer than to keep them
-KEPT = 4  # blocks of a size: an output and the gradients of query, key and value
+LARGE = 4 << 20  # bytes from which the system clears fresh pages one by one, which takes longer than to cache them
+MOST_CACHED = 4  # blocks of a size: an output and the gradients of query, key and value
 MOST = 8  # blocks in all; those of a size that has not come for longest go first
 
 
@@ -25,7 +25,7 @@ class _Lease:
 
 
 class Spares:
-    """Blocks that nobody uses, by size. Taking one and giving it back are each one step of the interpreter's, so that threads
+    """Free blocks, by size. Taking one and giving it back are each one step of the interpreter's, so that threads
     need no lock."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Spares:
     def _array(self, shape: Tuple[int, ...], kind: "np.dtype[Any]", cleared: bool) -> np.ndarray:
         size = math.prod(shape) * kind.itemsize
         block = self._find(size)
-        if block is None:  # fresh pages are clear, and whoever writes them first has them near
+        if block is None:  # fresh pages are clear, and are near the thread that writes them first
             block = (np.zeros if cleared else np.empty)(size, np.uint8)
         elif cleared:
             block.fill(0)
@@ -60,7 +60,7 @@ class Spares:
     def _take_back(self, block: np.ndarray) -> None:
         size = block.size
         free = self._free.pop(size, [])  # the last size is the last one in the table
-        if len(free) < KEPT:
+        if len(free) < MOST_CACHED:
             free.append(block)
         self._free[size] = free
         if self._blocks > MOST:
@@ -72,5 +72,5 @@ class Spares:
 
     @property
     def bytes(self) -> int:
-        """Of the blocks that nobody uses."""
+        """Of the free blocks."""
         return sum(size * len(free) for size, free in list(self._free.items()))

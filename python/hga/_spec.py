@@ -16,8 +16,8 @@ from ._plans import LEFT, PLANS
 from ._registry import Parameter, Variant, cut, variant_named, variants
 from ._variants import make
 
-KEPT = 128  # hierarchies of all names and lengths together,
-BYTES_KEPT = 1 << 30  # and their bytes, with their plans and workspaces; one is kept however large it is
+MOST_CACHED = 128  # hierarchies of all names and lengths together,
+BYTES_CACHED = 1 << 30  # and their bytes, with their plans and workspaces; one is cached however large it is
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")  # int() and float() take more than the library does: "1_0", other alphabets' digits
@@ -60,15 +60,15 @@ class Spec:
             raise refuse(f"{said}: no variant {name!r}{meant(name, known) or '; there are ' + ', '.join(sorted(known))}")
         self.variant: Variant = variant
         self.chooses = variant.needs_choice  # is its graph found in the call?
-        self.given: Dict[str, Any] = {}
+        self.values: Dict[str, Any] = {}
         for setting in settings:
             parameter, equals, value = setting.partition("=")
             if not equals:
                 raise refuse(f"{said}: {setting!r} is not name=value")
             p = self.variant.parameter(parameter.replace("-", "_"))
-            if p.python_name in self.given:
+            if p.python_name in self.values:
                 raise refuse(f"{said}: {p.python_name} is given twice")
-            self.given[p.python_name] = _value(said, p, value)
+            self.values[p.python_name] = _value(said, p, value)
 
     def require_tokens(self) -> None:
         if self.variant.rows_are_nodes:
@@ -83,14 +83,14 @@ class Spec:
             raise refuse(f"{self.spec}: {self.variant.name} cannot attend from one text to another")
 
     def build(self, n: int, causal: bool, n_keys: Optional[int] = None) -> Hierarchy:
-        given = dict(self.given)
+        values = dict(self.values)
         if causal:
             self.require_causal()
             if any(p.name == "causal" for p in self.variant.parameters):
-                given["causal"] = True
+                values["causal"] = True
         if n_keys is not None:
             self.require_cross()
-        h: Hierarchy = make(self.variant, n, given, n_keys)
+        h: Hierarchy = make(self.variant, n, values, n_keys)
         return h
 
     @property
@@ -103,9 +103,9 @@ class Spec:
 
     def reach(self, causal: bool) -> Optional[Tuple[int, int]]:
         """How many tokens back and ahead a token sees at most; None: no bound is known."""
-        if self.variant.name != "window" or self.given.get("global_", 0):
+        if self.variant.name != "window" or self.values.get("global_", 0):
             return None
-        left, right = (int(self.given.get(name, self._standard(name))) for name in ("left", "right"))
+        left, right = (int(self.values.get(name, self._standard(name))) for name in ("left", "right"))
         return left, 0 if causal else right
 
 
@@ -115,7 +115,7 @@ _LOCK = threading.Lock()
 
 
 def spec_of(words: str) -> Spec:
-    """The name's meaning, read once."""
+    """The parsed name, read once."""
     found = _SPECS.get(words)
     if found is None:
         found = _SPECS[words] = Spec(words)
@@ -135,8 +135,8 @@ def hierarchy_of(words: str, n: int, causal: bool, n_keys: Optional[int] = None)
     with _LOCK:
         h = _BUILT.setdefault(key, h)
         _BUILT.move_to_end(key)
-        total = sum(_bytes(kept) for kept in _BUILT.values())
-        while len(_BUILT) > KEPT or (total > BYTES_KEPT and len(_BUILT) > 1):
+        total = sum(_bytes(one) for one in _BUILT.values())
+        while len(_BUILT) > MOST_CACHED or (total > BYTES_CACHED and len(_BUILT) > 1):
             total -= _bytes(_BUILT.popitem(last=False)[1])
     return h
 
@@ -151,13 +151,13 @@ def _graph_bytes(h: Any) -> int:
 
 
 def _bytes(h: Hierarchy) -> int:
-    kept = [other for one in _own(h) for other in (one, *list(one._normalised.values()))]
-    plans = sum(plan.bytes + plan.workspace_bytes + plan.spares.bytes for one in kept for plan in list(one._plans.values()))
+    hierarchies = [other for one in _own(h) for other in (one, *list(one._normalised.values()))]
+    plans = sum(plan.bytes + plan.workspace_bytes + plan.spares.bytes for one in hierarchies for plan in list(one._plans.values()))
     return _graph_bytes(h) + plans
 
 
 class PlansInfo(NamedTuple):
-    """What is kept for the next call: hierarchies made from names and lengths (``Attention``, transformers), and
+    """What is cached for the next call: hierarchies made from names and lengths (``Attention``, transformers), and
     the plans of all hierarchies and of JAX's programs, with their workspaces."""
 
     hierarchies: int
@@ -170,7 +170,7 @@ class PlansInfo(NamedTuple):
 
 
 def plans_info() -> PlansInfo:
-    """How much is kept for the next call, in numbers and bytes. Workspaces count as they were made: what gradients and
+    """How much is cached for the next call, in numbers and bytes. Workspaces count as they were made: what gradients and
     tensors of 16 bits add at their first call is not in it."""
     with _LOCK:
         built = list(_BUILT.values())
@@ -183,7 +183,7 @@ def plans_info() -> PlansInfo:
 
 
 def plans_clear() -> None:
-    """Free what is kept for the next call, except what a pending backward pass needs."""
+    """Free what is cached for the next call, except what a pending backward pass needs."""
     with _LOCK:
         _BUILT.clear()
     LEFT.clear()

@@ -1,4 +1,4 @@
-"""What a call may bring besides queries, keys and values: the library's rows (hga_call_tables) as keywords. Nothing here knows one
+"""What a call may have besides queries, keys and values: the library's rows (hga_call_tables) as keywords. Nothing here knows one
 by its name: a row that the library gains is a keyword of every function that takes tables."""
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def single(x: Any, name: str) -> Any:
 class Row:
     """A row of hga_call_tables."""
 
-    def __init__(self, place: int, c: Any) -> None:
+    def __init__(self, index: int, c: Any) -> None:
         is_ = int(getattr(c, "is"))
-        self.place, self.name, self.says = place, ffi.string(c.name).decode(), ffi.string(c.says).decode()
+        self.index, self.name, self.says = index, ffi.string(c.name).decode(), ffi.string(c.says).decode()
         self.extents = int(c.rows), int(c.columns)
         self.member = None if c.member == ffi.NULL else ffi.string(c.member).decode()  # of a program
         self.has_gradient, self.is_plain = bool(is_ & lib.HGA_CALL_GRADIENT), bool(is_ & lib.HGA_CALL_IS_PLAIN)
@@ -60,15 +60,15 @@ class Row:
 
     def sizes(self, shape: Tuple[int, ...]) -> Tuple[int, ...]:
         """Rows and columns of an array of that shape."""
-        given = iter(() if self.is_number else shape)
-        return tuple(1 if extent == lib.HGA_EXTENT_ONE else next(given, 1) for extent in self.extents)
+        sizes = iter(() if self.is_number else shape)
+        return tuple(1 if extent == lib.HGA_EXTENT_ONE else next(sizes, 1) for extent in self.extents)
 
 
 def _rows() -> Iterator[Row]:
-    c, place = lib.hga_call_tables(), 0
-    while c[place].name != ffi.NULL:
-        yield Row(place, c[place])
-        place += 1
+    c, index = lib.hga_call_tables(), 0
+    while c[index].name != ffi.NULL:
+        yield Row(index, c[index])
+        index += 1
 
 
 ROWS = {row.name: row for row in _rows()}
@@ -109,52 +109,52 @@ def check_names(function: Callable[..., Any], tables: Mapping[str, Any], known: 
 # ---- those of one call ----
 
 
-def traits(given: Mapping[str, Any]) -> Tuple[int, int]:
-    """What a plan knows of what calls bring: columns of positions, and whether only the plain definition knows one of them."""
-    pos_dim = [x.shape[1] for name, x in given.items() if lib.HGA_EXTENT_POS_DIM in ROWS[name].extents]
-    return int(pos_dim[0]) if pos_dim else 0, int(any(ROWS[name].is_plain for name in given))
+def traits(by_name: Mapping[str, Any]) -> Tuple[int, int]:
+    """What a plan knows of calls' tables: columns of positions, and whether only the plain definition knows one of them."""
+    pos_dim = [x.shape[1] for name, x in by_name.items() if lib.HGA_EXTENT_POS_DIM in ROWS[name].extents]
+    return int(pos_dim[0]) if pos_dim else 0, int(any(ROWS[name].is_plain for name in by_name))
 
 
-def features_of(given: Mapping[str, Any]) -> int:
-    """Columns of what edges bring to be summed beside values; 0: nothing."""
-    x = given.get(_FEATURES)
+def features_of(by_name: Mapping[str, Any]) -> int:
+    """Columns of the edges' features, which are summed beside values; 0: there are none."""
+    x = by_name.get(_FEATURES)
     return 0 if x is None else int(x.shape[-1])
 
 
 def parted(out: Any, features: int) -> Tuple[Any, ...]:
-    """The output and, where edges bring features, their sum, whose columns are behind the output's."""
+    """The output and, where edges have features, their sum, whose columns are behind the output's."""
     return (out[..., :-features], out[..., -features:]) if features else (out,)
 
 
-def as_asked(out: Any, lses: Any, lse: bool, features: int) -> Any:
-    """What a call gives back: the output, edge_out where edges bring features, and the log-sum-exp where it is asked for."""
+def as_returned(out: Any, lses: Any, lse: bool, features: int) -> Any:
+    """What a call gives back: the output, edge_out where edges have features, and the log-sum-exp where it is requested."""
     if not features:
         return (out, lses) if lse else out
     return (*parted(out, features), lses) if lse else parted(out, features)
 
 
 class Tables:
-    """What one call brings, checked. Plain numbers are of the call's kind, whose description holds them; what lies in memory,
+    """The tables of one call, checked. Plain numbers are of the call's kind, whose description holds them; what lies in memory,
     a tensor of one number too, has another address in the next call. Keeps the arrays alive."""
 
     __slots__ = ("arrays", "numbers", "key", "memory")
 
-    def __init__(self, h: "Hierarchy", given: Mapping[str, Any]) -> None:
+    def __init__(self, h: "Hierarchy", by_name: Mapping[str, Any]) -> None:
         self.arrays: Dict[str, np.ndarray] = {}
         self.numbers: Dict[str, float] = {}
         self.memory: Any = None  # of the numbers, once they are described
-        for name, x in (with_own(h, given) if h._own else given).items():
+        for name, x in (with_own(h, by_name) if h._own else by_name).items():
             if x is None:
                 continue
             row = ROWS[name]
             if row.is_number and (type(x) is float or not is_torch(x)):
                 self.numbers[name] = x if type(x) is float else number(x, name)
             else:
-                self.arrays[name] = self._placed(h, row, row.array(x))
+                self.arrays[name] = self._in_node_order(h, row, row.array(x))
         self.key = tuple(self.numbers.items()), tuple([(name, x.shape) for name, x in self.arrays.items()])
 
     @staticmethod
-    def _placed(h: "Hierarchy", row: Row, x: np.ndarray) -> np.ndarray:
+    def _in_node_order(h: "Hierarchy", row: Row, x: np.ndarray) -> np.ndarray:
         """Rows of nodes where the graph has them."""
         if not row.by_node or h._node_of is None:
             return x
@@ -164,20 +164,20 @@ class Tables:
         own[h._node_of] = x
         return own
 
-    def check(self, heads: int, dim: int, parts: int = 1) -> None:
-        """Sizes that depend on the shape alone, and numbers. What lies in memory the library looks at. A graph in parts has one
-        table for all of them, with numbers for the ``heads`` of a part."""
+    def check(self, heads: int, dim: int, n_graphs: int = 1) -> None:
+        """Sizes that depend on the shape alone, and numbers. What lies in memory the library looks at. Disjoint graphs have one
+        table for all of them, with numbers for the ``heads`` of a graph."""
         n = {lib.HGA_EXTENT_ONE: (1,), lib.HGA_EXTENT_HEADS: (heads,), lib.HGA_EXTENT_HEADS_OR_ONE: (1, heads), lib.HGA_EXTENT_DIM: (dim,)}
-        of = "" if parts == 1 else f" in each of the hierarchy's {parts} parts, which share a table"
+        of = "" if n_graphs == 1 else f" in each of the hierarchy's {n_graphs} graphs, which share a table"
         for name, x in self.arrays.items():
             row = ROWS[name]
             if any(size not in n.get(extent, (size,)) for extent, size in zip(row.extents, row.sizes(x.shape))):
                 raise refuse(f"{name} has shape {x.shape}, not {row.shape}: heads is {heads}{of}, dim {dim}")
 
-        for name, given in self.numbers.items():
+        for name, value in self.numbers.items():
             row = ROWS[name]
-            if row.numbers is not None and not row.least <= given <= row.most and given != row.none:
-                raise refuse(f"{name} {given:g} is not {row.numbers}")
+            if row.numbers is not None and not row.least <= value <= row.most and value != row.none:
+                raise refuse(f"{name} {value:g} is not {row.numbers}")
 
     @property
     def traits(self) -> Tuple[int, int]:
@@ -191,33 +191,33 @@ class Tables:
         """Their sizes, and where they are."""
         self.memory = ffi.new("float[]", list(self.numbers.values()))
         for i, name in enumerate(self.numbers):
-            io.table[ROWS[name].place].data = self.memory + i
+            io.table[ROWS[name].index].data = self.memory + i
         for name, x in self.arrays.items():
-            t = io.table[ROWS[name].place]
+            t = io.table[ROWS[name].index]
             t.data, (t.rows, t.columns) = floats_at(x), ROWS[name].sizes(x.shape)
 
     def release(self, io: Any) -> None:
-        """Take the arrays back: the next call brings others of their sizes."""
+        """Drop the arrays: the next call has others of their sizes."""
         for name in self.arrays:
-            io.table[ROWS[name].place].data = ffi.NULL
+            io.table[ROWS[name].index].data = ffi.NULL
 
 
-def are_numbers(given: Mapping[str, Any]) -> bool:
+def are_numbers(by_name: Mapping[str, Any]) -> bool:
     """Is there nothing but plain numbers?"""
-    for x in given.values():
+    for x in by_name.values():
         if type(x) is not float and x is not None:
             return False
     return True
 
 
-def in_memory(h: "Hierarchy", given: Mapping[str, Any]) -> Optional[Tables]:
-    """What a call brings; None where nothing of it lies in memory: plain numbers are known by themselves."""
-    return None if not h._own and are_numbers(given) else Tables(h, given)
+def in_memory(h: "Hierarchy", by_name: Mapping[str, Any]) -> Optional[Tables]:
+    """The tables of a call; None where nothing of them lies in memory: plain numbers are known by themselves."""
+    return None if not h._own and are_numbers(by_name) else Tables(h, by_name)
 
 
-def with_own(h: "Hierarchy", given: Mapping[str, Any]) -> Dict[str, Any]:
-    """What is given, and what the hierarchy brings itself."""
-    return {**h._own, **{name: x for name, x in given.items() if x is not None}}
+def with_own(h: "Hierarchy", by_name: Mapping[str, Any]) -> Dict[str, Any]:
+    """The call's tables and the hierarchy's own."""
+    return {**h._own, **{name: x for name, x in by_name.items() if x is not None}}
 
 
 def of_callers(h: "Hierarchy", grads: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
@@ -229,11 +229,11 @@ def of_callers(h: "Hierarchy", grads: Dict[str, np.ndarray]) -> Dict[str, np.nda
     return grads
 
 
-# Gradients that may be asked for of any call: of numbers, whether they are given or not, and of what the graph has.
+# Gradients that may be requested of any call: of numbers, whether the call has them or not, and of what the graph has.
 ALWAYS_THERE = [row.name for row in ROWS.values() if row.has_gradient and (row.is_number or row.is_of_graph)]
 
 
-def gradients_of(h: "Hierarchy", given: Mapping[str, Any]) -> List[str]:
-    """The gradients that a call gives unless others are asked for."""
-    rows = [ROWS[name] for name in with_own(h, given)] if given or h._own else []
+def gradients_of(h: "Hierarchy", by_name: Mapping[str, Any]) -> List[str]:
+    """The gradients that a call gives unless others are requested."""
+    rows = [ROWS[name] for name in with_own(h, by_name)] if by_name or h._own else []
     return [*INPUTS, *(row.name for row in rows if row.has_gradient and not row.is_number)]

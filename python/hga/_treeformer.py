@@ -13,7 +13,7 @@ from ._core import check, ffi, lib, refuse
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._module_arguments import check_rows, dropout_of, heads_of
-from ._one_pass import PASSES, Given, Outputs, Pass, drawn, whole as as_a_whole
+from ._one_pass import PASSES, Inputs, Outputs, Pass, drawn, whole as as_a_whole
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
@@ -77,7 +77,7 @@ class _Trees(NamedTuple):
         self.made[:] = [h._follows(*self.made)]
         scale, gate = dim**-0.5, None
         if self.levels and torch.is_grad_enabled() and self.planes.requires_grad:
-            # a column that adds 0 to every score brings back what a key's mass would get
+            # a column that adds 0 to every score restores what a key's mass would get
             path_q, path_k = self.path(q, q_leaf), self.path(k, k_leaf)
             none = q.new_zeros(*q.shape[:2], 7)
             q = torch.cat([q, q.new_ones(*q.shape[:2], 1), none], -1)
@@ -88,14 +88,14 @@ class _Trees(NamedTuple):
         return y if gate is None else y * gate
 
 
-def _run(given: Given) -> Outputs:
-    q, k, v, planes, offsets, levels, seed = given.tensors
-    batch, tokens = given.whole
-    return _Trees(planes, offsets, int(levels), []).attend(q, k, v, batch, tokens, bool(given.words), given.floats[0], int(seed)), None
+def _run(inputs: Inputs) -> Outputs:
+    q, k, v, planes, offsets, levels, seed = inputs.tensors
+    batch, tokens = inputs.whole
+    return _Trees(planes, offsets, int(levels), []).attend(q, k, v, batch, tokens, bool(inputs.words), inputs.floats[0], int(seed)), None
 
 
-def _shapes(given: Given) -> Outputs:
-    return given.tensors[2].new_empty(given.tensors[2].shape), None
+def _shapes(inputs: Inputs) -> Outputs:
+    return inputs.tensors[2].new_empty(inputs.tensors[2].shape), None
 
 
 PASSES["treeformer"] = Pass(_run, _shapes)
@@ -104,7 +104,7 @@ PASSES["treeformer"] = Pass(_run, _shapes)
 class Treeformer(torch.nn.Module):
     """Treeformer's TF-attention with learned trees: [batch, tokens, width] in and out. Every head has a tree of hyperplanes
     of its own, queries and keys go down it, and a query attends to the keys of its leaf. ``height`` levels are learned,
-    ``levels`` of them are used (0: dense attention), which ``bootstrap`` changes from stage to stage; it is kept in the
+    ``levels`` of them are used (0: dense attention), which ``bootstrap`` changes from stage to stage; it is stored in the
     state. Routing is hard; hyperplanes learn straight through it (docs/treeformer-fine.md): a query's path has the gradient
     of its output, a key's that of its mass."""
 
@@ -146,7 +146,7 @@ class Treeformer(torch.nn.Module):
         seed: Any = drawn(dropout)
         if torch.compiler.is_compiling():  # leaves are known when it runs
             tensors = [q, k, v, self.planes, self.offsets, self.levels, torch.as_tensor(seed)]
-            return as_a_whole("treeformer", Given("causal" if self.causal else "", [batch, tokens], [dropout], tensors))[0]
+            return as_a_whole("treeformer", Inputs("causal" if self.causal else "", [batch, tokens], [dropout], tensors))[0]
         return _Trees(self.planes, self.offsets, int(self.levels), self._made).attend(q, k, v, batch, tokens, self.causal, dropout, seed)
 
     def __getstate__(self) -> Dict[str, Any]:

@@ -109,8 +109,8 @@ def _functions(root: pathlib.Path) -> Dict[str, List[Tuple[int, int, str]]]:
 
 def _lines(entry: pathlib.Path) -> List[str]:
     """Of a file of text; none of links, pipes and devices, of files above 4 MiB, and of what is no UTF-8."""
-    told = entry.lstat()
-    if not stat.S_ISREG(told.st_mode) or told.st_size > MOST_BYTES:
+    info = entry.lstat()
+    if not stat.S_ISREG(info.st_mode) or info.st_size > MOST_BYTES:
         return []
     content = entry.read_bytes()
     try:
@@ -211,11 +211,11 @@ def _parents_column(path: Union[str, "os.PathLike[str]"], lines: List[Line]) -> 
     at, first = lines[0]
     if len(first) != 2:
         return None
-    told = [re.fullmatch(r"parents?([ _-]?(id|name|node|index))?", cell.lower()) is not None for cell in first]
-    if all(told):
+    is_parent = [re.fullmatch(r"parents?([ _-]?(id|name|node|index))?", cell.lower()) is not None for cell in first]
+    if all(is_parent):
         raise refuse(f"{path}, line {at}: both columns, {first[0]!r} and {first[1]!r}, are called parents")
-    if any(told):
-        return told.index(True)
+    if any(is_parent):
+        return is_parent.index(True)
     others = {cell for _, line in lines[1:] for cell in line}
     if not others or any(cell in others or cell in NO_PARENT or cell.lstrip("+-").isdecimal() for cell in first):
         return None

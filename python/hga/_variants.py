@@ -17,6 +17,7 @@ from ._deferred import compiling, deferred
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 from ._registry import KINDS, Parameter, Variant, cut, variant_named, variants
+from ._renamed import Former
 
 
 class _Settings:
@@ -70,19 +71,19 @@ class FoldedHierarchy(Hierarchy):
     @staticmethod
     def of(h: Hierarchy, heads: int, key_heads: Optional[int] = None) -> "FoldedHierarchy":
         if type(h) is not Hierarchy:
-            raise refuse(f"{h!r} is no graph with a part for each head")
+            raise refuse(f"{h!r} is no graph with a disjoint graph for each head")
         for which in ("query", "key", "value", "out"):
             if h._rows(which) % (heads if key_heads is None or which in ("query", "out") else key_heads):
-                raise refuse(f"{h._rows(which)} rows of {which} are no parts for {heads} heads")
+                raise refuse(f"{h._rows(which)} rows of {which} are no graphs for {heads} heads")
         made = FoldedHierarchy(h.graph, h._program, h.words, heads, by_token=False)
-        made.key_parts = key_heads or heads
+        made.n_key_graphs = key_heads or heads
         settle(made, h)
         made._functions, made._strict = h._functions, h._strict
         return made
 
     def __init__(self, graph: Graph, program: Any, words: str, heads: int, by_token: bool = True) -> None:
         super().__init__(graph, program, words)
-        self.parts, self.key_parts, self.by_token = heads, heads, by_token
+        self.n_graphs, self.n_key_graphs, self.by_token = heads, heads, by_token
 
     def order(self, how: str) -> Any:
         raise refuse(f"{self.words}: an order has no trees per head, whose heads the graph has as rows")
@@ -94,63 +95,65 @@ class FoldedHierarchy(Hierarchy):
         raise refuse(f"{self.words}: weights of a row have no trees per head, whose heads the graph has as rows")
 
     def _reads_heads(self, k: Any, layout: str) -> bool:
-        return k.ndim < 3 or layout not in LAYOUTS or bool(k.shape[LAYOUTS[layout][0]] == self.key_parts)
+        return k.ndim < 3 or layout not in LAYOUTS or bool(k.shape[LAYOUTS[layout][0]] == self.n_key_graphs)
 
     def _shared(self, x: Any, what: str, layout: str) -> np.ndarray:
-        """A key or value with a head for each part; gradients of copies are summed in float32."""
+        """A key or value with a head for each graph; gradients of copies are summed in float32."""
         a = as_numpy(x, what)
-        heads = self.key_parts if self._reads_heads(a, layout) else a.shape[LAYOUTS[layout][0]]
-        if heads == self.key_parts or self.key_parts < self.parts or not heads or self.parts % heads:
+        heads = self.n_key_graphs if self._reads_heads(a, layout) else a.shape[LAYOUTS[layout][0]]
+        if heads == self.n_key_graphs or self.n_key_graphs < self.n_graphs or not heads or self.n_graphs % heads:
             return a
-        return np.repeat(widened(a), self.parts // heads, axis=LAYOUTS[layout][0])
+        return np.repeat(widened(a), self.n_graphs // heads, axis=LAYOUTS[layout][0])
 
     def _forward(self, q: Any, k: Any, v: Any, tables: Any, how: Any, *more: Any) -> Any:
         layout, *_ = how
         return super()._forward(q, self._shared(k, "key", layout), self._shared(v, "value", layout), tables, how, *more)
 
-    def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, tables: Any, how: Any, wanted: Any) -> Any:
+    def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, tables: Any, how: Any, requested: Any) -> Any:
         layout, *_ = how
         of_k, of_v = self._shared(k, "key", layout), self._shared(v, "value", layout)
-        grads = super()._backward(q, of_k, of_v, out, tape, d_out, d_lse, tables, how, wanted)
-        for name, given in (("key", k), ("value", v)):
-            if name in grads and grads[name].shape != tuple(given.shape):
-                grads[name] = self._summed(grads[name], as_numpy(given, name), LAYOUTS[layout][0])
+        grads = super()._backward(q, of_k, of_v, out, tape, d_out, d_lse, tables, how, requested)
+        for name, like in (("key", k), ("value", v)):
+            if name in grads and grads[name].shape != tuple(like.shape):
+                grads[name] = self._summed(grads[name], as_numpy(like, name), LAYOUTS[layout][0])
         return grads
 
-    def _summed(self, g: np.ndarray, given: np.ndarray, axis: int) -> np.ndarray:
+    def _summed(self, g: np.ndarray, like: np.ndarray, axis: int) -> np.ndarray:
         """Of the copies of each head."""
-        heads = given.shape[axis]
+        heads = like.shape[axis]
         g = np.moveaxis(g, axis, 0)
-        g = g.reshape((heads, self.parts // heads) + g.shape[1:]).sum(1)
-        return narrowed(np.ascontiguousarray(np.moveaxis(g, 0, axis)), given.dtype)
+        g = g.reshape((heads, self.n_graphs // heads) + g.shape[1:]).sum(1)
+        return narrowed(np.ascontiguousarray(np.moveaxis(g, 0, axis)), like.dtype)
 
     def __reduce__(self) -> Tuple[Any, ...]:
         if self._recipe is not None:
             return super().__reduce__()
-        return FoldedHierarchy.of, (settle(Hierarchy(self.graph, self._program, self.words), self), self.parts, self.key_parts)
+        return FoldedHierarchy.of, (settle(Hierarchy(self.graph, self._program, self.words), self), self.n_graphs, self.n_key_graphs)
 
 
 class RoutedHierarchy(ByContent):
     """Treeformer with hyperplanes: every input is routed down the trees, and attends in the leaves it fell into."""
 
-    def __init__(self, v: Variant, n_tokens: Optional[int], given: Dict[str, Any], n_keys: Optional[int] = None) -> None:
-        self.variant, self.n_tokens, self.n_keys, self.given = v, n_tokens, n_keys, given
+    given = Former()
+
+    def __init__(self, v: Variant, n_tokens: Optional[int], arguments: Dict[str, Any], n_keys: Optional[int] = None) -> None:
+        self.variant, self.n_tokens, self.n_keys, self.arguments = v, n_tokens, n_keys, arguments
         for name, other in (("weights", "bias"), ("bias", "weights")):
-            if name not in given:
+            if name not in arguments:
                 raise refuse(f"{v.name}: {other}= needs {name}=: hyperplanes have both")
-        if "query_leaf" in given or "key_leaf" in given:
+        if "query_leaf" in arguments or "key_leaf" in arguments:
             raise refuse(f"{v.name}: weights= and bias= find the leaves, which query_leaf= or key_leaf= would give")
-        if ("key_weights" in given) != ("key_bias" in given):
+        if ("key_weights" in arguments) != ("key_bias" in arguments):
             raise refuse(f"{v.name}: key_weights and key_bias go together")
-        self.branching = ids(given["branching"], "branching") if "branching" in given else None
-        self.height = len(self.branching) if self.branching is not None else given.get("height")
+        self.branching = ids(arguments["branching"], "branching") if "branching" in arguments else None
+        self.height = len(self.branching) if self.branching is not None else arguments.get("height")
         if self.height is None:
             raise refuse(f"{v.name}: weights= and bias= need height= or branching=")
         self._strict = False
 
     def strict_rows(self, strict: bool = True) -> "RoutedHierarchy":
         """As Hierarchy.strict_rows."""
-        new = RoutedHierarchy(self.variant, self.n_tokens, self.given, self.n_keys)
+        new = RoutedHierarchy(self.variant, self.n_tokens, self.arguments, self.n_keys)
         new._threads, new._bind, new._strict = self._threads, self._bind, flag(strict, "strict")
         return new
 
@@ -198,10 +201,10 @@ class RoutedHierarchy(ByContent):
             if n is not None and len(x) != n:
                 raise refuse(f"{name} has {len(x)} rows, the hierarchy {n}")
         heads = rows[0].shape[1]
-        more = {n: x for n, x in self.given.items() if n not in ("weights", "bias", "key_weights", "key_bias")}
-        more["query_leaf"] = self._leaves(rows[0], self.given["weights"], self.given["bias"], heads)
-        w = self.given.get("key_weights", self.given["weights"])
-        b = self.given.get("key_bias", self.given["bias"])
+        more = {n: x for n, x in self.arguments.items() if n not in ("weights", "bias", "key_weights", "key_bias")}
+        more["query_leaf"] = self._leaves(rows[0], self.arguments["weights"], self.arguments["bias"], heads)
+        w = self.arguments.get("key_weights", self.arguments["weights"])
+        b = self.arguments.get("key_bias", self.arguments["bias"])
         more["key_leaf"] = self._leaves(rows[1], w, b, heads)
         if self.branching is None:
             more["height"] = self.height
@@ -215,22 +218,22 @@ class RoutedHierarchy(ByContent):
         raise refuse(f"{self.variant.name}: weights= and bias= route whole inputs; hierarchy(q, k) of all tokens has a decoder")
 
     def _numbers(self) -> Dict[str, Any]:
-        return {n: np.asarray(_listed(x)) for n, x in self.given.items()}
+        return {n: np.asarray(_listed(x)) for n, x in self.arguments.items()}
 
     def __eq__(self, other: Any) -> Any:
         """The same variant with equal parameters, hyperplanes among them, as they are now."""
         if not isinstance(other, RoutedHierarchy):
             return NotImplemented
         a, b = self._numbers(), other._numbers()
-        mine, theirs = ((h.variant.name, h.n_tokens, h.n_keys, h._strict, set(h.given)) for h in (self, other))
+        mine, theirs = ((h.variant.name, h.n_tokens, h.n_keys, h._strict, set(h.arguments)) for h in (self, other))
         return mine == theirs and all(np.array_equal(x, b[n]) for n, x in a.items())
 
     def __hash__(self) -> int:
         """Of what training does not change: the variant, the tokens, the shapes."""
-        return hash((self.variant.name, self.n_tokens, tuple(sorted((n, np.shape(x)) for n, x in self.given.items()))))
+        return hash((self.variant.name, self.n_tokens, tuple(sorted((n, np.shape(x)) for n, x in self.arguments.items()))))
 
     def _again(self) -> Any:
-        return remade(self.variant.name, self.n_tokens, self.given, self.n_keys).strict_rows(self._strict)
+        return remade(self.variant.name, self.n_tokens, self.arguments, self.n_keys).strict_rows(self._strict)
 
 
 def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:
@@ -253,14 +256,14 @@ def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:
     made._functions, made._node_of = parts[0]._functions, None
     try:
         if any(h._node_of is not None for h in parts):
-            made._node_of = np.concatenate([_placed(h, node_map.id[i], int(node_map.n[i])) for i, h in enumerate(parts)])
+            made._node_of = np.concatenate([_renumbered(h, node_map.id[i], int(node_map.n[i])) for i, h in enumerate(parts)])
     finally:
         lib.hga_node_map_clear(node_map)
     return made
 
 
-def _placed(h: Hierarchy, ids_of: Any, n: int) -> np.ndarray:
-    """Where the nodes of a part went, in its caller's order."""
+def _renumbered(h: Hierarchy, ids_of: Any, n: int) -> np.ndarray:
+    """The new ids of one hierarchy's nodes, in its caller's order."""
     new = np.frombuffer(ffi.buffer(ids_of, 4 * n), np.int32).copy()
     return new if h._node_of is None else new[h._node_of]
 
@@ -281,9 +284,9 @@ def _lengths(n_tokens: Any) -> List[int]:
     return lengths
 
 
-def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int] = None, fresh: Sequence[str] = ()) -> Any:
-    """A hierarchy of a variant: n_tokens, or a list of lengths for a ragged batch. Nobody else has the arrays named `fresh`."""
-    for name in given:
+def make(v: Variant, n_tokens: Any, arguments: Dict[str, Any], n_keys: Optional[int] = None, fresh: Sequence[str] = ()) -> Any:
+    """A hierarchy of a variant: n_tokens, or a list of lengths for a ragged batch. The arrays named `fresh` have no other owner."""
+    for name in arguments:
         v.parameter(name)
     if n_tokens is not None and _is_one(n_tokens):
         n_tokens = whole(n_tokens, "n_tokens", least=1)
@@ -292,71 +295,71 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
         if n_keys is not None:
             raise refuse("n_keys goes with one length, not with a ragged batch")
         if int(v._row.can) & lib.HGA_NEEDS_CHOICE:
-            return _chosen(lengths, given, None)
-        h = concatenated([make(v, n, given) for n in lengths if n])  # a sample of no tokens has no rows
-        h._recipe = ("variant", v.name, lengths, _kept(given), None)
+            return _chosen(lengths, arguments, None)
+        h = concatenated([make(v, n, arguments) for n in lengths if n])  # a sample of no tokens has no rows
+        h._recipe = ("variant", v.name, lengths, _copied(arguments), None)
         return h
     if int(v._row.can) & lib.HGA_NEEDS_CHOICE:
-        return _chosen(n_tokens, given, n_keys)
-    if "weights" in given or "bias" in given:
-        return RoutedHierarchy(v, n_tokens, given, None if n_keys is None else whole(n_keys, "n_keys", least=1))
-    _require(v, n_tokens, given)
+        return _chosen(n_tokens, arguments, n_keys)
+    if "weights" in arguments or "bias" in arguments:
+        return RoutedHierarchy(v, n_tokens, arguments, None if n_keys is None else whole(n_keys, "n_keys", least=1))
+    _require(v, n_tokens, arguments)
     s = _Settings(v)
-    alpha = given.get("alpha")
+    alpha = arguments.get("alpha")
     if n_tokens is not None:
         s.set("tokens", str(n_tokens))
     if n_keys is not None:
         if not v.can_cross:
             raise refuse_type(f"{v.name} has no n_keys: its queries and keys are the same tokens")
-        n_keys = whole(n_keys, "n_keys", least=0 if "key_leaf" in given else 1)
+        n_keys = whole(n_keys, "n_keys", least=0 if "key_leaf" in arguments else 1)
         if n_keys:
             s.set("keys", str(n_keys))
     fold = 1
-    for name, value in given.items():
+    for name, value in arguments.items():
         if value is None or name == "alpha":
             continue
         p = v.parameter(name)
         s.fill(p, value)
         if name == "query_leaf" and np.ndim(value) == 2:
             fold = np.shape(value)[1]
-    if n_keys == 0:  # key_leaf= told of as many
+    if n_keys == 0:  # key_leaf= declared as many
         ffi.cast("hga_treeformer *", s.memory).n_keys = 0
     node_of = None
-    if v.name == "hsa" and given.get("parent") is not None:
-        node_of = np.empty(len(given["parent"]), np.int32)
+    if v.name == "hsa" and arguments.get("parent") is not None:
+        node_of = np.empty(len(arguments["parent"]), np.int32)
         ffi.cast("hga_hsa *", s.memory).node_of = ffi.cast("hga_id *", node_of.ctypes.data)
     graph, program = s.build()
-    words = " ".join([v.name] + [f"{v.parameter(n).name}={_typed(x)}" for n, x in given.items() if _typed(x)])
+    words = " ".join([v.name] + [f"{v.parameter(n).name}={_typed(x)}" for n, x in arguments.items() if _typed(x)])
     h = FoldedHierarchy(graph, program, words, fold) if fold > 1 else Hierarchy(graph, program, words)
     h._node_of = node_of
-    h._recipe = ("variant", v.name, n_tokens, _kept(given, fresh), n_keys)
+    h._recipe = ("variant", v.name, n_tokens, _copied(arguments, fresh), n_keys)
     if alpha is not None:
         h._own = {"type_scale": np.ascontiguousarray(np.asarray(unmasked(_listed(alpha), "alpha"), np.float32))}
     return h
 
 
-def _chosen(n_tokens: Any, given: Dict[str, Any], n_keys: Any) -> Any:
+def _chosen(n_tokens: Any, arguments: Dict[str, Any], n_keys: Any) -> Any:
     from ._routed import chosen
 
-    return chosen(n_tokens, given, n_keys)
+    return chosen(n_tokens, arguments, n_keys)
 
 
-def _require(v: Variant, n_tokens: Optional[int], given: Dict[str, Any]) -> None:
+def _require(v: Variant, n_tokens: Optional[int], arguments: Dict[str, Any]) -> None:
     """What a variant cannot be made without, in words."""
     can = int(v._row.can)
-    if can & lib.HGA_NEEDS_LEAVES and "query_leaf" not in given:
+    if can & lib.HGA_NEEDS_LEAVES and "query_leaf" not in arguments:
         raise refuse(f"{v.name} needs query_leaf=, or height=, weights= and bias=")
     for need, name, says in (
         (lib.HGA_NEEDS_SEGMENTS, "query_segment", "the segment of each query token"),
         (lib.HGA_NEEDS_DRAFTS, "parent", "the draft that each draft follows, -1 for the prefix"),
     ):
-        if can & need and name not in given:
+        if can & need and name not in arguments:
             raise refuse(f"{v.name} needs {name}=, {says}")
-    if can & lib.HGA_NEEDS_TYPE_SCALE and "alpha" not in given:
+    if can & lib.HGA_NEEDS_TYPE_SCALE and "alpha" not in arguments:
         raise refuse(f"{v.name} needs alpha=, a weight for each level")
-    if can & lib.HGA_TAKES_TREE and "parent" not in given and "branching" not in given:
+    if can & lib.HGA_TAKES_TREE and "parent" not in arguments and "branching" not in arguments:
         raise refuse(f"{v.name} needs branching=, or parent=")
-    if n_tokens is None and not (_by_data(v) and any(name in given for name in ("parent", "query_leaf", "query_segment", "shape"))):
+    if n_tokens is None and not (_by_data(v) and any(name in arguments for name in ("parent", "query_leaf", "query_segment", "shape"))):
         raise refuse_type(f"{v.name} needs n_tokens, how many tokens there are")
 
 
@@ -373,9 +376,9 @@ def _typed(x: Any) -> str:
     return str(x) if isinstance(x, (int, np.integer, str)) else ""
 
 
-def _kept(given: Dict[str, Any], fresh: Sequence[str] = ()) -> Dict[str, Any]:
+def _copied(arguments: Dict[str, Any], fresh: Sequence[str] = ()) -> Dict[str, Any]:
     """Parameters as they are now, whatever becomes of the caller's arrays."""
-    return {n: x if n in fresh or isinstance(x, (int, str, np.generic)) else np.array(_listed(x)) for n, x in given.items()}
+    return {n: x if n in fresh or isinstance(x, (int, str, np.generic)) else np.array(_listed(x)) for n, x in arguments.items()}
 
 
 def _listed(x: Any) -> Any:
@@ -407,17 +410,17 @@ def built(words: str, n_tokens: int) -> Hierarchy:
 
 
 @deferred
-def remade(name: str, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]) -> Any:
+def remade(name: str, n_tokens: Any, arguments: Dict[str, Any], n_keys: Optional[int]) -> Any:
     """A variant's hierarchy by its recipe."""
-    return make(variants()[name], n_tokens, given, n_keys)
+    return make(variants()[name], n_tokens, arguments, n_keys)
 
 
 def function_of(v: Variant) -> Callable[..., Any]:
     """The Python function of a variant, with the registry's parameters as its own."""
 
     def build(n_tokens: Any = None, *, n_keys: Any = None, **parameters: Any) -> Any:
-        given = {n: x for n, x in parameters.items() if x is not None}
-        return remade(v.name, n_tokens, given, n_keys) if compiling() else make(v, n_tokens, given, n_keys)
+        named = {n: x for n, x in parameters.items() if x is not None}
+        return remade(v.name, n_tokens, named, n_keys) if compiling() else make(v, n_tokens, named, n_keys)
 
     build.__name__ = build.__qualname__ = v.name.replace("-", "_")
     build.__module__ = "hga"

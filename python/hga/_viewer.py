@@ -33,8 +33,8 @@ def colour(level: int, n_levels: int) -> str:
     """On the ramp of levels, as the tool's pictures are."""
     at = 4 * level / (n_levels - 1) if n_levels > 1 else 0.0
     i = min(int(at), 3)
-    parts = [((RAMP[i] >> s & 255), (RAMP[i + 1] >> s & 255)) for s in (16, 8, 0)]
-    return "#" + "".join(f"{int(a + (b - a) * (at - i) + 0.5):02x}" for a, b in parts)
+    channels = [((RAMP[i] >> s & 255), (RAMP[i + 1] >> s & 255)) for s in (16, 8, 0)]
+    return "#" + "".join(f"{int(a + (b - a) * (at - i) + 0.5):02x}" for a, b in channels)
 
 
 def _ids(pointer: Any, n: int) -> Any:
@@ -134,7 +134,7 @@ def _kinds(h: "Hierarchy") -> Dict[str, Any]:
 
 
 def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
-    """What the page is given."""
+    """The page's input."""
     g = h.graph._g
     n = lib.hga_graph_nodes(g)
     levels = h.graph.level_sizes
@@ -154,11 +154,11 @@ def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
 
 
 def page(h: "Hierarchy", max_edges: int, more: Mapping[str, Any] = {}) -> str:
-    """The whole page as text: the tool's page (made by CMake, scripts and all) with the title and the graph in their places;
+    """The whole page as text: the tool's page (made by CMake, scripts and all) with the title and the graph filled in;
     more: what stands beside the graph, or in place of a part of it."""
     marks = {
         "title": html.escape(h.words or "graph"),
         "graph": json.dumps({**structure(h, max_edges), **more}).replace("<", "\\u003c"),
     }
-    pieces = (pathlib.Path(__file__).parent / "view.html").read_text(encoding="utf-8").split("{{")
-    return pieces[0] + "".join(marks[p.split("}}", 1)[0]] + p.split("}}", 1)[1] for p in pieces[1:])
+    chunks = (pathlib.Path(__file__).parent / "view.html").read_text(encoding="utf-8").split("{{")
+    return chunks[0] + "".join(marks[p.split("}}", 1)[0]] + p.split("}}", 1)[1] for p in chunks[1:])

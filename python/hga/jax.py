@@ -84,16 +84,16 @@ def _result(of: Array, shape: Tuple[int, ...], dtype: Any) -> Any:
     return kind.update(shape=shape, dtype=np.dtype(dtype), weak_type=False, sharding=kind.sharding.update(spec=whole_axes))
 
 
-def _alike(given: Sequence[Any]) -> List[Any]:
+def _alike(arrays: Sequence[Any]) -> List[Any]:
     """The same, said to differ wherever one of them does: gradients of what all devices share are then summed over them."""
-    axes = frozenset().union(*map(_varying, given))
-    missing = [tuple(sorted(axes - _varying(x), key=str)) for x in given]
+    axes = frozenset().union(*map(_varying, arrays))
+    missing = [tuple(sorted(axes - _varying(x), key=str)) for x in arrays]
     if hasattr(jax.lax, "pcast"):
-        return [jax.lax.pcast(x, more, to="varying") if more else x for x, more in zip(given, missing)]
-    return [jax.lax.pvary(x, more) if more else x for x, more in zip(given, missing)]
+        return [jax.lax.pcast(x, more, to="varying") if more else x for x, more in zip(arrays, missing)]
+    return [jax.lax.pvary(x, more) if more else x for x, more in zip(arrays, missing)]
 
 
-def _placed_as(x: Any, gradient: Any) -> Any:
+def _sharded_as(x: Any, gradient: Any) -> Any:
     """A gradient on the devices of what it is of, where a mesh has explicit axes."""
     where: Any
     where, there = (getattr(_typeof(of), "sharding", None) for of in (x, gradient))  # unknown before JAX 0.6
@@ -103,29 +103,29 @@ def _placed_as(x: Any, gradient: Any) -> Any:
 # ---- the two calls ----
 
 
-def _refuse_second(*given: Any) -> Any:
+def _refuse_second(*inputs: Any) -> Any:
     raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _forward(kind: Kind, taped: bool, q: Array, k: Array, v: Array, seed: Array, *tables: Array) -> Sequence[Array]:
-    """out, lse where the kind has one, and a tape where one is asked for."""
-    wanted = [_result(q, (*q.shape[:-1], kind.columns), q.dtype)]
-    wanted += [_result(q, q.shape[:-1], np.float32)] * kind.lse
-    wanted += [_result(q, (*q.shape[:-3], kind.plan_bytes(True)), np.uint8)] if taped else []
-    call = jax.ffi.ffi_call(FORWARD, wanted, vmap_method="expand_dims")
+    """out, lse where the kind has one, and a tape where one is requested."""
+    outputs = [_result(q, (*q.shape[:-1], kind.columns), q.dtype)]
+    outputs += [_result(q, q.shape[:-1], np.float32)] * kind.lse
+    outputs += [_result(q, (*q.shape[:-3], kind.plan_bytes(True)), np.uint8)] if taped else []
+    call = jax.ffi.ffi_call(FORWARD, outputs, vmap_method="expand_dims")
     found: Sequence[Array] = call(q, k, v, seed, *tables, **kind.attributes(taped, "l" * kind.lse + "t" * taped))
     return found
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _backward(kind: Kind, of_lse: bool, *given: Array) -> Sequence[Array]:
-    """Gradients of q, k, v and the tables that have one, given (q, k, v, seed, wanted, out, tape, d_out, perhaps d_lse, tables ..);
-    zeros where one is not wanted."""
-    named = dict(zip((*INPUTS, "seed", "wanted", "out", "tape", "d_out", *["d_lse"] * of_lse, *kind.names), given))
+def _backward(kind: Kind, of_lse: bool, *inputs: Array) -> Sequence[Array]:
+    """Gradients of q, k, v and the tables that have one, from (q, k, v, seed, requested, out, tape, d_out, perhaps d_lse, tables ..);
+    zeros where one is not requested."""
+    named = dict(zip((*INPUTS, "seed", "requested", "out", "tape", "d_out", *["d_lse"] * of_lse, *kind.names), inputs))
     like = [_result(named[name], named[name].shape, named[name].dtype) for name in kind.gradients]
     call = jax.ffi.ffi_call(BACKWARD, like, vmap_method="expand_dims")
-    found: Sequence[Array] = call(*given, gradients=" ".join(kind.gradients), **kind.attributes(True, "l" * of_lse))
+    found: Sequence[Array] = call(*inputs, gradients=" ".join(kind.gradients), **kind.attributes(True, "l" * of_lse))
     return found
 
 
@@ -143,32 +143,32 @@ def _attend(kind: Kind, q: Array, k: Array, v: Array, seed: Array, *tables: Arra
 
 
 def _attend_forth(kind: Kind, *primals: Any) -> Tuple[Tuple[Array, ...], Tuple[Any, ...]]:
-    """What is wanted is kept as a number's bits: JAX may trace this once for several sets of inputs, which then differ in numbers alone."""
-    asked = {name for name, x in zip((*INPUTS, "seed", *kind.names), primals) if x.perturbed} - {"seed"}
-    for name in sorted(asked.difference(kind.gradients)):
+    """The requested gradients are a number's bits: JAX may trace this once for several sets of inputs, which then differ in numbers alone."""
+    perturbed = {name for name, x in zip((*INPUTS, "seed", *kind.names), primals) if x.perturbed} - {"seed"}
+    for name in sorted(perturbed.difference(kind.gradients)):
         raise refuse(f"there is no gradient of {name}: jax.lax.stop_gradient it")
-    given, wanted = [x.value for x in primals], sum(1 << i for i, name in enumerate(kind.gradients) if name in asked)
-    *outputs, tape = _forward(kind, True, *given)
-    return tuple(outputs), (*given, np.array([wanted], np.uint32), outputs[0], tape)
+    inputs, requested = [x.value for x in primals], sum(1 << i for i, name in enumerate(kind.gradients) if name in perturbed)
+    *outputs, tape = _forward(kind, True, *inputs)
+    return tuple(outputs), (*inputs, np.array([requested], np.uint32), outputs[0], tape)
 
 
 def _attend_back(kind: Kind, saved: Tuple[Any, ...], d_outputs: Tuple[Any, ...]) -> Tuple[Optional[Array], ...]:
-    q, k, v, seed, *tables, wanted, out, tape = saved
+    q, k, v, seed, *tables, requested, out, tape = saved
     none = jax.custom_derivatives.SymbolicZero
     d_out, *d_lses = d_outputs
     d_lse = [d for d in d_lses if type(d) is not none]
     d_out = jnp.zeros(out.shape, out.dtype) if type(d_out) is none else d_out
-    given = _alike([q, k, v, seed, wanted, out, tape, d_out, *d_lse, *tables])
-    found = {"seed": np.zeros(seed.shape, jax.dtypes.float0), **dict(zip(kind.gradients, _backward(kind, bool(d_lse), *given)))}
+    inputs = _alike([q, k, v, seed, requested, out, tape, d_out, *d_lse, *tables])
+    found = {"seed": np.zeros(seed.shape, jax.dtypes.float0), **dict(zip(kind.gradients, _backward(kind, bool(d_lse), *inputs)))}
     named = dict(zip((*INPUTS, "seed", *kind.names), (q, k, v, seed, *tables)))
-    return tuple(_placed_as(x, found[name]) if name in found else jnp.zeros_like(x) for name, x in named.items())
+    return tuple(_sharded_as(x, found[name]) if name in found else jnp.zeros_like(x) for name, x in named.items())
 
 
 _attend.defvjp(_attend_forth, _attend_back, symbolic_zeros=True)
-_attend_at_once = jax.jit(lambda kind, *given: _attend(kind, *_alike(given)), static_argnums=0)
+_attend_at_once = jax.jit(lambda kind, *inputs: _attend(kind, *_alike(inputs)), static_argnums=0)
 
 
-# ---- what is given ----
+# ---- inputs ----
 
 
 def _array(x: Any, what: str) -> Array:
@@ -190,7 +190,7 @@ def _table(x: Any, name: str) -> Any:
     return x.reshape(()).astype(np.float32) if ROWS[name].is_number else x.astype(np.float32)
 
 
-def _placed(h: Hierarchy, name: str, x: Any) -> Any:
+def _in_node_order(h: Hierarchy, name: str, x: Any) -> Any:
     """Rows of nodes where the graph has them."""
     if h._node_of is None or name not in ROWS or not ROWS[name].by_node:
         return x
@@ -215,14 +215,14 @@ def _seed_of(seed: Any, dropout: float) -> Any:
     return jnp.stack([seed, high]).astype(np.uint32)
 
 
-def _for_each_part(h: Hierarchy, x: Array, layout: str) -> Array:
+def _for_each_graph(h: Hierarchy, x: Array, layout: str) -> Array:
     """A Treeformer's trees may be more than the key has heads: a head is then copied for each that reads it."""
-    if h.parts == 1 or x.ndim < 3 or layout not in LAYOUTS:
+    if h.n_graphs == 1 or x.ndim < 3 or layout not in LAYOUTS:
         return x
     heads = x.shape[LAYOUTS[layout][0]]
-    if heads == h.parts or not heads or h.parts % heads:
+    if heads == h.n_graphs or not heads or h.n_graphs % heads:
         return x
-    return jnp.repeat(x.astype(np.float32), h.parts // heads, axis=LAYOUTS[layout][0])
+    return jnp.repeat(x.astype(np.float32), h.n_graphs // heads, axis=LAYOUTS[layout][0])
 
 
 def _checked_hierarchy(h: Any) -> Hierarchy:
@@ -264,24 +264,24 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         return _in_order(h, q, k, v, layout, lse, more)
     h = normalised(h, spelt(normaliser, normalizer))
     q, k, v = (_array(x, name) for x, name in zip((q, k, v), INPUTS))
-    k, v = _for_each_part(h, k, layout), _for_each_part(h, v, layout)
-    given = {name: _placed(h, name, _table(x, name)) for name, x in tables.items() if x is not None}
+    k, v = _for_each_graph(h, k, layout), _for_each_graph(h, v, layout)
+    by_name = {name: _in_node_order(h, name, _table(x, name)) for name, x in tables.items() if x is not None}
     options = Options(layout, bool(lse), number(dropout, "dropout"), whole(layer, "layer", beyond=2**24), precision, h._threads_for(threads), isa or "")
-    return _called(h, q, k, v, given, options, _seed_of(seed, options.dropout))
+    return _called(h, q, k, v, by_name, options, _seed_of(seed, options.dropout))
 
 
-def _called(h: Hierarchy, q: Array, k: Array, v: Array, given: Mapping[str, Any], options: Options, seed: Any) -> Any:
+def _called(h: Hierarchy, q: Array, k: Array, v: Array, by_name: Mapping[str, Any], options: Options, seed: Any) -> Any:
     """The call of checked arrays."""
-    flat, kind = q.ndim == 2, kind_of(h, q, k, v, given, options)
+    flat, kind = q.ndim == 2, kind_of(h, q, k, v, by_name, options)
     operands: List[Any] = [x.reshape(1, *x.shape) for x in (q, k, v)] if flat else [q, k, v]
-    numbers = {**with_own(h, given)}
+    numbers = {**with_own(h, by_name)}
     found = _attend_at_once(kind, *operands, seed, *(np.float32(x) if type(x) is float else x for x in (numbers[name] for name in kind.names)))
     found = tuple(x.reshape(x.shape[1:]) for x in found) if flat else found
     return found if options.lse else found[0]
 
 
 def export_checks() -> List[Any]:
-    """What ``jax.export.export(.., disabled_checks=hga.jax.export_checks())`` must be told: that calls of hga are meant to be there.
+    """What ``jax.export.export(.., disabled_checks=hga.jax.export_checks())`` must list: that calls of hga are meant to be there.
     Who loads the program imports hga.jax first."""
     from jax.export import DisabledSafetyCheck
 

@@ -73,8 +73,8 @@ def _padded(mask: Optional[Array], n_keys: int) -> Optional[Array]:
     """A mask whose rows are shorter than the keys hides those that it does not name."""
     if mask is None or mask.shape[-1] >= n_keys:
         return mask
-    room = [(0, 0)] * (mask.ndim - 1) + [(0, n_keys - mask.shape[-1])]
-    return np.pad(mask, room, constant_values=mask.dtype.type(False if mask.dtype == np.bool_ else -np.inf))
+    padding = [(0, 0)] * (mask.ndim - 1) + [(0, n_keys - mask.shape[-1])]
+    return np.pad(mask, padding, constant_values=mask.dtype.type(False if mask.dtype == np.bool_ else -np.inf))
 
 
 def _positions(n: int, n_keys: int, past: Optional[Array], lengths: Optional[Array]) -> Tuple[Array, Array]:
@@ -152,14 +152,14 @@ class Attention(OpRun):
         elif mask is not None:
             bias = mask
         scale_, cap = _scale_of(scale, q.shape[3]), float(softcap or 0)
-        wanted = len(self.onnx_node.output)
-        mode = int(qk_matmul_output_mode or 0) if wanted > 3 else 0
+        n_outputs = len(self.onnx_node.output)
+        mode = int(qk_matmul_output_mode or 0) if n_outputs > 3 else 0
         _check_release(seen is not None or bias is not None, cap, mode)
         out = attend(q, k, v, seen, bias, scale_, cap)
         found = [_merged(out) if Q.ndim == 3 else out, k, v]
-        if wanted > 3:
+        if n_outputs > 3:
             found.append(self._scores(mode, q, k, seen, bias, scale_, cap))
-        return tuple(found[:wanted])
+        return tuple(found[:n_outputs])
 
     @staticmethod
     def _scores(mode: int, q: Array, k: Array, seen: Optional[Array], bias: Optional[Array], scale: float, cap: float) -> Array:
@@ -222,7 +222,7 @@ ops: List[Type[OpRun]] = [Attention, FlexAttention, HierarchicalAttention]
 
 _INPUTS = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
 _OUTPUTS = ("Y", "present_key", "present_value", "qk_matmul_output")
-_KEPT = ("scale", "softcap", "is_causal", "q_num_heads", "kv_num_heads")
+_COPIED = ("scale", "softcap", "is_causal", "q_num_heads", "kv_num_heads")
 _WITHOUT = {"left_window_size": -1, "right_window_size": -1, "qk_matmul_output_mode": None, "softmax_precision": None}
 
 
@@ -237,24 +237,24 @@ def _graphs(graph: Any) -> Iterator[Any]:
 
 def _rewritten(node: Any, spec: str) -> Any:
     name = f"node {node.name or node.output[0]}"
-    for what, names, given in (("input", _INPUTS[3:], node.input[3:]), ("output", _OUTPUTS[1:], node.output[1:])):
-        for known, x in zip(names, given):
+    for what, names, actual in (("input", _INPUTS[3:], node.input[3:]), ("output", _OUTPUTS[1:], node.output[1:])):
+        for known, x in zip(names, actual):
             if x:
                 raise not_offered(f"{name}: {what} {known} is not brought to a hierarchy")
-    kept: Dict[str, Any] = {}
+    attributes: Dict[str, Any] = {}
     for a in node.attribute:
         value = onnx.helper.get_attribute_value(a)
-        if a.name in _KEPT:
-            kept[a.name] = value
+        if a.name in _COPIED:
+            attributes[a.name] = value
         elif a.name not in _WITHOUT:
-            raise not_offered(f"{name}: attribute {a.name} is not known{meant(a.name, _KEPT)}")
+            raise not_offered(f"{name}: attribute {a.name} is not known{meant(a.name, _COPIED)}")
         elif a.name == "softmax_precision":
             _check_precision(value)
         elif _WITHOUT[a.name] is not None and value != _WITHOUT[a.name]:
             raise not_offered(f"{name}: {a.name} is not brought to a hierarchy")
-    if kept.get("is_causal"):
+    if attributes.get("is_causal"):
         spec_of(spec).require_causal()
-    made = onnx.helper.make_node("HierarchicalAttention", node.input[:3], node.output[:1], node.name, domain=DOMAIN, spec=spec, **kept)
+    made = onnx.helper.make_node("HierarchicalAttention", node.input[:3], node.output[:1], node.name, domain=DOMAIN, spec=spec, **attributes)
     return made
 
 

@@ -18,11 +18,11 @@ from ._arguments import flag, meant, whole
 from ._core import as_numpy, number, refuse
 from ._flops import count
 from ._hierarchy import KNOWN, OF_TORCH, Hierarchy, How, how_of
-from ._made import Made, attention as made_attention
+from ._compiled import Made, attention as made_attention
 from ._normalisers import normalised, spelt
-from ._operators import brought, keep_nothing, named, operator, query, refuse_forward, refuse_second, signed, Tables_, tables_of, tensor_of, unsigned
+from ._operators import flattened, named, operator, query, refuse_forward, refuse_second, save_nothing, signed, Tables_, tables_of, tensor_of, unsigned
 from ._releases import in_forward_mode
-from ._tables import INPUTS, as_asked, check_names, features_of, takes_tables
+from ._tables import INPUTS, as_returned, check_names, features_of, takes_tables
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,8 +42,8 @@ def _hierarchy(name: str) -> Hierarchy:
     return normalised(h, words if bar else None)
 
 
-def _threads(h: Hierarchy, asked: int) -> int:
-    return asked or h.threads or torch.get_num_threads()
+def _threads(h: Hierarchy, threads: int) -> int:
+    return threads or h.threads or torch.get_num_threads()
 
 
 # ---- the operators: what torch.compile sees, and what runs ----
@@ -77,23 +77,23 @@ def _attention_shapes(name: str, q: Tensor, k: Tensor, v: Tensor, names: str, ta
 def _attention_backward(
     name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor, names: str,
     tables: Tables_, numbers: Sequence[float], layout: str, dropout: float, seed: int, layer: int, precision: str,
-    threads: int, isa: str, wanted: str,
+    threads: int, isa: str, requested: str,
 ) -> List[Tensor]:  # fmt: skip
     h = _hierarchy(name)
     how = (layout, dropout, unsigned(seed), layer, precision, _threads(h, threads), isa or None)
-    given, lse = as_numpy(d_out.contiguous(), "d_out"), None if d_lse is None else as_numpy(d_lse.contiguous(), "d_lse")
+    upstream, lse = as_numpy(d_out.contiguous(), "d_out"), None if d_lse is None else as_numpy(d_lse.contiguous(), "d_lse")
     grads = h._backward(
-        q, k, v, as_numpy(out, "out"), tape.numpy(), given, lse, named(names, tables, numbers), how, wanted.split()
+        q, k, v, as_numpy(out, "out"), tape.numpy(), upstream, lse, named(names, tables, numbers), how, requested.split()
     )  # fmt: skip
-    return [tensor_of(grads[name]) for name in wanted.split()]
+    return [tensor_of(grads[name]) for name in requested.split()]
 
 
 def _attention_backward_shapes(
     name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor, names: str, tables: Any,
     numbers: Any, *how: Any,
 ) -> List[Tensor]:  # fmt: skip
-    (*_, wanted), given = how, {**dict(zip(INPUTS, (q, k, v))), **named(names, tables, numbers)}
-    return [given[name].new_empty(given[name].shape) for name in wanted.split()]
+    (*_, requested), inputs = how, {**dict(zip(INPUTS, (q, k, v))), **named(names, tables, numbers)}
+    return [inputs[name].new_empty(inputs[name].shape) for name in requested.split()]
 
 
 class _Call:
@@ -108,10 +108,10 @@ class _Call:
         )  # fmt: skip
         return cast(Tuple[Tensor, Tensor, Tensor], found)
 
-    def back(self, wanted: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
+    def back(self, requested: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
              *tables: Tensor) -> List[Tensor]:  # fmt: skip
         found = torch.ops.hga.attention_backward(
-            self.h._name, d_out, d_lse, q, k, v, out, tape, self.names, tables, self.numbers, *self.rest, wanted
+            self.h._name, d_out, d_lse, q, k, v, out, tape, self.names, tables, self.numbers, *self.rest, requested
         )  # fmt: skip
         return cast(List[Tensor], found)
 
@@ -121,9 +121,9 @@ class _Call:
         if d_out is None and d_lse is None:
             return [None for _ in needs]
         names = (*INPUTS, *self.names.split())
-        wanted = [name for name, need in zip(names, needs) if need]
-        given = torch.zeros_like(out) if d_out is None else d_out
-        found = dict(zip(wanted, back(" ".join(wanted), given, d_lse if self.lse else None, q, k, v, out, tape, *tables)))
+        requested = [name for name, need in zip(names, needs) if need]
+        upstream = torch.zeros_like(out) if d_out is None else d_out
+        found = dict(zip(requested, back(" ".join(requested), upstream, d_lse if self.lse else None, q, k, v, out, tape, *tables)))
         return [found.get(name) for name, _ in zip(names, needs)]
 
 
@@ -143,7 +143,7 @@ def _backward(ctx: Any, d_out: Optional_, d_lse: Optional_, d_tape: Any) -> Tupl
 
 
 operator(_attention, _attention_shapes, _backward, _setup)
-operator(_attention_backward, _attention_backward_shapes, refuse_second, keep_nothing)
+operator(_attention_backward, _attention_backward_shapes, refuse_second, save_nothing)
 
 
 # ---- outside of torch.compile: functions, which torch.func can transform ----
@@ -206,11 +206,11 @@ class _Attend(torch.autograd.Function):
 
 
 class _AttendBackward(torch.autograd.Function):
-    """The wanted gradients of (call, wanted, d_out, d_lse, q, k, v, out, tape, tables ..)."""
+    """The requested gradients of (call, requested, d_out, d_lse, q, k, v, out, tape, tables ..)."""
 
     @staticmethod
-    def forward(call: _Call, wanted: str, *tensors: Optional_) -> Tuple[Tensor, ...]:
-        return tuple(call.back(wanted, *tensors))  # type: ignore[arg-type]
+    def forward(call: _Call, requested: str, *tensors: Optional_) -> Tuple[Tensor, ...]:
+        return tuple(call.back(requested, *tensors))  # type: ignore[arg-type]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Tuple[Any, ...], output: Any) -> None:
@@ -225,18 +225,18 @@ class _AttendBackward(torch.autograd.Function):
         refuse_forward(ctx)
 
     @staticmethod
-    def vmap(info: Any, in_dims: Tuple[Any, ...], call: _Call, wanted: str, *tensors: Optional_) -> Any:
-        n, (_, _, *dims), names = info.batch_size, in_dims, wanted.split()
+    def vmap(info: Any, in_dims: Tuple[Any, ...], call: _Call, requested: str, *tensors: Optional_) -> Any:
+        n, (_, _, *dims), names = info.batch_size, in_dims, requested.split()
         (d_out, d_lse, q, k, v, out, tape, *tables), out_dims = tensors, (0,) * len(names)
         of_tables, of_tape, of_rows = [dims.pop() for _ in tables], dims.pop(), dims
         _, _, of_q, *_ = of_rows
         if any(d is not None for d in of_tables) or any(name not in INPUTS for name in names):  # a gradient for each
-            return _each(lambda *x: _AttendBackward.apply(call, wanted, *x), n, [*of_rows, of_tape, *of_tables[::-1]], tensors), out_dims
+            return _each(lambda *x: _AttendBackward.apply(call, requested, *x), n, [*of_rows, of_tape, *of_tables[::-1]], tensors), out_dims
         flat = cast(Tensor, q).dim() - (of_q is not None) == 2
         tape = cast(Tensor, tape)
         tape = tape.movedim(of_tape, 0) if of_tape is not None else tape.new_empty(0)
         moved = _first(n, of_rows, (d_out, d_lse, q, k, v, out), flat)
-        found = _AttendBackward.apply(call, wanted, *moved, tape, *tables)
+        found = _AttendBackward.apply(call, requested, *moved, tape, *tables)
         return tuple(x.squeeze(1) if flat else x for x in found), out_dims
 
 
@@ -287,13 +287,13 @@ def _of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any],
         if eager.is_plain(q) and eager.is_plain(k) and eager.is_plain(v):
             if not tables:
                 return eager.attention(h, q, k, v, tables, how, lse)
-            given = tables_of(tables)
-            if eager.are_plain(given):
-                found = eager.attention(h, q, k, v, given, how, lse)
+            by_name = tables_of(tables)
+            if eager.are_plain(by_name):
+                found = eager.attention(h, q, k, v, by_name, how, lse)
                 out, lses = found if lse else (found, None)
-                return as_asked(out, lses, lse, features_of(tables))
+                return as_returned(out, lses, lse, features_of(tables))
     inputs = [query(x, n) for x, n in zip((q, k, v), INPUTS)]
-    its = brought(tables_of(tables))
+    its = flattened(tables_of(tables))
     tensors = [*inputs, *its.tables]
     if len({x.device for x in tensors}) > 1:
         raise refuse("some tensors are on meta, others are not")
@@ -309,7 +309,7 @@ def _of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any],
         out, lses, _ = torch.ops.hga.attention(name, *inputs, *its, *rest, lse, taped)
     else:
         out, lses, _ = _Attend.apply(_Call(h, its.names, its.numbers, rest, lse, taped), *tensors)
-    return as_asked(out, lses, lse, features_of(tables))
+    return as_returned(out, lses, lse, features_of(tables))
 
 
 OF_TORCH.append(_of_tensors)

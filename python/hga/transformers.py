@@ -6,7 +6,7 @@
     model.set_attn_implementation("hga:dense")
 
 After "hga:" comes a variant's name, then its parameters, each behind a colon. Where the model is causal the variant must
-be able to be causal, and is made so. Padding is left out and packed texts are taken apart: every text attends over its own
+be able to be causal, and is made so. Padding is left out and packed texts are separated: every text attends over its own
 tokens alone, by a hierarchy of its own length, and rows of padding are zero. Whatever else a mask says is refused.
 ``hga.transformers.by_layer({1: "hga:window:left=32", ..}, "hga:dense")`` names a mapping by layer.
 
@@ -90,7 +90,7 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
 
 
 def _collects_weights(module: Any) -> bool:
-    """Does whoever runs the model collect weights? Some models do not say so to their attention."""
+    """Does the model's caller collect weights? Some models do not say so to their attention."""
     if has(_COLLECTOR):
         return "attentions" in (private(_COLLECTOR).get() or ())
     return bool(getattr(getattr(module, "config", None), "output_attentions", False))
@@ -112,7 +112,7 @@ def _check(name: str, module: Any, more: Dict[str, Any], queries: int, keys: int
 
 
 def _check_cached(name: str, module: Any, query: torch.Tensor, offsets: Any, causal: bool, dropout: float) -> None:
-    """What has no meaning token by token."""
+    """What is not defined token by token."""
     reasons = (
         (not causal, "its attention looks ahead"), (offsets is not None, "packed texts (cu_seq_lens) have no cache"),
         (bool(dropout) and module.training, "dropout has no cache: call model.eval()"),
@@ -201,25 +201,25 @@ class _Names(dict):  # type: ignore[type-arg]
     def __init__(self, make: Callable[[str], Any]) -> None:
         super().__init__()
         self._make = make
-        self._told: Dict[str, Any] = {}
+        self._ours: Dict[str, Any] = {}
 
     def stand_for(self, interface: Any, known: Dict[str, Any]) -> None:
         """Be what an interface of transformers looks into; or tell it every name that is made, since torch.compile does not
         understand such dictionaries before torch 2.6."""
-        if known is self or known is self._told:
+        if known is self or known is self._ours:
             return
         self.update(known)
         if is_older("torch", "2.6"):
-            self._told = known
+            self._ours = known
         else:
             interface._global_mapping = self
 
     def __missing__(self, name: str) -> Any:
-        if name in self._told:  # by add(), or somebody's own
-            return self._told[name]
+        if name in self._ours:  # by add(), or a caller's own
+            return self._ours[name]
         if not isinstance(name, str) or not name.startswith(PREFIX):
             raise KeyError(name)
-        self[name] = self._told[name] = self._make(name)
+        self[name] = self._ours[name] = self._make(name)
         return self[name]
 
     def __contains__(self, name: object) -> bool:
@@ -272,7 +272,7 @@ def _is_ours(implementation: Any) -> bool:
 
 
 def _check_model(cls: type, config: Any, name: str) -> None:
-    """Models whose attention would not be asked, or which attend from one text to another."""
+    """Models whose attention would not be called, or which attend from one text to another."""
     who = cls.__name__
     if not asks(cls):
         from ._served import serves_layers_of
@@ -353,10 +353,10 @@ def _while(variable: "ContextVar[Any]", value: Any) -> Iterator[None]:
         variable.reset(token)
 
 
-# The most tokens that a generate() asked room for, which its assistants, whose text grows with it, do not know.
+# The largest capacity in tokens that a generate() requested, which its assistants, whose text grows with it, do not know.
 _LONGEST: "ContextVar[Optional[List[int]]]" = ContextVar("hga_longest", default=None)
 _ASSISTS: "ContextVar[bool]" = ContextVar("hga_assists", default=False)  # is it an assistant that generates?
-# Ways to hold a text that hga's cache, which has room for all of it and drops what a window has passed, holds as well;
+# Ways to hold a text that hga's cache, which holds all of it and drops what a window has passed, holds as well;
 # "dynamic_full" is of assistants before 5.24.
 _CACHES = (None, "dynamic", "dynamic_full", "static", "sliding_window", "hybrid", "hybrid_chunked")
 _LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
@@ -372,14 +372,14 @@ def _may_go_back(generation_config: Any, mode: Any) -> bool:
 
 
 def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any, model_kwargs: Dict[str, Any], *arguments: Any, **more: Any) -> Any:  # fmt: skip
-    """The cache that generate() makes where nobody brings one."""
+    """The cache that generate() makes by default."""
     ours, known = _ours_of(self), _LONGEST.get() or [0]
     known[0] = longest = max(known[0], int(more["max_cache_length"] if "max_cache_length" in more else arguments[2]))
     if ours is None or generation_config.use_cache is False or model_kwargs.get(cache_argument()) is not None:
         return inner(self, generation_config, model_kwargs, *arguments, **more)
-    asked = generation_config.cache_implementation
-    if asked not in _CACHES:
-        raise refuse(f"{ours}: cache_implementation={asked!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
+    implementation = generation_config.cache_implementation
+    if implementation not in _CACHES:
+        raise refuse(f"{ours}: cache_implementation={implementation!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
     config = self.config.get_text_config(decoder=True)
     types, chunk = set(getattr(config, "layer_types", None) or ()), getattr(config, "attention_chunk_size", None)
     if "chunked_attention" in types and chunk is not None and longest > chunk:

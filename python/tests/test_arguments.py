@@ -152,7 +152,7 @@ class Words(unittest.TestCase):
             (lambda: h.edges("naer"), "'near'"), (lambda: h.graph.hierarchy(["Near"]), "'near'"), (lambda: p.attention("neer"), "'near'"),
             (lambda: h.attention(q, k, v, layout="bndh"), "'bnhd'"), (lambda: h.attention(q, k, v, layout="BHND"), "'bhnd'"),
             (lambda: h.attention(q, k, v, layuot="bhnd"), "'layout'"), (lambda: h.attention(q, k, v, relbias=None), "'rel_bias'"),
-            (lambda: h.gradient(q, k, v, q, wantd=["key"]), "'wanted'"), (lambda: h.gradient(q, k, v, q, wanted=["keys"]), "'key'"),
+            (lambda: h.gradient(q, k, v, q, need_grad=["key"]), "'needs_grad'"), (lambda: h.gradient(q, k, v, q, needs_grad=["keys"]), "'key'"),
             (lambda: h.weights(q[0], k[0], 1, rel_keys=None), "'rel_key'"), (lambda: h.weights(q[0], k[0], 1, dropout=1), None),
             (lambda: p.field("x", "vallue"), "'value'"), (lambda: p.field("x", "value", "querry"), "'query'"),
             (lambda: p.field("x", "value", "query", "node"), "'nodes'"), (lambda: b.block(near, (0, 3), (0, 3), dst_stp=1), "'dst_step'"),
@@ -274,7 +274,7 @@ class Kinds(unittest.TestCase):
             with self.assertRaisesRegex(hga.Error, r"^.{9,200}$") as caught:
                 call()
             self.assertNotIn("\n", str(caught.exception))
-        lists = [("wanted", lambda x_: h.gradient(*x, x[0], wanted=x_)), ("parts", hga.concatenated), ("relations", lambda x_: graph.hierarchy(x_)), ("kinds", h.with_kinds)]
+        lists = [("needs_grad", lambda x_: h.gradient(*x, x[0], needs_grad=x_)), ("parts", hga.concatenated), ("relations", lambda x_: graph.hierarchy(x_)), ("kinds", h.with_kinds)]
         calls += [(f"{what} is .*not a list", wrong, call) for what, call in lists for wrong in (3, "near", np.array(3))]
         for says, wrong, call in calls:
             for given in (wrong, array) if "a list" not in says else (wrong,):
@@ -283,7 +283,7 @@ class Kinds(unittest.TestCase):
         for wrong in (np.nan, np.inf, 1e40):
             with self.assertRaisesRegex(hga.Error, "negative_slope is .*no finite number of float32"):
                 h.additive_scores(wrong)
-        self.assertEqual((h.gradient(*x, x[0], wanted=[]), [*h.gradient(*x, x[0], wanted=(n for n in ["key"]))]), ({}, ["key"]))
+        self.assertEqual((h.gradient(*x, x[0], needs_grad=[]), [*h.gradient(*x, x[0], needs_grad=(n for n in ["key"]))]), ({}, ["key"]))
 
     @unittest.skipUnless(TORCH, "torch is not installed")
     def test_torchs_functions_check_theirs_too(self):

@@ -93,17 +93,17 @@ class Again(unittest.TestCase):
             self.assertTrue(np.array_equal(grads["rel_bias"], total))
 
     def test_calls_that_are_kept_are_bounded_and_go_with_their_plans(self):
-        for dim in range(1, 2 * _hierarchy.PLANS_KEPT):
+        for dim in range(1, 2 * _hierarchy.PLANS_CACHED):
             for batch in range(1, 9):
                 self.h.attention(*arrays((batch,), dim=dim))
-        self.assertEqual(len(self.h._plans), _hierarchy.PLANS_KEPT)
-        self.assertLessEqual(len(self.h._calls), _hierarchy.CALLS_KEPT)
+        self.assertEqual(len(self.h._plans), _hierarchy.PLANS_CACHED)
+        self.assertLessEqual(len(self.h._calls), _hierarchy.CALLS_CACHED)
         self.assertLessEqual({id(call.plan) for call in self.h._calls.values()}, {id(plan) for plan in self.h._plans.values()})
 
     def test_the_plan_that_is_used_stays(self):
         self.h.attention(*self.x)
         (plan,) = self.h._plans.values()
-        for dim in range(DIM + 1, DIM + 3 * _hierarchy.PLANS_KEPT):
+        for dim in range(DIM + 1, DIM + 3 * _hierarchy.PLANS_CACHED):
             self.h.attention(*arrays(dim=dim))
             self.h.attention(*self.x)
         self.assertIn(plan, self.h._plans.values())
@@ -129,14 +129,14 @@ class Again(unittest.TestCase):
             return [n for _, n, *_ in _spec._BUILT]
 
         hga.plans_clear()
-        for n in range(1, _spec.KEPT + 10):
+        for n in range(1, _spec.MOST_CACHED + 10):
             _spec.hierarchy_of("window:left=2", n, False)
         _spec.hierarchy_of("window:left=2", 12, False)
         _spec.hierarchy_of("window:left=2", 1000, False)
-        self.assertEqual(lengths(), [*range(11, 12), *range(13, _spec.KEPT + 10), 12, 1000][-_spec.KEPT :])
-        self.assertEqual(hga.plans_info().hierarchies, _spec.KEPT)
+        self.assertEqual(lengths(), [*range(11, 12), *range(13, _spec.MOST_CACHED + 10), 12, 1000][-_spec.MOST_CACHED :])
+        self.assertEqual(hga.plans_info().hierarchies, _spec.MOST_CACHED)
         one = _spec._bytes(_spec.hierarchy_of("window:left=2", 1000, False))
-        with mock.patch.object(_spec, "BYTES_KEPT", 3 * one):
+        with mock.patch.object(_spec, "BYTES_CACHED", 3 * one):
             for n in (1001, 1002, 1003, 1004):
                 _spec.hierarchy_of("window:left=2", n, False).attention(*arrays((), n))
             self.assertLess(len(lengths()), 4)

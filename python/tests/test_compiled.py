@@ -41,7 +41,7 @@ if TORCH:
         return lambda n: make(FIXED)
 
     def calls(module):
-        return lambda *given: module(*given)
+        return lambda *inputs: module(*inputs)
 
     GRAPH = hga.Graph.from_edge_index(graph(FIXED)[1], FIXED, repeated="sum")
     TABLE, SLOPES = leaf(400, HEADS), torch.rand(HEADS).requires_grad_()
@@ -131,12 +131,12 @@ if TORCH:
     if older("torch", "2.9"):  # where a graph has no flex_attention
         OUTSIDE["flex_attention"] = ROWS.pop("flex_attention") and "is refused by torch.compile"
 
-    def results(function, given):
+    def results(function, inputs):
         torch.manual_seed(5)
-        found = function(*given)
+        found = function(*inputs)
         found = found if isinstance(found, tuple) else (found,)
-        wanted = [x for x in given if isinstance(x, torch.Tensor) and x.requires_grad] + [SLOPES, TABLE]
-        return [*found, *torch.autograd.grad(sum(x.sin().sum() for x in found), wanted, allow_unused=True)]
+        leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad] + [SLOPES, TABLE]
+        return [*found, *torch.autograd.grad(sum(x.sin().sum() for x in found), leaves, allow_unused=True)]
 
 
 @unittest.skipUnless(TORCH, "torch is not installed")
@@ -166,15 +166,15 @@ class Compiled(unittest.TestCase):
                     torch._dynamo.reset()
                     run = self.compiled(function)
                     for n, again in ((40, False), (57, once)):
-                        given = make(n)
+                        inputs = make(n)
                         with torch._dynamo.config.patch(error_on_recompile=again):
-                            self.same(results(function, given), results(run, given), (name, i, n))
+                            self.same(results(function, inputs), results(run, inputs), (name, i, n))
 
     def test_the_default_compiler_takes_them(self):
         for function, make in (*(case[:2] for case in ROWS.get("flex_attention", ())[1:2]), (calls(T.GATConv(6, 5)), graph)):
             torch._dynamo.reset()
-            given = make(40)
-            for a, b in zip(results(function, given), results(self.compiled(function, "inductor"), given)):
+            inputs = make(40)
+            for a, b in zip(results(function, inputs), results(self.compiled(function, "inductor"), inputs)):
                 if a is not None:
                     torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
 
@@ -214,8 +214,8 @@ class Compiled(unittest.TestCase):
         by_dim = lambda q, k, v: T.flex_attention(q, k, v, scale=1 / q.shape[-1] ** 0.5)  # noqa: E731
         run = self.compiled(by_dim)
         for d in (8, 24):
-            given = [leaf(2, HEADS, 40, d) for _ in range(3)]
-            self.same(results(by_dim, given), results(run, given))
+            inputs = [leaf(2, HEADS, 40, d) for _ in range(3)]
+            self.same(results(by_dim, inputs), results(run, inputs))
 
     @since("torch", "2.9")
     def test_inference_mode(self):
@@ -249,8 +249,8 @@ class Compiled(unittest.TestCase):
     def test_numpy_arrays_and_numbers_that_torch_does_not_know_are_taken(self):
         leaves = np.arange(40) // 8
         run = lambda q, k, v: hga.treeformer_fine(40, query_leaf=leaves).attention(q, k, v)  # noqa: E731
-        given = heads(40)
-        self.same(results(run, given), results(self.compiled(run), given))
+        inputs = heads(40)
+        self.same(results(run, inputs), results(self.compiled(run), inputs))
 
 
 if __name__ == "__main__":

@@ -308,9 +308,9 @@ class Module(unittest.TestCase):
         _spec._BUILT.clear()
         m = hga.torch.Attention("window:left=2", 4, 1)
         first = [m(torch.randn(1, n, 4)) is not None and _spec.hierarchy_of("window:left=2", n, False) for n in (3, 4)]
-        for n in range(5, 5 + _spec.KEPT - 1):
+        for n in range(5, 5 + _spec.MOST_CACHED - 1):
             m(torch.randn(1, 3, 4)), m(torch.randn(1, n, 4))
-        self.assertEqual(len(_spec._BUILT), _spec.KEPT)
+        self.assertEqual(len(_spec._BUILT), _spec.MOST_CACHED)
         self.assertIs(_spec.hierarchy_of("window:left=2", 3, False), first[0])
         self.assertIsNot(_spec.hierarchy_of("window:left=2", 4, False), first[1])
 

@@ -54,10 +54,10 @@ class Call:
         shape = (self.samples, a["rows"], a["heads"], a["columns"])
         x = np.stack([numbers(seed, int(np.prod(shape[1:]))).reshape(shape[1:]) for seed in a["seed"]])
         x = self.ordered(narrowed(x, TYPES[a["type"]]))
-        room = np.full(x.shape[:-1] + (x.shape[-1] + a["gap"],), np.nan, np.float32)
-        room = narrowed(room, TYPES[a["type"]])
-        room[..., : x.shape[-1]] = x
-        return room[..., : x.shape[-1]]
+        memory = np.full(x.shape[:-1] + (x.shape[-1] + a["gap"],), np.nan, np.float32)
+        memory = narrowed(memory, TYPES[a["type"]])
+        memory[..., : x.shape[-1]] = x
+        return memory[..., : x.shape[-1]]
 
     def rows_of_lse(self, name):
         return np.ascontiguousarray(self.tensor(name)[..., 0])
@@ -136,7 +136,7 @@ class Drawn(unittest.TestCase):
                 continue
             q, k, v, d_out = (call.tensor(name) for name in ("query", "key", "value", "d_out"))
             d_lse = call.rows_of_lse("d_lse") if "d_lse" in call.arrays else None
-            got = call.h.gradient(q, k, v, d_out, d_lse=d_lse, wanted=call.wanted, **call.tables, **call.options)
+            got = call.h.gradient(q, k, v, d_out, d_lse=d_lse, needs_grad=call.wanted, **call.tables, **call.options)
             self.assertEqual(set(got), set(call.wanted), str(call))
             for name in ("query", "key", "value"):
                 if name in got:
@@ -170,10 +170,10 @@ class Drawn(unittest.TestCase):
             self.assert_bits(call, "out", as_numpy(out))
             if not back:
                 continue
-            outputs, given = [out], [as_torch(call.tensor("d_out"))]
+            outputs, upstream = [out], [as_torch(call.tensor("d_out"))]
             if "d_lse" in call.arrays:
-                outputs.append(got[1]), given.append(torch.from_numpy(call.rows_of_lse("d_lse")))
-            slopes = torch.autograd.grad(outputs, [x[name] for name in call.wanted], given)
+                outputs.append(got[1]), upstream.append(torch.from_numpy(call.rows_of_lse("d_lse")))
+            slopes = torch.autograd.grad(outputs, [x[name] for name in call.wanted], upstream)
             gone_back += 1
             for name, slope in zip(call.wanted, slopes):
                 if name not in TABLES:

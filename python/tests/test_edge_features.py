@@ -88,25 +88,25 @@ class Attention(unittest.TestCase):
 
     def test_gradients_are_differences(self):
         names, by = ("query", "key", "value", "edge_key", "edge_value"), 1e-3
-        given = [self.q, self.k, self.v, self.keys, self.features]
+        inputs = [self.q, self.k, self.v, self.keys, self.features]
         d, d_sums = floats(N, 4, 6), floats(N, 4, F)
 
         def loss(x):
             out, sums = by_hand(self.edges, *x)
             return (out * d).sum() + (sums * d_sums).sum()
 
-        found = self.h.gradient(*given[:3], d, d_edge_out=d_sums, layout="bnhd", edge_key=given[3], edge_value=given[4])
-        moved = [x.astype("f8") for x in given]
+        found = self.h.gradient(*inputs[:3], d, d_edge_out=d_sums, layout="bnhd", edge_key=inputs[3], edge_value=inputs[4])
+        moved = [x.astype("f8") for x in inputs]
         for name, x in zip(names, moved):
             for at in RNG.integers(0, x.size, 6):
-                place = np.unravel_index(at, x.shape)
-                x[place] += by
+                index = np.unravel_index(at, x.shape)
+                x[index] += by
                 up = loss(moved)
-                x[place] -= 2 * by
+                x[index] -= 2 * by
                 down = loss(moved)
-                x[place] += by
-                self.assertAlmostEqual(float(found[name][place]), (up - down) / 2 / by, delta=2e-3, msg=f"{name}{place}")
-        alone = self.h.gradient(*given[:3], None, d_edge_out=d_sums, layout="bnhd", edge_key=given[3], edge_value=given[4])
+                x[index] += by
+                self.assertAlmostEqual(float(found[name][index]), (up - down) / 2 / by, delta=2e-3, msg=f"{name}{index}")
+        alone = self.h.gradient(*inputs[:3], None, d_edge_out=d_sums, layout="bnhd", edge_key=inputs[3], edge_value=inputs[4])
         self.assertEqual(float(np.abs(alone["value"]).max()), 0)
 
     @unittest.skipUnless(TORCH, "torch is not installed")
@@ -119,10 +119,10 @@ class Attention(unittest.TestCase):
             return self.h.attention(q, k, v, layout="bnhd", edge_key=keys, edge_value=features)
 
         for how in (run, torch.compile(run, fullgraph=True, backend="aot_eager")):
-            given = [torch.from_numpy(x.copy()).requires_grad_() for x in arrays]
-            out = how(*given)
+            inputs = [torch.from_numpy(x.copy()).requires_grad_() for x in arrays]
+            out = how(*inputs)
             torch.autograd.backward(out, [torch.from_numpy(d), torch.from_numpy(d_sums)])
-            for name, x in zip(("query", "key", "value", "edge_key", "edge_value"), given):
+            for name, x in zip(("query", "key", "value", "edge_key", "edge_value"), inputs):
                 np.testing.assert_allclose(x.grad.numpy(), want[name], rtol=1e-5, atol=1e-5, err_msg=name)
             self.assertEqual([tuple(x.shape) for x in out], [(N, 4, 6), (N, 4, F)])
 
@@ -206,12 +206,12 @@ class Layers(unittest.TestCase):
 
     def alike(self, ours, theirs, rows, edges, attr=None, weights=None, **more):
         """Outputs, weights, and the gradients of rows, features and parameters."""
-        given = [None if x is None else x.clone().requires_grad_() for x in (*rows, attr)]
-        double = [None if x is None else x.detach().double().requires_grad_() for x in given]
+        inputs = [None if x is None else x.clone().requires_grad_() for x in (*rows, attr)]
+        double = [None if x is None else x.detach().double().requires_grad_() for x in inputs]
         for p in (*ours.parameters(), *theirs.parameters()):
             p.grad = None
         found = []
-        for layer, (*x, features) in ((ours, given), (theirs, double)):
+        for layer, (*x, features) in ((ours, inputs), (theirs, double)):
             out = layer(tuple(x) if len(x) > 1 else x[0], edges, features, **({} if weights is None else dict(return_attention_weights=weights)), **more)
             found.append(out if weights is not None else (out, None))
         (got, index), (want, their_index) = found
@@ -223,7 +223,7 @@ class Layers(unittest.TestCase):
             got, want = got.sum() + (index[1] * d).sum(), want.sum() + (their_index[1] * d).sum()
         d = torch.randn_like(got)
         got.backward(d), want.backward(d.double())
-        for a, b in zip([*given, *ours.parameters()], [*double, *theirs.parameters()]):
+        for a, b in zip([*inputs, *ours.parameters()], [*double, *theirs.parameters()]):
             if b is not None and b.grad is not None:
                 torch.testing.assert_close((a.new_zeros(a.shape) if a.grad is None else a.grad).double(), b.grad, rtol=1e-3, atol=2e-4)
 

@@ -78,8 +78,8 @@ if TORCH:
 
     def eager(q, k, v, score_mod, mask_mod):
         """torch's eager implementation, which has a backward pass where torch offers none: (out, log-sum-exp), in double."""
-        given = (None,) * 12 + (mask_mod or noop_mask,)
-        out, lse = math_attention(q.double(), k.double(), v.double(), score_mod or identity, given, q.shape[-1] ** -0.5, {}, (), ())[:2]
+        mask_inputs = (None,) * 12 + (mask_mod or noop_mask,)
+        out, lse = math_attention(q.double(), k.double(), v.double(), score_mod or identity, mask_inputs, q.shape[-1] ** -0.5, {}, (), ())[:2]
         return out, lse * math.log(2)
 
     def gradients(out, lse, inputs, seed=5):
@@ -110,12 +110,12 @@ class Gallery(unittest.TestCase):
             self.assert_close(mine, theirs_, f"{what}, gradient of {name}", 5e-5 if name == "slopes" else 1e-5)
 
     def test_every_mask_with_every_score_mod(self):
-        given, pairs = tensors(), 0
+        inputs, pairs = tensors(), 0
         for mask_name, (mask_mod, _, _) in MASKS.items():
             mask = block_mask(mask_name)
             for score_name, score_mod in SCORES.items():
                 with self.subTest(mask=mask_name, score=score_name):
-                    self.compare(given, score_mod, mask, mask_mod, f"{mask_name}, {score_name}")
+                    self.compare(inputs, score_mod, mask, mask_mod, f"{mask_name}, {score_name}")
                 pairs += 1
         self.assertGreaterEqual(pairs, 30)
 
@@ -137,10 +137,10 @@ class Gallery(unittest.TestCase):
                 def mod(b, h, q, k):
                     return (q + 5 >= k) & ((k % 11 > 2) | (q < 9))  # fmt: skip
                 mask = create_block_mask(mod, None, None, n, n_keys, device="cpu", BLOCK_SIZE=size)
-                given = tensors(n=n, n_keys=n_keys)
+                inputs = tensors(n=n, n_keys=n_keys)
                 with self.subTest(n=n, n_keys=n_keys, size=size):
                     for score in (None, SCORES["table of distances"], lambda s, b, h, q, k: s + BIAS[h, q % 100, k] * 0.5):
-                        self.compare(given, score, mask, mod, "another shape")
+                        self.compare(inputs, score, mask, mod, "another shape")
 
     @since("torch", "2.9")
     def test_blocks_without_a_mask_mod(self):
@@ -150,17 +150,17 @@ class Gallery(unittest.TestCase):
         full = torch.tensor([[[0, 0, 1]]], dtype=torch.int32), torch.tensor([[[[0, 1, 2], [0, 1, 2], [0, 1, 2]]]], dtype=torch.int32)
         dense = torch.tensor([[1, 0, 0], [1, 0, 1], [1, 1, 0]], dtype=torch.bool)
         mask = BlockMask.from_kv_blocks(count, columns, *full, BLOCK_SIZE=20, seq_lengths=(55, 60))
-        given = tensors(n=55, n_keys=60)
-        self.compare(given, None, mask, lambda b, h, q, k: dense[q // 20, k // 20], "blocks")
+        inputs = tensors(n=55, n_keys=60)
+        self.compare(inputs, None, mask, lambda b, h, q, k: dense[q // 20, k // 20], "blocks")
 
     def test_sixteen_bits_and_samples_that_share_keys(self):
         q, k, v = (x.detach() for x in tensors())
         mask = block_mask("causal")
         for dtype, atol in ((torch.float16, 2e-3), (torch.bfloat16, 2e-2)):
-            given = [x.to(dtype) for x in (q, k, v)]
-            out = hga.torch.flex_attention(*given, SCORES["table of distances"], mask, enable_gqa=True)
+            inputs = [x.to(dtype) for x in (q, k, v)]
+            out = hga.torch.flex_attention(*inputs, SCORES["table of distances"], mask, enable_gqa=True)
             self.assertEqual(out.dtype, dtype)
-            self.assert_close(out, eager(*given, SCORES["table of distances"], MASKS["causal"][0])[0], str(dtype), atol)
+            self.assert_close(out, eager(*inputs, SCORES["table of distances"], MASKS["causal"][0])[0], str(dtype), atol)
         shared = hga.torch.flex_attention(q, k[:1], v[:1], None, block_mask("by sample"), enable_gqa=True)
         want = eager(q, k[:1].expand(B, -1, -1, -1), v[:1].expand(B, -1, -1, -1), None, MASKS["by sample"][0])[0]
         self.assert_close(shared, want, "shared keys", 3e-6)
@@ -197,9 +197,9 @@ class Gallery(unittest.TestCase):
         }.items():
             with self.subTest(name):
                 if name == "rows by rows":  # torch's own mapping of it has no backward pass
-                    given = tensors()
-                    out = hga.torch.flex_attention(*given, score, enable_gqa=True)
-                    want = hga.torch.flex_attention(*given, SCORES["bias"], enable_gqa=True)
+                    inputs = tensors()
+                    out = hga.torch.flex_attention(*inputs, score, enable_gqa=True)
+                    want = hga.torch.flex_attention(*inputs, SCORES["bias"], enable_gqa=True)
                     self.assertTrue(torch.equal(out, want))
                 else:
                     self.compare(tensors(), score, block_mask("causal"), MASKS["causal"][0], name)
@@ -207,9 +207,9 @@ class Gallery(unittest.TestCase):
 
 @unittest.skipUnless(TORCH, "torch is not installed")
 class Refused(unittest.TestCase):
-    def refuse(self, words, *more, kind=hga.Error, given=None, **options):
+    def refuse(self, words, *more, kind=hga.Error, inputs=None, **options):
         with self.assertRaisesRegex(kind, words):
-            hga.torch.flex_attention(*(given or tensors()), *more, enable_gqa=options.pop("enable_gqa", True), **options)
+            hga.torch.flex_attention(*(inputs or tensors()), *more, enable_gqa=options.pop("enable_gqa", True), **options)
 
     def test_what_a_score_mod_does(self):
         for words, score in {
@@ -241,14 +241,14 @@ class Refused(unittest.TestCase):
         q, k, v = tensors()
         self.refuse("not a function", 3, kind=TypeError)
         self.refuse("not a BlockMask", None, torch.ones(N, N), kind=TypeError)
-        self.refuse("of 150 queries and 150 keys, not of 40 and 150", None, block_mask("causal"), given=tensors(n=40), kind=ValueError)
+        self.refuse("of 150 queries and 150 keys, not of 40 and 150", None, block_mask("causal"), inputs=tensors(n=40), kind=ValueError)
         self.refuse("enable_gqa", enable_gqa=False)
-        self.refuse("do not divide", given=tensors(heads=3))
-        self.refuse("float64", given=tensors(torch.float64))
+        self.refuse("do not divide", inputs=tensors(heads=3))
+        self.refuse("float64", inputs=tensors(torch.float64))
         self.refuse("enable_gqa is 'yes'", enable_gqa="yes")
         self.refuse("scale is 'a'", scale="a")
-        self.refuse("3 samples, key 2", given=(q[:1].expand(3, -1, -1, -1), k, v))
-        self.refuse(r"\[batch\]\[heads\]", given=(q[0], k, v))
+        self.refuse("3 samples, key 2", inputs=(q[:1].expand(3, -1, -1, -1), k, v))
+        self.refuse(r"\[batch\]\[heads\]", inputs=(q[0], k, v))
         mask = create_block_mask(lambda b, h, q, k: q >= k, 3, None, N, N, device="cpu")
         self.refuse("3 of axis B, query 2", None, mask)
 
@@ -276,27 +276,27 @@ class Kept(unittest.TestCase):
         asked = []
         within = _flex_masks.Condition.within
         docs = torch.arange(N) // 13  # which no other test has
-        given, mask = tensors(), create_block_mask(lambda b, h, q, k: docs[q] == docs[k], None, None, N, N, device="cpu", BLOCK_SIZE=32)
+        inputs, mask = tensors(), create_block_mask(lambda b, h, q, k: docs[q] == docs[k], None, None, N, N, device="cpu", BLOCK_SIZE=32)
         _flex_masks.Condition.within = lambda self, *more: asked.append(1) or within(self, *more)
         try:
-            first = hga.torch.flex_attention(*given, None, mask, enable_gqa=True)
+            first = hga.torch.flex_attention(*inputs, None, mask, enable_gqa=True)
             n = len(asked)
             self.assertEqual(n, 1)
-            again = hga.torch.flex_attention(*given, None, mask, enable_gqa=True)
+            again = hga.torch.flex_attention(*inputs, None, mask, enable_gqa=True)
             self.assertEqual(len(asked), n)
             self.assertTrue(torch.equal(first, again))
         finally:
             _flex_masks.Condition.within = within
-        h = weakref.ref(hga.torch.flex_hierarchy(given[0], given[1], None, mask))
+        h = weakref.ref(hga.torch.flex_hierarchy(inputs[0], inputs[1], None, mask))
         self.assertIsNotNone(h())
-        del mask, first, again, given
+        del mask, first, again, inputs
         gc.collect()
         self.assertIsNone(h())
 
     @since("torch", "2.6")
     def test_captured_tensors_that_change_are_seen(self):
         docs = torch.arange(N) // 40
-        given = tensors()
+        inputs = tensors()
 
         def mod(b, h, q, k):
             return (docs[q] == docs[k]) | (q == 0)
@@ -304,13 +304,13 @@ class Kept(unittest.TestCase):
         full = torch.zeros(1, 1, 1, dtype=torch.int32), torch.zeros(1, 1, 1, 1, dtype=torch.int32)
         mask = BlockMask.from_kv_blocks(full[0] + 1, full[1], BLOCK_SIZE=256, mask_mod=mod, seq_lengths=(N, N))
         for _ in range(2):
-            out = hga.torch.flex_attention(*given, None, mask, enable_gqa=True)
-            np.testing.assert_allclose(out.detach(), eager(*given, None, mod)[0].detach(), atol=3e-6)
+            out = hga.torch.flex_attention(*inputs, None, mask, enable_gqa=True)
+            np.testing.assert_allclose(out.detach(), eager(*inputs, None, mod)[0].detach(), atol=3e-6)
             docs.copy_(torch.arange(N) // 11)
         score = lambda s, b, h, q, k: torch.where(docs[q] == docs[k], s, -math.inf)  # noqa: E731
         for _ in range(2):
-            out = hga.torch.flex_attention(*given, score, enable_gqa=True)
-            np.testing.assert_allclose(out.detach(), eager(*given, score, None)[0].detach(), atol=3e-6)
+            out = hga.torch.flex_attention(*inputs, score, enable_gqa=True)
+            np.testing.assert_allclose(out.detach(), eager(*inputs, score, None)[0].detach(), atol=3e-6)
             docs.copy_(torch.arange(N) // 23)
 
     def test_tensors_of_inference_mode_do_not_say_that_they_change(self):
@@ -318,11 +318,11 @@ class Kept(unittest.TestCase):
         with torch.inference_mode():
             docs, slopes = torch.arange(N) // 40, torch.arange(1.0, H + 1)
         score = lambda s, b, h, q, k: torch.where(docs[q] == docs[k], s * slopes[h], -math.inf)  # noqa: E731
-        given = [x.detach() for x in tensors()]
+        inputs = [x.detach() for x in tensors()]
         for mode in (True, False, True):
             with torch.inference_mode(mode):
-                out = hga.torch.flex_attention(*given, score, enable_gqa=True)
-                np.testing.assert_allclose(out, eager(*given, score, None)[0], atol=1e-5)
+                out = hga.torch.flex_attention(*inputs, score, enable_gqa=True)
+                np.testing.assert_allclose(out, eager(*inputs, score, None)[0], atol=1e-5)
             with torch.inference_mode():
                 docs.copy_(docs * 2 // 3)
 

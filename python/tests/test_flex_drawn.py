@@ -101,10 +101,10 @@ def tensors(call):
     return zip(*(made(heads, n, D), made(kv_heads, n_keys, D, True), made(kv_heads, n_keys, D_V, True)))
 
 
-def attended(call, given, mask, scale):
+def attended(call, qkv, mask, scale):
     """(out, lse or None) by hga."""
     more = dict(out={}, lse=dict(return_lse=True), aux=dict(return_aux=AuxRequest(lse=True), kernel_options={"BLOCK_M": 16}))[call["asked"]]
-    found = hga.torch.flex_attention(*given, SCORES[call["score"]], mask, scale, True, **more)
+    found = hga.torch.flex_attention(*qkv, SCORES[call["score"]], mask, scale, True, **more)
     if call["asked"] == "out":
         return found, None
     return found if call["asked"] == "lse" else (found[0], found[1].lse)
@@ -121,11 +121,11 @@ class Drawn(unittest.TestCase):
     def check(self, call, by_torch):
         mask_mod, by_sample, by_head = MASKS[call["mask"]]
         (n, n_keys), (heads, _) = call["tokens"], call["heads"]
-        leaves, given = tensors(call)
+        leaves, qkv = tensors(call)
         sizes = (call["batch"] if by_sample else None, heads if by_head else None, n, n_keys)
         make = create_block_mask if all(n is None or n for n in sizes) else hga.torch.create_block_mask  # torch has none of 0
         mask = mask_mod and make(mask_mod, *sizes, BLOCK_SIZE=8, **({"device": "cpu"} if make is create_block_mask else {}))
-        out, lse = attended(call, given, mask, call["scale"])
+        out, lse = attended(call, qkv, mask, call["scale"])
         self.assertEqual((out.dtype, out.shape), (call["type"], (call["batch"], heads, n, D_V)))
         inputs = (*leaves, *CAPTURED)
         if not out.numel():
@@ -134,7 +134,7 @@ class Drawn(unittest.TestCase):
                 self.assertTrue(found is None or not found.any())
             return
         scale = D**-0.5 if call["scale"] is None else call["scale"]
-        q, k, v = (x.double() for x in given)
+        q, k, v = (x.double() for x in qkv)
         want, want_lse = eager(q * scale * D**0.5, k, v, SCORES[call["score"]], mask_mod)
         if by_torch:
             with torch.no_grad():
@@ -178,7 +178,7 @@ class Nothing(unittest.TestCase):
 
     def test_what_does_not_fit_is_refused_though_nothing_is_computed(self):
         x = lambda *shape: torch.zeros(*shape)  # noqa: E731
-        for words, given in {
+        for words, inputs in {
             "key has 9 columns, query 8": (x(0, 2, 5, 8), x(0, 2, 5, 9), x(0, 2, 5, 8)),
             r"value has shape \(0, 2, 6, 8\), key \(0, 2, 5, 8\)": (x(0, 2, 5, 8), x(0, 2, 5, 8), x(0, 2, 6, 8)),
             "query has 0 samples, key 3": (x(0, 2, 5, 8), x(3, 2, 5, 8), x(3, 2, 5, 8)),
@@ -187,7 +187,7 @@ class Nothing(unittest.TestCase):
             "query has dtype torch.float64": [x(0, 2, 5, 8).double()] * 3,
         }.items():
             with self.assertRaisesRegex(hga.Error, words):
-                hga.torch.flex_attention(*given)
+                hga.torch.flex_attention(*inputs)
 
     @since("torch", "2.10")  # torch 2.9 fails by itself, in create_block_mask without keys
     def test_block_masks_of_nothing_are_torchs(self):
@@ -229,7 +229,7 @@ class Functions(unittest.TestCase):
         for mod in mods:
             mask = hga.torch.create_block_mask(mod, None, None, N, N, BLOCK_SIZE=16)
             self.assertTrue(torch.equal(hga.torch.flex_attention(q, k, v, None, mask), want), mod)
-            score = functools.partial(lambda mod, s, *places: torch.where(mod(*places), s, -math.inf), mod)
+            score = functools.partial(lambda mod, s, *indices: torch.where(mod(*indices), s, -math.inf), mod)
             np.testing.assert_allclose(hga.torch.flex_attention(q, k, v, score), want, atol=2e-6)
 
     def test_defaults_are_those_of_now(self):

@@ -154,7 +154,7 @@ class Attention(unittest.TestCase):
         for of in (found, pickle.loads(pickle.dumps(found))):
             np.testing.assert_array_equal(of.attention(q, k, v), h.attention(q, k, v))
             self.assertEqual(of, found)
-        across = hga.treeformer_fine(n_keys=40, height=2, **{n: h.given[n] for n in ("weights", "bias")})
+        across = hga.treeformer_fine(n_keys=40, height=2, **{n: h.arguments[n] for n in ("weights", "bias")})
         self.assertEqual(across.hierarchy(q, k).graph.n_nodes, 160)
         np.testing.assert_array_equal(across.attention(q, k, v), h.attention(q, k, v))
         with self.assertRaisesRegex(ValueError, "n_keys is 0"):
@@ -241,7 +241,7 @@ class More(unittest.TestCase):
     def test_gradients_of_lse(self):
         h, (q, k, v) = hga.dense(16), tensors(16, heads=1, dim=4, batch=())
         d_lse = np.ones((1, 16), np.float32)
-        found = h.gradient(q, k, v, np.zeros_like(q), d_lse=d_lse, wanted=["query"])
+        found = h.gradient(q, k, v, np.zeros_like(q), d_lse=d_lse, needs_grad=["query"])
         s = q.astype(np.float64) @ np.swapaxes(k, -1, -2) / 2
         p = np.exp(s) / np.exp(s).sum(-1, keepdims=True)
         self.assertEqual(list(found), ["query"])

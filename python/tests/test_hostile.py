@@ -14,7 +14,7 @@ import weakref
 import hga
 import numpy as np
 from hga._core import BF16
-from hga._hierarchy import KNOWN, PLANS_KEPT
+from hga._hierarchy import KNOWN, PLANS_CACHED
 from hga._plans import PLANS
 
 try:
@@ -388,15 +388,15 @@ class Autograd(InTorch):
         h = window()
         with torch.autograd.graph.save_on_cpu():
             out = h.attention(*self.x)
-        for dim in range(1, PLANS_KEPT + 3):
+        for dim in range(1, PLANS_CACHED + 3):
             h.attention(*tensors(dim=DIM + dim))
         self.assert_grads(torch.autograd.grad(out.pow(2).sum(), self.x))
 
     def test_41_plans_may_be_evicted_between_forward_and_backward(self):
         h = window()
-        outs = [h.attention(*tensors(dim=dim, seed=dim)) for dim in range(1, 2 * PLANS_KEPT)]
-        wants = [window().attention(*tensors(dim=dim, seed=dim)) for dim in range(1, 2 * PLANS_KEPT)]
-        self.assertEqual(len(h._plans), PLANS_KEPT)
+        outs = [h.attention(*tensors(dim=dim, seed=dim)) for dim in range(1, 2 * PLANS_CACHED)]
+        wants = [window().attention(*tensors(dim=dim, seed=dim)) for dim in range(1, 2 * PLANS_CACHED)]
+        self.assertEqual(len(h._plans), PLANS_CACHED)
         for out, want in zip(outs, wants):
             self.assertTrue(torch.equal(out, want))
             out.sum().backward()
@@ -561,7 +561,7 @@ class Compiled(InTorch):
             f, h = made()
             out = f(*self.x)
             torch.set_num_threads(1)
-            for dim in range(1, PLANS_KEPT + 3):
+            for dim in range(1, PLANS_CACHED + 3):
                 h().attention(*tensors(dim=DIM + dim))
             del f
             torch._dynamo.reset()
@@ -711,7 +711,7 @@ class Threads(unittest.TestCase):
 
     def test_65_plans_are_evicted_while_they_are_in_use(self):
         h = hga.htransformer(100, block=8)
-        cases = [arrays(100, dim=dim, seed=dim) for dim in range(1, 2 * PLANS_KEPT)]
+        cases = [arrays(100, dim=dim, seed=dim) for dim in range(1, 2 * PLANS_CACHED)]
         wants = [hga.htransformer(100, block=8).gradient(*x, x[0]) for x in cases]
 
         def run(i):
@@ -750,7 +750,7 @@ class Memory(unittest.TestCase):
 
     def test_67_two_thousand_calls_keep_no_memory(self):
         h = window()
-        cases = [arrays(dim=dim) for dim in range(1, PLANS_KEPT)]
+        cases = [arrays(dim=dim) for dim in range(1, PLANS_CACHED)]
         self.flat(lambda i: h.attention(*cases[i % len(cases)], dropout=0.1, seed=i))
 
     def test_68_nor_do_two_thousand_gradients_in_torch(self):

@@ -61,7 +61,7 @@ class Jax(unittest.TestCase):
         return lambda q, k, v, *tables: (weight * attention(h, q, k, v, **dict(zip(names, tables)), **more)).sum()
 
     def same_gradients(self, found, h, arrays, weight, names=(), tables=(), **more):
-        wanted = h.gradient(*arrays, weight, wanted=["query", "key", "value", *names], **dict(zip(names, tables)), **more)
+        wanted = h.gradient(*arrays, weight, needs_grad=["query", "key", "value", *names], **dict(zip(names, tables)), **more)
         for name, x in zip(("query", "key", "value", *names), found):
             self.same(x, wanted[name], name)
 

@@ -78,8 +78,8 @@ class Modules(unittest.TestCase):
             tables = dict(rel_key=m.rel_key, rel_bias=m.rel_bias)
             if m.position is not None:
                 parent = h.graph.parents()
-                place = [0 if p < 0 else v - int((parent == p).argmax()) for v, p in enumerate(parent.tolist())]
-                tables = dict(node_pos=m.position[torch.tensor(place)])
+                index = [0 if p < 0 else v - int((parent == p).argmax()) for v, p in enumerate(parent.tolist())]
+                tables = dict(node_pos=m.position[torch.tensor(index)])
             y = m.out(h.attention(q, k, v, layout="bnhd", **tables).reshape(2, 24, 16))
             self.assertTrue(torch.equal(y, m(x)))
 
@@ -88,9 +88,9 @@ class Modules(unittest.TestCase):
         h = hga.hsa(parent=np.array(parent, np.int32), self=True)
         m, x = ht.Attention(h, 8, 1, positions=3), torch.randn(1, 5, 8)
         self.assertEqual(m.position.shape, (3, 3))
-        place = torch.tensor([0, 0, 1, 1, 2, 0, 1, 0])
+        index = torch.tensor([0, 0, 1, 1, 2, 0, 1, 0])
         q, k, v = m.project(x).view(1, 5, 3, 8).split(1, 2)
-        y = h.attention(q, k, v, layout="bnhd", node_pos=m.position[place])
+        y = h.attention(q, k, v, layout="bnhd", node_pos=m.position[index])
         self.assertTrue(torch.equal(m.out(y.reshape(1, 5, 8)), m(x)))
 
     def test_cross_attention_with_grouped_heads_is_torchs(self):

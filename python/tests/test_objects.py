@@ -39,7 +39,7 @@ def every_variant(n=60):
 def result(h, seed=3, **more):
     """Output of a hierarchy for its own random rows."""
     rng = np.random.default_rng(seed)
-    rows = [getattr(h, "rows", 0)] + [h._rows("key") // h.parts]
+    rows = [getattr(h, "rows", 0)] + [h._rows("key") // h.n_graphs]
     q, k, v = (rng.standard_normal((2, 2, n if n > 0 else rows[0], 8)).astype(np.float32) for n in (rows[0], rows[1], rows[1]))
     return h.attention(q, k, v, threads=h.threads or 2, **more)
 
@@ -222,7 +222,7 @@ class Copies(unittest.TestCase):
             self.assertTrue(again == h and hash(again) == hash(h))
             self.assertTrue(np.array_equal(again.attention(q, k, v), h.attention(q, k, v)))
         other = copy.deepcopy(h)
-        other.given["weights"][:] = 0
+        other.arguments["weights"][:] = 0
         self.assertFalse(other == h or np.array_equal(other.attention(q, k, v), h.attention(q, k, v)))
 
     def test_routed_trees_have_the_settings_of_a_hierarchy(self):

@@ -104,7 +104,7 @@ class Orders(unittest.TestCase):
             self.assertEqual(set(found), set(want))
             for name in want:
                 self.near(found[name], want[name], 2e-4 if name in ("rel_bias", "sink", "slopes", "rel_key") else 2e-5)
-        found = h.order("rcm").gradient(q, k, v, d, wanted=["key"])
+        found = h.order("rcm").gradient(q, k, v, d, needs_grad=["key"])
         self.assertEqual(list(found), ["key"])
 
     def test_trees_go_along(self):
@@ -182,7 +182,7 @@ class Orders(unittest.TestCase):
         for other in (copy.copy(o), copy.deepcopy(o), pickle.loads(pickle.dumps(o))):
             self.assertEqual(other, o)
             self.assertEqual(hash(other), hash(o))
-            np.testing.assert_array_equal(other.places, o.places)
+            np.testing.assert_array_equal(other.permutation, o.permutation)
             np.testing.assert_array_equal(other.attention(q, k, v), o.attention(q, k, v))
         self.assertNotEqual(o, mesh(9, 4).hierarchy())
         self.assertNotEqual(mesh(9, 4).hierarchy(), o)

@@ -175,7 +175,7 @@ def compiled(): return torch.compile(lambda x: hga.torch.flex_attention(x, x, x)
 class Flex(torch.nn.Module):
     def forward(self, x): return hga.torch.flex_attention(x, x, x)
 def exported(): return torch.export.export(Flex(), (q,), strict=False)
-def module(): return hga._one_pass.whole("masked", hga._one_pass.Given("dense", [1], [0.0], [q, q, q]))
+def module(): return hga._one_pass.whole("masked", hga._one_pass.Inputs("dense", [1], [0.0], [q, q, q]))
 def in_vmap(): return torch.func.grad(lambda x: torch.tensor(hga._core.as_numpy(x, "x")).sum() + x.sum())(q)
 """
 PREFETCHES = {

@@ -554,8 +554,8 @@ class Gradients(unittest.TestCase):
             out = h.attention(q, k, v)
             wide = [x.double().repeat_interleave(HEADS // KV, 0) for x in (k, v)]
             want = torch.nn.functional.scaled_dot_product_attention(q.double(), *wide, attn_mask=seen)
-            given = torch.randn_like(out)
-            for a, b in zip(torch.autograd.grad(out, (q, k, v), given), torch.autograd.grad(want, (q, k, v), given.double())):
+            upstream = torch.randn_like(out)
+            for a, b in zip(torch.autograd.grad(out, (q, k, v), upstream), torch.autograd.grad(want, (q, k, v), upstream.double())):
                 torch.testing.assert_close(a, b.to(a.dtype), rtol=0, atol=1e-5)
 
     def test_a_plan_is_taken_over(self):
@@ -572,17 +572,17 @@ class Gradients(unittest.TestCase):
         h = hga.routed(block=BLOCK, k=4, causal=True)
         run = torch.compile(lambda q, k, v: h.attention(q, k, v), fullgraph=True, backend="aot_eager")
         for seed in range(2):
-            given = [torch.tensor(x) for x in tensors(seed)]
-            self.assertTrue(torch.equal(run(*given), h.attention(*given)))
+            inputs = [torch.tensor(x) for x in tensors(seed)]
+            self.assertTrue(torch.equal(run(*inputs), h.attention(*inputs)))
 
     def test_gradients_of_functions(self):
         h = hga.routed(block=BLOCK, k=4, causal=True)
         for dtype in (torch.float32, torch.bfloat16):
             q, k, v = (torch.tensor(x).to(dtype) for x in tensors(3))
-            given = q.clone().requires_grad_()
-            h.attention(given, k, v).float().square().sum().backward()
+            leaf = q.clone().requires_grad_()
+            h.attention(leaf, k, v).float().square().sum().backward()
             found = torch.func.grad(lambda x, k=k, v=v: h.attention(x, k, v).float().square().sum())(q)
-            self.assertTrue(torch.equal(found, given.grad))
+            self.assertTrue(torch.equal(found, leaf.grad))
         with self.assertRaisesRegex(hga.Error, "query is under torch.func.vmap.*give a batch"):
             torch.func.vmap(h.attention)(q[None], k[None], v[None])
 
@@ -597,8 +597,8 @@ class Gradients(unittest.TestCase):
         blocks = torch.nn.functional.pad(p, (0, -N % BLOCK)).unflatten(-1, (-1, BLOCK)).sum(-1)
         at = torch.tensor(choice).long()
         want = blocks.gather(-1, at.clamp(min=0)) * (at >= 0)
-        given = torch.randn_like(weights)
-        for a, b in zip(torch.autograd.grad(weights, (q, k), given), torch.autograd.grad(want, (q, k), given.double())):
+        upstream = torch.randn_like(weights)
+        for a, b in zip(torch.autograd.grad(weights, (q, k), upstream), torch.autograd.grad(want, (q, k), upstream.double())):
             torch.testing.assert_close(a, b.to(a.dtype), rtol=0, atol=1e-5)
 
     def test_three_calls_are_native_sparse_attention(self):
@@ -607,12 +607,12 @@ class Gradients(unittest.TestCase):
 
         torch.manual_seed(5)
         for n, heads, kv, settings in ((300, 8, 2, {"block": 32, "chosen": 4, "window": 64}), (130, 4, 4, {"span": 8, "stride": 8, "block": 16, "chosen": 3, "window": 20})):
-            given = [torch.randn(h, n, 16) for h in (heads, kv, kv)] + [torch.rand(3, heads, n)]
-            given = [x.requires_grad_() for x in given]
-            out, want = nsa.nsa(*given, **settings), nsa.by_definition(*given, **settings)
+            inputs = [torch.randn(h, n, 16) for h in (heads, kv, kv)] + [torch.rand(3, heads, n)]
+            inputs = [x.requires_grad_() for x in inputs]
+            out, want = nsa.nsa(*inputs, **settings), nsa.by_definition(*inputs, **settings)
             torch.testing.assert_close(out, want.float(), rtol=0, atol=5e-6)
             d = torch.randn_like(out)
-            for a, b in zip(torch.autograd.grad(out, given, d), torch.autograd.grad(want, given, d.double())):
+            for a, b in zip(torch.autograd.grad(out, inputs, d), torch.autograd.grad(want, inputs, d.double())):
                 torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
     def test_batches_bring_theirs(self):

@@ -83,7 +83,7 @@ class Options:
 
 def tensors(rng, h, n=3):
     """Of a drawn type each, mostly of one."""
-    rows = [getattr(h, "rows", None) or N] + [h._rows("key") // h.key_parts if isinstance(h, hga.Hierarchy) else N] * (n - 1)
+    rows = [getattr(h, "rows", None) or N] + [h._rows("key") // h.n_key_graphs if isinstance(h, hga.Hierarchy) else N] * (n - 1)
     rows = [each if each > 0 else N for each in rows]
     kinds = [np.dtype("f4"), np.dtype("f2"), BF16]
     one = kinds[rng.integers(3)]

@@ -20,8 +20,8 @@ def lying(r, x, backwards):
     """The same numbers in memory of another order, with gaps, backwards."""
     order = r.sample(range(x.ndim - 1), x.ndim - 1) + [x.ndim - 1]
     gaps = [r.choice((0, 0, 1, 3)) for _ in order]
-    room = np.full([n + gap for n, gap in zip(np.transpose(x, order).shape, gaps)], 7, np.float32).astype(x.dtype)
-    view = room[tuple(slice(0, n - gap) for n, gap in zip(room.shape, gaps))].transpose(np.argsort(order))
+    memory = np.full([n + gap for n, gap in zip(np.transpose(x, order).shape, gaps)], 7, np.float32).astype(x.dtype)
+    view = memory[tuple(slice(0, n - gap) for n, gap in zip(memory.shape, gaps))].transpose(np.argsort(order))
     if backwards:
         flips = tuple(slice(None, None, r.choice((1, -1))) for _ in x.shape[:-1])
         view = view[flips]
@@ -72,7 +72,7 @@ class Drawn:
             one = dict(zip(("out", "lse"), got if self.lse else (got,)))
             if self.back:
                 d_lse = None if self.d_lse is None else np.ascontiguousarray(self.d_lse[at])
-                one.update(self.h.gradient(*x, np.ascontiguousarray(self.d_out[at]), d_lse=d_lse, wanted=("query", "key", "value"), **self.options))
+                one.update(self.h.gradient(*x, np.ascontiguousarray(self.d_out[at]), d_lse=d_lse, needs_grad=("query", "key", "value"), **self.options))
             for name, a in one.items():
                 found.setdefault(name, []).append(a)
         return {name: np.stack(a).reshape(*self.batch, *a[0].shape) for name, a in found.items()}
@@ -102,7 +102,7 @@ class Strides(unittest.TestCase):
             got = call.h.attention(q, k, v, lse=call.lse, **call.options)
             found = dict(zip(("out", "lse"), got if call.lse else (got,)))
             if call.back:
-                found.update(call.h.gradient(q, k, v, x["d_out"], d_lse=x.get("d_lse"), wanted=("query", "key", "value"), **call.options))
+                found.update(call.h.gradient(q, k, v, x["d_out"], d_lse=x.get("d_lse"), needs_grad=("query", "key", "value"), **call.options))
             self.assert_bits(found, want, seed)
             self.assertEqual({name: a.tobytes() for name, a in x.items()}, before, seed)
 
@@ -124,8 +124,8 @@ class Strides(unittest.TestCase):
             got = call.h.attention(*inputs, lse=call.lse, **call.options)
             found = dict(zip(("out", "lse"), got if call.lse else (got,)))
             if call.back:
-                outputs, given = ([*got], [x["d_out"], x["d_lse"]]) if call.lse else ([got], [x["d_out"]])
-                found.update(zip(("query", "key", "value"), torch.autograd.grad(outputs, inputs, given)))
+                outputs, upstream = ([*got], [x["d_out"], x["d_lse"]]) if call.lse else ([got], [x["d_out"]])
+                found.update(zip(("query", "key", "value"), torch.autograd.grad(outputs, inputs, upstream)))
             self.assert_bits({name: as_numpy(a) for name, a in found.items()}, want, seed)
 
 

@@ -25,7 +25,7 @@ def made(row, h):
         lib.HGA_EXTENT_KEYS: tensors(N)[1].shape[-3] * DIM,
     }  # fmt: skip
     shape = [n[extent] for extent in row.extents if extent != lib.HGA_EXTENT_ONE]
-    x = np.random.default_rng(row.place).uniform(0.25, 1, shape).astype(np.float32)
+    x = np.random.default_rng(row.index).uniform(0.25, 1, shape).astype(np.float32)
     return float(x) if row.is_number else x
 
 
@@ -39,10 +39,10 @@ def changed_by(row):
     """(hierarchy, the row's numbers): one whose output the row changes."""
     x = tensors(N)
     for h in hierarchies():
-        given = made(row, h)
+        table = made(row, h)
         try:
-            if not np.array_equal(h.attention(*x), h.attention(*x, **{row.name: given})):
-                return h, given
+            if not np.array_equal(h.attention(*x), h.attention(*x, **{row.name: table})):
+                return h, table
         except NotImplementedError:
             pass
     raise AssertionError(f"{row.name} changes nothing")
@@ -61,17 +61,17 @@ class Tables(unittest.TestCase):
         x = tensors(N)
         for row in (ROWS[name] for name in OF_OUTPUT):
             with self.subTest(row.name):
-                h, given = changed_by(row)
+                h, table = changed_by(row)
                 self.assertTrue(np.array_equal(h.attention(*x, **{row.name: None}), h.attention(*x)))
 
     def test_wrong_words_and_shapes_are_named(self):
         x = tensors(N)
         for row in (ROWS[name] for name in OF_OUTPUT):
-            h, given = changed_by(row)
+            h, table = changed_by(row)
             wrong = np.zeros((2, 3, 4), np.float32) if not row.is_number else "a"
             for f in (h.attention, lambda *x, **more: h.gradient(*x, x[0], **more), lambda q, k, v, **more: h.weights(q[0], k[0], 1, **more)):
                 with self.subTest(row.name), self.assertRaisesRegex(TypeError, f"no {row.name}y=: did you mean '{row.name}'"):
-                    f(*x, **{row.name + "y": given})
+                    f(*x, **{row.name + "y": table})
                 with self.subTest(row.name), self.assertRaisesRegex(hga.Error, row.name):
                     f(*x, **{row.name: wrong})
 
@@ -79,11 +79,11 @@ class Tables(unittest.TestCase):
         x, d = tensors(N), np.random.default_rng(1).standard_normal((2, HEADS, N, DIM)).astype(np.float32)
         for row in (ROWS[name] for name in OF_OUTPUT if ROWS[name].has_gradient):
             with self.subTest(row.name):
-                h, given = changed_by(row)
-                got = h.gradient(*x, d, wanted=[row.name], **{row.name: given})[row.name]
-                self.assertEqual(got.shape, np.shape(given))
-                step = np.random.default_rng(2).standard_normal(np.shape(given)).astype(np.float32)
-                ends = [h.attention(*x, **{row.name: np.float32(given + sign * 1e-2 * step)}) for sign in (1, -1)]
+                h, table = changed_by(row)
+                got = h.gradient(*x, d, needs_grad=[row.name], **{row.name: table})[row.name]
+                self.assertEqual(got.shape, np.shape(table))
+                step = np.random.default_rng(2).standard_normal(np.shape(table)).astype(np.float32)
+                ends = [h.attention(*x, **{row.name: np.float32(table + sign * 1e-2 * step)}) for sign in (1, -1)]
                 slope = ((ends[0] - ends[1]) / 2e-2 * d.astype(np.float64)).sum()
                 self.assertLess(abs(slope - (got * step).sum()), 2e-2 * max(1, abs(slope)))
 
@@ -95,12 +95,12 @@ class InTorch(unittest.TestCase):
 
         x, d = tensors(N), np.random.default_rng(1).standard_normal((2, HEADS, N, DIM)).astype(np.float32)
         for row in (ROWS[name] for name in OF_OUTPUT):
-            h, given = changed_by(row)
+            h, table = changed_by(row)
             h.threads = 1
-            more = {row.name: torch.tensor(given).requires_grad_(row.has_gradient)}
+            more = {row.name: torch.tensor(table).requires_grad_(row.has_gradient)}
             leaves = [torch.from_numpy(y.copy()).requires_grad_() for y in x] + [y for y in more.values() if row.has_gradient]
             names = list(INPUTS) + [row.name] * row.has_gradient
-            want, grads = h.attention(*x, **{row.name: given}), h.gradient(*x, d, wanted=names, **{row.name: given})
+            want, grads = h.attention(*x, **{row.name: table}), h.gradient(*x, d, needs_grad=names, **{row.name: table})
 
             def loss(*leaves):
                 return (h.attention(*leaves[:3], **dict(more, **dict(zip([row.name], leaves[3:])))) * torch.from_numpy(d)).sum()
@@ -120,12 +120,12 @@ class InTorch(unittest.TestCase):
 
         x = [torch.from_numpy(y) for y in tensors(N)]
         for row in (ROWS[name] for name in OF_OUTPUT if ROWS[name].is_number):
-            h, given = changed_by(row)
+            h, table = changed_by(row)
             torch._dynamo.reset()
             counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
             run = torch.compile(lambda number: h.attention(*x, **{row.name: number}), fullgraph=True, backend=counter)  # noqa: B023
             for i in range(12):
-                self.assertTrue(torch.equal(run(given + i / 8), h.attention(*x, **{row.name: given + i / 8})), row.name)
+                self.assertTrue(torch.equal(run(table + i / 8), h.attention(*x, **{row.name: table + i / 8})), row.name)
             self.assertLessEqual(counter.frame_count, 2, row.name)
 
     def test_a_decoder_has_tables_of_its_own(self):
@@ -133,17 +133,17 @@ class InTorch(unittest.TestCase):
 
         x = [torch.from_numpy(y[0].copy()) for y in tensors(N)]
         for row in (ROWS[name] for name in WITHOUT_EDGES):
-            h, given = changed_by(row)
+            h, table = changed_by(row)
             if not h.is_causal():
                 continue
             with self.subTest(row.name):
-                mine = torch.tensor(given)
+                mine = torch.tensor(table)
                 heads = {"heads": HEADS, "dim": DIM}
-                cache, want = h.decoder(**heads, same=True, **{row.name: mine}).cache(), h.attention(*x, **{row.name: given})
+                cache, want = h.decoder(**heads, same=True, **{row.name: mine}).cache(), h.attention(*x, **{row.name: table})
                 mine.mul_(0.5)
                 self.assertTrue(np.array_equal(np.asarray(cache.append(*x)), np.asarray(want)))
                 with self.assertRaisesRegex(hga.Error, f"{row.name} requires a gradient"):
-                    h.decoder(**heads, **{row.name: torch.tensor(given, requires_grad=True)})
+                    h.decoder(**heads, **{row.name: torch.tensor(table, requires_grad=True)})
 
     def test_what_is_no_number_is_refused(self):
         import torch
@@ -161,9 +161,9 @@ class InTorch(unittest.TestCase):
         import torch
 
         for row in (ROWS[name] for name in OF_OUTPUT if not ROWS[name].has_gradient):
-            h, given = changed_by(row)
+            h, table = changed_by(row)
             with self.assertRaisesRegex(hga.Error, f"no gradient of {row.name}"):
-                h.attention(*(torch.from_numpy(y) for y in tensors(N)), **{row.name: torch.tensor(given, requires_grad=True)})
+                h.attention(*(torch.from_numpy(y) for y in tensors(N)), **{row.name: torch.tensor(table, requires_grad=True)})
 
 
 if __name__ == "__main__":

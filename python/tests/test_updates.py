@@ -40,14 +40,14 @@ class Made:
     """How many plans are made meanwhile."""
 
     def __enter__(self):
-        self.n, self._kept = 0, _plans.new_plan
+        self.n, self._new_plan = 0, _plans.new_plan
         self._patch = patch.object(_plans, "new_plan", self.made)
         self._patch.start()
         return self
 
     def made(self, *arguments):
         self.n += 1
-        return self._kept(*arguments)
+        return self._new_plan(*arguments)
 
     def __exit__(self, *what):
         self._patch.stop()
@@ -351,17 +351,17 @@ class ByHead(unittest.TestCase):
             self.assertEqual(same, h)
             self.assertTrue(np.array_equal(same.attention(q, k, v), want))
         self.assertNotEqual(h, self.graph().hierarchy())
-        self.assertEqual(h.additive_scores().parts, self.HEADS)
+        self.assertEqual(h.additive_scores().n_graphs, self.HEADS)
         sigmoid = h.attention(q, k, v, normaliser="sigmoid")
         self.assertEqual(sigmoid.shape, want.shape)
 
     def test_wrong_heads_are_refused(self):
         h = self.graph().hierarchy()
-        with self.assertRaisesRegex(hga.Error, "120 rows of query are no parts for 7 heads"):
+        with self.assertRaisesRegex(hga.Error, "120 rows of query are no graphs for 7 heads"):
             h.by_head(7)
         h = h.by_head(self.HEADS)
         q, (k, v, _) = tensors(1, heads=4)[0], tensors(2, heads=self.HEADS)
-        with self.assertRaisesRegex(hga.Error, "query has 4 heads, the hierarchy parts for 3"):
+        with self.assertRaisesRegex(hga.Error, "query has 4 heads, the hierarchy graphs for 3"):
             h.attention(q, k, v)
         with self.assertRaisesRegex(hga.Error, "query of shape .* has 39 rows .*the hierarchy 40"):
             h.attention(v[:, 1:], k, v)
@@ -371,7 +371,7 @@ class ByHead(unittest.TestCase):
     def test_parts_share_a_table_that_has_numbers_for_their_heads(self):
         h = self.graph().hierarchy().by_head(self.HEADS)
         q, (k, v, _) = tensors(1, heads=2 * self.HEADS)[0], tensors(2, heads=self.HEADS)
-        edges, many = h.graph.n_edges("near"), "heads is 2 in each of the hierarchy's 3 parts, which share a table, dim 8$"
+        edges, many = h.graph.n_edges("near"), "heads is 2 in each of the hierarchy's 3 graphs, which share a table, dim 8$"
         alike, one = h.attention(q, k, v, edge_bias=np.ones((edges, 2), np.float32)), h.attention(q, k, v)
         self.assertLess(abs(alike - one).max(), 2e-6)
         sink = np.array([1, 2], np.float32)

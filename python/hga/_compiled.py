@@ -14,11 +14,11 @@ from ._core import refuse, refuse_type
 from ._deferred import STARTS, deferred
 from ._graph import GRAPHS, Graph
 from ._hierarchy import KNOWN, Hierarchy
-from ._one_pass import PASSES, Given, Kept, Outputs, Pass, kept, whole
-from ._tables import as_asked, features_of
+from ._one_pass import PASSES, Cached, Inputs, Outputs, Pass, cached, whole
+from ._tables import as_returned, features_of
 
 Tensor = torch.Tensor
-KEPT = 64  # hierarchies
+MOST_CACHED = 64  # hierarchies
 _KINDS = "#whole", "#float", "#tensor"  # what stands for a value that lies aside
 
 
@@ -59,7 +59,7 @@ def _read(x: Any, values: Dict[str, Iterator[Any]]) -> Any:
 
 class Made:
     """A graph or a hierarchy that will be made by a function of ``STARTS`` and by the methods that follow. Inside torch.compile it
-    offers these alone, and attention; all else is asked of one that is made outside."""
+    offers these alone, and attention; all else needs one that is made outside."""
 
     _in_order = None
 
@@ -116,19 +116,19 @@ def attention(h: Any, q: Tensor, k: Tensor, v: Tensor, more: Dict[str, Any]) -> 
     if h.positions is not None:
         more = {**more, "positions": h.positions}
     words = "[" + h.steps + "]," + values.written(more)
-    out, lse = whole("attention", Given(words, values.whole, values.floats, [q, k, v, *values.tensors]))
-    return as_asked(out, lse, more["lse"], features_of(more))
+    out, lse = whole("attention", Inputs(words, values.whole, values.floats, [q, k, v, *values.tensors]))
+    return as_returned(out, lse, more["lse"], features_of(more))
 
 
 # ---- the pass ----
 
-_BUILT: "Kept[Any]" = OrderedDict()
+_BUILT: "Cached[Any]" = OrderedDict()
 
 
 def _made(steps: Any, values: Dict[str, Iterator[Any]]) -> Any:
     """The same for the same numbers and tensors, unchanged."""
     steps = _read(steps, values)
-    return kept(_BUILT, KEPT, steps, lambda: _built(steps))
+    return cached(_BUILT, MOST_CACHED, steps, lambda: _built(steps))
 
 
 def _built(steps: Any) -> Any:
@@ -139,14 +139,14 @@ def _built(steps: Any) -> Any:
     return found
 
 
-def _values(given: Given) -> Dict[str, Iterator[Any]]:
-    return dict(zip(_KINDS, (iter(given.whole), iter(given.floats), iter(given.tensors[3:]))))
+def _values(inputs: Inputs) -> Dict[str, Iterator[Any]]:
+    return dict(zip(_KINDS, (iter(inputs.whole), iter(inputs.floats), iter(inputs.tensors[3:]))))
 
 
-def _run(given: Given) -> Outputs:
-    steps, options = ast.literal_eval(given.words)
-    q, k, v = given.tensors[:3]
-    values = _values(given)
+def _run(inputs: Inputs) -> Outputs:
+    steps, options = ast.literal_eval(inputs.words)
+    q, k, v = inputs.tensors[:3]
+    values = _values(inputs)
     h, more = _made(steps, values), _read(options, values)
     if isinstance(more["seed"], Tensor):
         more["seed"] = int(more["seed"])
@@ -159,10 +159,10 @@ def _run(given: Given) -> Outputs:
     return outs[0] if len(outs) == 1 else torch.cat(outs, -1), lse
 
 
-def _shapes(given: Given) -> Outputs:
-    q, _, v = given.tensors[:3]
-    steps, options = ast.literal_eval(given.words)
-    values = _values(given)
+def _shapes(inputs: Inputs) -> Outputs:
+    q, _, v = inputs.tensors[:3]
+    steps, options = ast.literal_eval(inputs.words)
+    values = _values(inputs)
     _read(steps, values)
     wants, columns = options["lse"], v.shape[-1] + features_of(_read(options, values))
     return q.new_empty(q.shape[:-1] + (columns,)), q.new_empty(q.shape[:-1], dtype=torch.float32) if wants else None

@@ -9,7 +9,7 @@ from unittest import mock
 try:
     import torch
     import hga.torch as ht
-    from hga import _flex_kept
+    from hga import _flex_cache
 except ImportError:
     torch = None
 
@@ -47,21 +47,21 @@ class Kept(unittest.TestCase):
         generator = torch.Generator().manual_seed(1)
         self.q, self.k, self.v = (torch.randn(1, 2, 12, 4, generator=generator) for _ in range(3))
         self.bias = torch.randn(2, generator=generator)
-        _flex_kept._KEPT.clear()
+        _flex_cache._CACHE.clear()
 
     def out(self, mod):
         return ht.flex_attention(self.q, self.k, self.v, mod)
 
     def traces(self, mod):
         """How often a call traces; its numbers are those of a trace that is made anew."""
-        with mock.patch.object(_flex_kept, "Traced", wraps=_flex_kept.Traced) as traced:
+        with mock.patch.object(_flex_cache, "Traced", wraps=_flex_cache.Traced) as traced:
             out = self.out(mod)
             n = traced.call_count
-        kept = dict(_flex_kept._KEPT)
-        _flex_kept._KEPT.clear()
+        kept = dict(_flex_cache._CACHE)
+        _flex_cache._CACHE.clear()
         self.assertTrue(torch.equal(out, self.out(mod)))
-        _flex_kept._KEPT.clear()
-        _flex_kept._KEPT.update(kept)
+        _flex_cache._CACHE.clear()
+        _flex_cache._CACHE.update(kept)
         return n
 
     def assertSeen(self, mod, change):
@@ -135,7 +135,7 @@ class Kept(unittest.TestCase):
         numbers = iter([1.0, 2.0, 3.0])
         first = self.out(lambda s, b, h, q, k: s * next(numbers))
         self.assertFalse(torch.equal(first, self.out(lambda s, b, h, q, k: s * next(numbers))))
-        self.assertEqual(len(_flex_kept._KEPT), 0)
+        self.assertEqual(len(_flex_cache._CACHE), 0)
 
         class Hidden:
             @property
@@ -159,10 +159,10 @@ class Kept(unittest.TestCase):
             self.out(self.layer()).sum().backward()
             grads.append(bias.grad)
         self.assertTrue(torch.equal(*grads) and grads[0].abs().sum() > 0)
-        self.assertEqual(len(_flex_kept._KEPT), 1)
+        self.assertEqual(len(_flex_cache._CACHE), 1)
         with torch.no_grad():
             self.out(self.layer())
-        self.assertEqual(len(_flex_kept._KEPT), 2)
+        self.assertEqual(len(_flex_cache._CACHE), 2)
 
     def test_nobodys_tensors_live_longer(self):
         mod = self.layer()
@@ -170,14 +170,14 @@ class Kept(unittest.TestCase):
         weak = weakref.ref(self.bias)
         del mod, self.bias
         gc.collect()
-        self.assertEqual(len(_flex_kept._KEPT), 1)
+        self.assertEqual(len(_flex_cache._CACHE), 1)
         self.assertIsNone(weak())
 
     def test_refusals_stay_refusals(self):
         for _ in range(2):
             with self.assertRaisesRegex(NotImplementedError, "does not depend on the score"):
                 self.out(lambda s, b, h, q, k: q - k)
-        self.assertEqual(len(_flex_kept._KEPT), 0)
+        self.assertEqual(len(_flex_cache._CACHE), 0)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from ._eager import PLAIN, watched
 from ._flex_trace import Matcher, Score, Traced
 
 Tensor = torch.Tensor
-KEPT = 64  # traces, of those that were used last
+MOST_CACHED = 64  # traces, of those that were used last
 _FIXED = ("torch", "math", "operator", "builtins", "functools", "typing")  # packages whose functions give the same for the same
 _VALUES = (type(None), bool, int, str, bytes, complex, torch.dtype, torch.device, torch.layout, type(Ellipsis))
 _BUILTINS = (types.BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
@@ -155,7 +155,7 @@ _NO_CODE = compile("", "", "exec")
 
 
 def _look(function: Callable[..., Any]) -> Optional[Tuple[Any, List[Any]]]:
-    """What a trace of the function comes of, and the objects that must be the same ones; None: it cannot be told."""
+    """What a trace of the function comes of, and the objects that must be the same ones; None: it cannot be known."""
     if watched():
         return None
     look = _Look()
@@ -167,37 +167,37 @@ def _look(function: Callable[..., Any]) -> Optional[Tuple[Any, List[Any]]]:
     return (key, torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled()), look.same
 
 
-class _Kept(NamedTuple):
-    same: List[Any]  # weak: nobody's tensors live longer for having been read
+class _Cached(NamedTuple):
+    same: List[Any]  # weak: reading tensors does not extend their lives
     traced: Traced
     tensors: Dict[str, Any]  # weak, where the caller has them
     score: Score
 
 
-_KEPT: "OrderedDict[Any, _Kept]" = OrderedDict()
+_CACHE: "OrderedDict[Any, _Cached]" = OrderedDict()
 _LOCK = threading.Lock()
 
 
 def _again(key: Any, same: List[Any]) -> Optional[Tuple[Traced, Score]]:
     with _LOCK:
-        found = _KEPT.get(key)
+        found = _CACHE.get(key)
         if found is None or any(weak() is not x for weak, x in zip(found.same, same)):
             return None
-        _KEPT.move_to_end(key)
+        _CACHE.move_to_end(key)
     traced = copy.copy(found.traced)
     traced.tensors = {name: x() if isinstance(x, weakref.ref) else x for name, x in found.tensors.items()}
     return traced, found.score
 
 
-def _keep(key: Any, same: List[Any], traced: Traced, score: Score) -> None:
+def _store(key: Any, same: List[Any], traced: Traced, score: Score) -> None:
     theirs = {id(x) for x in same}
     tensors = {name: weakref.ref(x) if id(x) in theirs else x for name, x in traced.tensors.items()}
     alone = copy.copy(traced)
     alone.tensors = {}
     with _LOCK:
-        _KEPT[key] = _Kept([weakref.ref(x) for x in same], alone, tensors, score)
-        while len(_KEPT) > KEPT:
-            _KEPT.popitem(last=False)
+        _CACHE[key] = _Cached([weakref.ref(x) for x in same], alone, tensors, score)
+        while len(_CACHE) > MOST_CACHED:
+            _CACHE.popitem(last=False)
 
 
 def traced_score(score_mod: Callable[..., Any]) -> Tuple[Traced, Score]:
@@ -208,5 +208,5 @@ def traced_score(score_mod: Callable[..., Any]) -> Tuple[Traced, Score]:
         traced = Traced(score_mod, "score_mod", True)
         found = traced, Matcher(traced).match()
         if looked is not None:
-            _keep(*looked, *found)
+            _store(*looked, *found)
     return found
