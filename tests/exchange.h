@@ -55,7 +55,7 @@ static inline const float *values_of(const problem *p, hga_id f)
 }
 
 /* Finds the rows of the whole problem, field by field, that the plan's rank has; all of them without a plan. */
-static inline void find_rows(const problem *p, const hga_plan *plan, hga_id f, some_rows *out)
+static inline void find_some_rows(const problem *p, const hga_plan *plan, hga_id f, some_rows *out)
 {
     hga_id first, n;
     assert_ok(hga_program_rows(&p->program, p->graph, f, &first, &n));
@@ -77,7 +77,7 @@ static inline void open_tensors(const problem *p, const hga_plan *plan, layout l
         if (p->program.field[f].binding == HGA_INTERNAL) continue;
         hga_id heads = program_heads(&p->program, &p->shape, f), columns = program_columns(&p->program, &p->shape, f);
         hga_tensor *tensor = (hga_tensor *)program_tensor(&p->program, &t->io, f);
-        find_rows(p, plan, f, &t->of[f]);
+        find_some_rows(p, plan, f, &t->of[f]);
         *tensor = empty_tensor(l, t->of[f].n, heads, columns, &t->owned[f]);
         if (p->program.field[f].binding == HGA_IO_OUT) continue;
         int64_t row = 0;

@@ -1,6 +1,7 @@
 /* Tiles in the backward pass of every instruction set this machine has, against the formula in double; and rows that go
    past the caches. */
 #include "carve.h"
+#include "plan.h"
 #include "kernel_cases.h"
 
 enum { PADDED = (MOST_DIM + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD };

@@ -1,6 +1,5 @@
-/* addresses.c: see addresses.h. Each function copies the field's numbers into registers: otherwise the compiler must
+/* addresses.c: see bound.h. Each function copies the field's numbers into registers: otherwise the compiler must
    reload them after each address it writes. */
-#include "addresses.h"
 #include "bound.h"
 
 #include <string.h>

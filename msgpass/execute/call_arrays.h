@@ -1,5 +1,5 @@
 /* call_arrays.h: the caller's arrays of a call, and whether those that it writes are disjoint from the others
-   (arrays.c). */
+   (bound.c). */
 #ifndef CALL_ARRAYS_H
 #define CALL_ARRAYS_H
 

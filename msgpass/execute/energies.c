@@ -2,7 +2,7 @@
    (Amizadeh et al. 2025, eq. 8-10, as log-likelihoods). A child has two scalars a head and needs one logarithm of them:
    so the kernel computes children of many families at once, and their results are summed family by family, in double,
    since a family may be large. */
-#include "addresses.h"
+#include "bound.h"
 #include "stages.h"
 #include "worker.h"
 

@@ -1,4 +1,4 @@
-/* execution.h: an execution: its threads walk the plan's waves of items (execute.c, items.c, coming.c). */
+/* execution.h: an execution: its threads walk the plan's waves of items (execute.c, execute.c, sums.c). */
 #ifndef EXECUTION_H
 #define EXECUTION_H
 

@@ -2,7 +2,7 @@
 #ifndef PANEL_ROWS_H
 #define PANEL_ROWS_H
 
-#include "phases.h"
+#include "stage_plan.h"
 #include "worker.h"
 
 /* Rows of a panel; node[i] < 0: there is nothing to write. */

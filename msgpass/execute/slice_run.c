@@ -85,3 +85,8 @@ int slice_is_for_one(const hga_plan *plan, const hga_workspace *workspace)
 }
 
 /* ---- rows in and out ---- */
+
+const row_bits *rows_to_run(const hga_workspace *workspace, const phase *ph, hga_id stage)
+{
+    return workspace->sliced.on ? slice_rows(&workspace->sliced.slice, ph, stage) : NULL;
+}

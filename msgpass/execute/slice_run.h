@@ -18,9 +18,6 @@ void slice_renew(const hga_plan *plan, hga_workspace *workspace);
 /* Whether one thread should run the slice: little to compute, or one row after another. */
 int slice_is_for_one(const hga_plan *plan, const hga_workspace *workspace);
 /* The rows of a job that the execution runs; NULL: all of them. */
-static inline const row_bits *rows_to_run(const hga_workspace *workspace, const phase *ph, hga_id stage)
-{
-    return workspace->sliced.on ? slice_rows(&workspace->sliced.slice, ph, stage) : NULL;
-}
+const row_bits *rows_to_run(const hga_workspace *workspace, const phase *ph, hga_id stage);
 
 #endif

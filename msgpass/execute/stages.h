@@ -33,6 +33,12 @@ static inline double *sums_of_split(const hga_plan *plan, const hga_workspace *w
     return (double *)(void *)split_of(plan, workspace, stage, split);
 }
 
+/* Whether a solver (attend_solver_id) may run the stage's rows in this call. */
+static inline int applies(const worker *w, hga_id stage, int solver)
+{
+    return w->workspace->solvers[stage] >> solver & 1;
+}
+
 /* Whether the stage writes node v's row. */
 static inline int has_row(const worker *w, hga_id stage, hga_id v)
 {

@@ -1,7 +1,7 @@
 /* states.c: merges finished states down the hierarchy, and descends with energies. A row has little work, and each of
    its steps depends on the one before: so the kernels take the scalars of many rows at once, and then all their
    vectors. */
-#include "addresses.h"
+#include "bound.h"
 #include "stage_kernel.h"
 #include "stage_plan.h"
 #include "stages.h"

@@ -307,3 +307,10 @@ done:
     workers_destroy(&workspace);
     return st;
 }
+
+void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
+{
+    hga_id share = w->plan->shape.n_heads / w->plan->shape.n_kv_heads;
+    w->heads.kv_first = kv_first, w->heads.kv_end = kv_end;
+    w->heads.first = kv_first * share, w->heads.end = kv_end * share;
+}

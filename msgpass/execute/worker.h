@@ -187,12 +187,7 @@ typedef struct worker {
 } worker;
 
 /* Sets the key/value heads [kv_first, kv_end) that the worker computes, and the query heads that read them. */
-static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
-{
-    hga_id share = w->plan->shape.n_heads / w->plan->shape.n_kv_heads;
-    w->heads.kv_first = kv_first, w->heads.kv_end = kv_end;
-    w->heads.first = kv_first * share, w->heads.end = kv_end * share;
-}
+void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end);
 
 /* Allocates scratch memory for n threads, one block each. */
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace);

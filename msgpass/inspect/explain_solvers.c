@@ -8,7 +8,7 @@
 #include "split_groups.h"
 #include "plan.h"
 #include "stages.h"
-#include "row_bands.h"
+#include "tiles.h"
 
 /* Panels of a stage that are sampled, so that explaining takes about a second at any length. */
 enum { MOST_PANELS = 2048 };

@@ -30,6 +30,4 @@ static inline void *carve(carver *arena, int64_t n, size_t size)
 static inline float *carve_floats(carver *arena, int64_t n) { return carve(arena, n, sizeof(float)); }
 static inline int64_t carved_floats(const carver *arena) { return arena->used / (int64_t)sizeof(float); }
 
-static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
-
 #endif

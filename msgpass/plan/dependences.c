@@ -2,7 +2,7 @@
    stamp: of several, the latest wave, and in it the latest along the tokens, where one thread was alone. Nothing is
    needed of earlier waves: a panel of the latest one's thread may join it, any other runs a wave later. */
 #include "interrupt.h"
-#include "phases.h"
+#include "stage_plan.h"
 #include "schedule.h"
 
 const stamp never = {.wave = -1};

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+_Static_assert((int)PANEL_ROWS <= (int)LONGER_PANEL, "rows that are read from a longer graph have been compared");
+
 hga_status add_phase(hga_plan *plan, phase ph)
 {
     hga_status st = hga_grow(&plan->memory.allocator, &plan->phases.list, &plan->phases.capacity, plan->phases.n,

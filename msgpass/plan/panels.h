@@ -3,7 +3,7 @@
 #ifndef PANELS_H
 #define PANELS_H
 
-#include "look_ahead.h"
+#include "longer.h"
 #include "plan.h"
 #include "row_splits.h"
 

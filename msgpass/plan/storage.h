@@ -2,9 +2,13 @@
 #ifndef HGA_PLAN_STORAGE_H
 #define HGA_PLAN_STORAGE_H
 
+#include "kernels.h"
 #include "program.h"
 
 #include <stdint.h>
+
+/* The floats of a row of n columns whose padding vectors may read and write. */
+static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
 
 /* Rows of the workspace for nodes [first, first + n). */
 typedef struct area {

@@ -214,3 +214,7 @@ unsigned call_features(const hga_program *p, const hga_io *io)
     }
     return features;
 }
+
+const hga_call_row *call_row(hga_call_table which) { return &hga_call_tables()[which]; }
+
+int call_has_edges(const hga_io *io) { return call_of_edges(io) != NULL; }

@@ -4,7 +4,7 @@
 
 #include "hga_gradient.h"
 
-static inline const hga_call_row *call_row(hga_call_table which) { return &hga_call_tables()[which]; }
+const hga_call_row *call_row(hga_call_table which);
 
 /* Whether every head has entries of its own. */
 int call_table_is_by_head(hga_call_table which, const hga_io *io);
@@ -12,7 +12,7 @@ int call_table_is_by_head(hga_call_table which, const hga_io *io);
 int call_table_is_of_shape(hga_call_table which);
 /* The name of the call's table of edges; NULL: none. */
 const char *call_of_edges(const hga_io *io);
-static inline int call_has_edges(const hga_io *io) { return call_of_edges(io) != NULL; }
+int call_has_edges(const hga_io *io);
 /* Whether the call has a table that needs distances between nodes. */
 int call_needs_positions(const hga_io *io);
 /* Whether the stage looks up rows of the table by the type of edges, and the table has fewer than `types` rows. */

@@ -15,7 +15,6 @@ static const double TILE_SHARE = 0.45;
 
 /* A group with less than this share of its pairs is faster as separate families than as one tile (measured). */
 static const double FAMILY_SHARE = 0.45;
-static inline int go_as_families(double edges, double pairs) { return edges < FAMILY_SHARE * pairs; }
 
 /* Rows with edges of several segments run as families where a query has at least so many numbers in all heads: tiles
    take about as long for 1 x 64 as for 2 x 64, families half (measured with 1 to 16 heads of 8 to 256). */

@@ -4,7 +4,7 @@
    once a panel. A row's other edges (narrow bands, explicit edges) are left to the row kernel. The choice depends on
    the graph and on whether scores depend on types and positions, never on the threads; nothing here computes. */
 #include "lay.h"
-#include "phases.h"
+#include "stage_plan.h"
 #include "sums.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static void add_types(const tile_chooser *t, const run *r, hga_id i, hga_id n, t
     for (; n-- > 0; i++, e++) {
         const int32_t *type = t->run_type + (ptrdiff_t)i * KERNEL_TILE;
         if (has_one_type(type, r->rows[i], &c->columns.type[e])) continue;
-        memcpy(pair_types(t, 0, e), type, KERNEL_TILE * sizeof *type);
+        memcpy(chunk_pair_types(t, 0, e), type, KERNEL_TILE * sizeof *type);
         c->types_vary |= UINT64_C(1) << e;
     }
 }
@@ -82,7 +82,7 @@ static void find_parts(const tile_chooser *t, row_panel *p, const row_band *whol
         memset(rows, 0, sizeof out->rows[0]);
         for (hga_id c = 0; c < x.n; c++) rows[first + c] = (lane_mask)rows_of_column(&x, c);
         if (out->types_vary) {
-            int32_t *types = pair_types(t, out->n_parts, first);
+            int32_t *types = chunk_pair_types(t, out->n_parts, first);
             memset(types, -1, (size_t)x.n * KERNEL_TILE * sizeof *types);
             for (hga_id c = 0; c < x.n; c++) row_band_types(&x, c, types + (ptrdiff_t)c * KERNEL_TILE);
         }
@@ -215,7 +215,7 @@ static int has_families(const tile_chooser *t, const row_group *g)
         if (!add_row_band(&x, &end, &m) || (t->families_have_types && x.segment->type_dst)) return 0;
     }
     if (m.meet && (m.all > KERNEL_CHUNK || t->query_numbers < SHORT_ROWS_NUMBERS)) return 0;
-    return m.edges > 0 && go_as_families((double)m.edges, (double)(g->n_rows * m.columns));
+    return m.edges > 0 && run_as_families((double)m.edges, (double)(g->n_rows * m.columns));
 }
 
 /* Adds a row band's requested rows, and the columns that some of these has. */

@@ -1,7 +1,7 @@
 /* chunks.c: the open chunk, and the batch that it joins. Neighbouring groups often have the same columns: a chunk with
    the previous group's columns is not added again, but becomes one more part of that chunk. */
 #include "lay.h"
-#include "phases.h"
+#include "stage_plan.h"
 
 #include <string.h>
 
@@ -339,4 +339,25 @@ int columns_are_full(const lane_mask *rows, hga_id n, const row_group *g)
     for (hga_id c = 0; c < n; c++)
         if (rows[c] != all) return 0;
     return 1;
+}
+
+/* ---- small questions of the chooser ---- */
+
+int32_t *chunk_pair_types(const tile_chooser *t, hga_id i, hga_id e)
+{
+    return t->batch->pair_type + ((ptrdiff_t)(t->batch->n_typed + i) * KERNEL_CHUNK + e) * KERNEL_TILE;
+}
+
+const hga_segment *own_segment(const tile_chooser *t, hga_pos i) { return &t->reader->segments.at[t->seen.own[i]]; }
+
+int run_types_are_columns(const run *r) { return r->n_row_bands == 1 && !r->row_band.segment->type_dst; }
+
+int has_explicit(const tile_chooser *t, const row_group *g)
+{
+    const hga_relation *r = &t->reader->r;
+    for (hga_id i = 0; i < g->n_rows && r->ptr; i++) {
+        hga_id v = row_node(g->node[i]);
+        if (v >= 0 && r->ptr[v + 1] > r->ptr[v]) return 1;
+    }
+    return 0;
 }

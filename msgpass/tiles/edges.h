@@ -2,7 +2,7 @@
 #ifndef EDGES_H
 #define EDGES_H
 
-#include "look_ahead.h"
+#include "longer.h"
 #include "plan.h"
 
 /* Columns that the narrow segments of one run may span. */

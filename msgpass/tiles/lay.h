@@ -7,7 +7,7 @@
 #ifndef LAY_H
 #define LAY_H
 
-#include "row_bands.h"
+#include "tiles.h"
 
 /* ---- chunks.c ---- */
 
@@ -25,10 +25,7 @@ void forget_twins(tile_batch *b);
 void put_columns(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga_id e, hga_id n, int64_t position,
                  int64_t type, int32_t type_step);
 /* Types of column e, by lane, of part i of the open chunk. */
-static inline int32_t *pair_types(const tile_chooser *t, hga_id i, hga_id e)
-{
-    return t->batch->pair_type + ((ptrdiff_t)(t->batch->n_typed + i) * KERNEL_CHUNK + e) * KERNEL_TILE;
-}
+int32_t *chunk_pair_types(const tile_chooser *t, hga_id i, hga_id e);
 
 /* ---- runs.c ---- */
 
@@ -45,10 +42,7 @@ typedef struct run {
 
 /* Lists the segments that go into runs and in which the group has rows. */
 void list_own(tile_chooser *t, const row_group *g);
-static inline const hga_segment *own_segment(const tile_chooser *t, hga_pos i)
-{
-    return &t->reader->segments.at[t->seen.own[i]];
-}
+const hga_segment *own_segment(const tile_chooser *t, hga_pos i);
 /* The run that begins at index `from` or later; 0 when there is none. */
 int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r);
 /* Whether the run is faster in tiles than row by row. The group's present rows stand for sixteen: a level's last group,
@@ -56,7 +50,7 @@ int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r);
 int run_pays(const tile_chooser *t, const row_group *g, const run *r);
 void mark_run(tile_chooser *t, const row_group *g, const run *r);
 /* Whether all rows of each of the run's columns have one type, that of the row band's column. */
-static inline int run_types_are_columns(const run *r) { return r->n_row_bands == 1 && !r->row_band.segment->type_dst; }
+int run_types_are_columns(const run *r);
 /* Loads the types of all pairs of a run from their row bands; -1 without an edge. */
 void load_run_types(tile_chooser *t, const row_group *g, const run *r);
 
@@ -71,15 +65,7 @@ void lay_shared(tile_chooser *t);
 /* ---- choose_tiles.c, strict_tiles.c ---- */
 
 /* Whether the group has edges that are listed one by one. The row kernel computes those. */
-static inline int has_explicit(const tile_chooser *t, const row_group *g)
-{
-    const hga_relation *r = &t->reader->r;
-    for (hga_id i = 0; i < g->n_rows && r->ptr; i++) {
-        hga_id v = row_node(g->node[i]);
-        if (v >= 0 && r->ptr[v + 1] > r->ptr[v]) return 1;
-    }
-    return 0;
-}
+int has_explicit(const tile_chooser *t, const row_group *g);
 /* Each column at a fixed slot of its chunk, see hga_options.strict_rows. */
 void choose_strictly(tile_chooser *t, row_panel *p);
 

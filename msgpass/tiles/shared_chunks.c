@@ -3,7 +3,7 @@
    multiples of KERNEL_CHUNK from the first node of the columns' level, in the order of each group's own runs: so a
    row's bits do not depend on the other groups. */
 #include "lay.h"
-#include "phases.h"
+#include "stage_plan.h"
 
 #include <string.h>
 

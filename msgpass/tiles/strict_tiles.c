@@ -5,7 +5,7 @@
    does not see change none of its bits. Edges of other weights or positions have chunks of their own, and so has the
    second edge of a pair. */
 #include "lay.h"
-#include "phases.h"
+#include "stage_plan.h"
 #include "sort.h"
 
 #include <string.h>
@@ -177,8 +177,8 @@ static tile_chunk *lay_rows(tile_chooser *t, row_panel *p, const column_block *b
                                     .last = last - from,
                                     .full = columns_are_full(all->rows[g] + first, last - first, &p->group[g])};
         if (!t->types) continue;
-        memset(pair_types(t, part, 0), -1, sizeof(int32_t) * KERNEL_CHUNK * KERNEL_TILE);
-        l->types[g] = pair_types(t, part, 0) - (ptrdiff_t)from * KERNEL_TILE;
+        memset(chunk_pair_types(t, part, 0), -1, sizeof(int32_t) * KERNEL_CHUNK * KERNEL_TILE);
+        l->types[g] = chunk_pair_types(t, part, 0) - (ptrdiff_t)from * KERNEL_TILE;
     }
     return c;
 }

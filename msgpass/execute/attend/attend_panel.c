@@ -5,10 +5,10 @@
 #include "dropout.h"
 #include "layouts.h"
 #include "panel_rows.h"
-#include "phases.h"
+#include "stage_plan.h"
 #include "run_tiles.h"
 #include "stages.h"
-#include "row_bands.h"
+#include "tiles.h"
 
 /* Rows that are not run, and rows that families computed. */
 static int is_done(const row_group *g, hga_id r) { return g->node[r] < 0 || g->in_families >> r & 1u; }

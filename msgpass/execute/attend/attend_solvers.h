@@ -23,12 +23,6 @@ typedef enum attend_solver_id {
 } attend_solver_id;
 _Static_assert((int)N_ATTEND_SOLVERS <= 16, "a stage's ways are bits");
 
-/* Whether the solver may run the stage's rows in this call. */
-static inline int applies(const worker *w, hga_id stage, attend_solver_id solver)
-{
-    return w->workspace->solvers[stage] >> solver & 1;
-}
-
 /* ---- the rows ---- */
 
 /* Functions of the rows of solvers.c. attend_panel.c: a panel group by group, with tiles chosen now or cached. */

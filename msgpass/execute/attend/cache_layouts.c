@@ -5,8 +5,9 @@
 #include "layouts.h"
 #include "panel_rows.h"
 #include "plan.h"
+#include "stages.h"
 #include "run_tiles.h"
-#include "row_bands.h"
+#include "tiles.h"
 #include "unknowns.h"
 
 /* Caches what is expensive to choose: tiles with types, else panels with fewer edges than this per segment (measured:

@@ -2,7 +2,7 @@
 #ifndef COLUMNS_H
 #define COLUMNS_H
 
-#include "phases.h"
+#include "stage_plan.h"
 #include "tiles.h"
 
 /* Panels computed together: the more rows share a window, the fewer times its keys and values are loaded from

@@ -2,10 +2,10 @@
    tile or row that computes a pair drops the same. Eight heads share a draw: a chunk's bits are drawn for eight heads
    and cached while these are computed. */
 #include "dropout.h"
-#include "phases.h"
+#include "stage_plan.h"
 #include "run_tiles.h"
 #include "stages.h"
-#include "row_bands.h"
+#include "tiles.h"
 
 static kernel_draw draw_of(const worker *w) { return draw_of_call(w->plan, w->io); }
 

@@ -1,7 +1,7 @@
 /* replay.c: computes panels from their cached tiles (layouts.h), without choosing. */
 #include "attend.h"
 #include "layouts.h"
-#include "phases.h"
+#include "stage_plan.h"
 #include "run_tiles.h"
 
 const uint32_t *layout_of(const worker *w, wave_item item)

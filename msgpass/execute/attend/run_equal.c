@@ -1,7 +1,7 @@
 /* run_equal.c: solves panels of equal contiguous families, whose members attend to each other and to no other node, as
    a level of a tree has them. Same results and bits as choose_tiles.c and run_family.c group by group; but which rows
    have which columns is found once for all groups. */
-#include "addresses.h"
+#include "bound.h"
 #include "attend_solvers.h"
 #include "panel_rows.h"
 #include "plan.h"
@@ -141,7 +141,7 @@ int64_t equal_fits(worker *w, const wave_item *item, int64_t n)
     (void)n;
     find_panel(w, ph, ph->stage, item->panel, &p);
     return are_in_order(p.first, p.n, p.node) && find_equal(w, ph->stage, p.first, p.n) &&
-           go_as_families((double)w->equal.edges, KERNEL_TILE * KERNEL_TILE);
+           run_as_families((double)w->equal.edges, KERNEL_TILE * KERNEL_TILE);
 }
 
 void equal_run(worker *w, const wave_item *item, int64_t n)

@@ -25,7 +25,7 @@ typedef struct family_rows {
 } family_rows;
 
 /* Finds the lanes `of` whose rows are in `slot`, or all of them. */
-static family_rows find_rows(const worker *w, const row_group *g, unsigned of, int slot)
+static family_rows find_family_rows(const worker *w, const row_group *g, unsigned of, int slot)
 {
     const hga_stage *s = stage_of(w, g->stage);
     const bound_field *query = read_field(w, s, s->query), *out = field(w, s->out);
@@ -78,7 +78,7 @@ static void run_columns(worker *w, const row_group *g, const family_chunk *c, ke
 {
     const float *drop_mask[KERNEL_TILE], *key[KERNEL_CHUNK];
     float head_bias[KERNEL_CHUNK * KERNEL_HEADS];
-    family_rows rows = find_rows(w, g, c->all, ANYWHERE);
+    family_rows rows = find_family_rows(w, g, c->all, ANYWHERE);
     score_bases(w, g->stage, -1, c->columns, w->rows.row.base);
     add_types(w, c->columns, key, head_bias, &all);
     if (drops_weights(w)) drop_families(w, g, c, drop_mask), all.drop_mask = drop_mask;
@@ -90,7 +90,7 @@ static void run_columns(worker *w, const row_group *g, const family_chunk *c, ke
         return;
     }
     for (int slot = 0; slot < ANYWHERE; slot++) {
-        rows = find_rows(w, g, c->all, slot);
+        rows = find_family_rows(w, g, c->all, slot);
         if (rows.n) run_rows(w, all, &rows);
     }
 }

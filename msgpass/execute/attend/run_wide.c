@@ -11,7 +11,7 @@
 #include "run_tiles.h"
 #include "scores.h"
 #include "stages.h"
-#include "row_bands.h"
+#include "tiles.h"
 
 #include <string.h>
 

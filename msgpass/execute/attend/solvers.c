@@ -2,6 +2,7 @@
    that fits, runs an item; the last ones fit all. */
 #include "attend_solvers.h"
 #include "plan.h"
+#include "stages.h"
 #include "unknowns.h"
 #include "workspace.h"
 

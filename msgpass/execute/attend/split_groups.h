@@ -1,5 +1,5 @@
-/* split_groups.h: splits of rows that have their columns alone (phases.h: long_row), computed together where several
-   rows have these columns. */
+/* split_groups.h: splits of rows that have their columns alone (stage_plan.h: long_row), computed together where
+   several rows have these columns. */
 #ifndef SPLIT_GROUPS_H
 #define SPLIT_GROUPS_H
 
