@@ -37,39 +37,6 @@ static float *row_at(const linear_rows *x, hga_id v) { return x->at + (v - x->fi
 
 /* ---- which plans ---- */
 
-/* Each stage sums a field that is complete into one that no stage has written yet. */
-static const char *stages_refuse(const hga_plan *plan, reason *buffer)
-{
-    const hga_program *p = &plan->program;
-    uint32_t there = 0;
-    for (hga_id f = 1; f <= p->n_fields; f++)
-        if (program_is_input(p->field[f].binding)) there |= 1u << f;
-    for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++) {
-        if (!kind_sums(plan->stage[s - p->stage].kind)) return reason_of(buffer, "stage '%s' is no sum", s->name);
-        if (s->relation < 0 || s->order != HGA_FLAT)
-            return reason_of(buffer, "stage '%s' goes along the tree or level by level", s->name);
-        if (there >> s->out & 1u) return reason_of(buffer, "stage '%s' writes a field a second time", s->name);
-        if (p->field[s->value].binding == HGA_IO_OUT) /* its gradient is more than the caller's */
-            return reason_of(buffer, "stage '%s' reads the output", s->name);
-        there |= 1u << s->out;
-    }
-    return NULL;
-}
-
-/* Edges of blocks are listed, which must take little memory beside a row for each node: few of them, or many
-   columns. */
-static const char *edges_refuse(const hga_plan *plan, reason *buffer)
-{
-    int64_t most = (int64_t)plan->nodes.n * plan->shape.n_kv_heads * plan->shape.dim_v * (int64_t)sizeof(float);
-    for (hga_id s = 0; s < plan->program.n_stages; s++) {
-        const hga_relation *r = &plan->stage[s].relation;
-        hga_pos of_blocks = r->n_edges - (r->ptr ? r->ptr[plan->nodes.n] : 0);
-        if (of_blocks > most / (hga_pos)(sizeof(hga_id) + sizeof(float)))
-            return reason_of(buffer, "blocks of '%s' have too many edges to list", r->name);
-    }
-    return NULL;
-}
-
 /* Takes plans whose fields are values in float, the caller's or the program's own, and whose edges are few enough to
    list. */
 static const char *linear_refuses(const hga_plan *plan, unsigned features, reason *buffer)
@@ -78,7 +45,7 @@ static const char *linear_refuses(const hga_plan *plan, unsigned features, reaso
     const char *why;
     (void)features;
     if ((why = is_generic(plan, buffer))) return why;
-    if ((why = stages_refuse(plan, buffer))) return why;
+    if ((why = linear_stages_refuse(plan, buffer))) return why;
     for (hga_id f = 1; f <= p->n_fields; f++) {
         hga_width w = p->field[f].width;
         hga_binding b = p->field[f].binding;
@@ -89,7 +56,7 @@ static const char *linear_refuses(const hga_plan *plan, unsigned features, reaso
         if (b != HGA_INTERNAL && b != HGA_IO_VALUE && b != HGA_IO_OUT)
             return reason_of(buffer, "field '%s' is a tensor of the user's", p->field[f].name);
     }
-    return edges_refuse(plan, buffer);
+    return linear_edges_refuse(plan, buffer);
 }
 
 static int64_t lay_out_edges(const hga_plan *plan, linear_edges *edges, void *memory)

@@ -205,3 +205,38 @@ void linear_edges_list(const hga_plan *plan, hga_id stage, linear_edges *e, void
     add_all(&w);
     find_heavy(e, x.by_source ? &x.out : &x.value, scratch.degree);
 }
+
+/* ---- which programs and relations have such edges ---- */
+
+/* Each stage sums a field that is complete into one that no stage has written yet. */
+const char *linear_stages_refuse(const hga_plan *plan, reason *buffer)
+{
+    const hga_program *p = &plan->program;
+    uint32_t there = 0;
+    for (hga_id f = 1; f <= p->n_fields; f++)
+        if (program_is_input(p->field[f].binding)) there |= 1u << f;
+    for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++) {
+        if (!kind_sums(plan->stage[s - p->stage].kind)) return reason_of(buffer, "stage '%s' is no sum", s->name);
+        if (s->relation < 0 || s->order != HGA_FLAT)
+            return reason_of(buffer, "stage '%s' goes along the tree or level by level", s->name);
+        if (there >> s->out & 1u) return reason_of(buffer, "stage '%s' writes a field a second time", s->name);
+        if (p->field[s->value].binding == HGA_IO_OUT) /* its gradient is more than the caller's */
+            return reason_of(buffer, "stage '%s' reads the output", s->name);
+        there |= 1u << s->out;
+    }
+    return NULL;
+}
+
+/* Edges of blocks are listed, which must take little memory beside a row for each node: few of them, or many
+   columns. */
+const char *linear_edges_refuse(const hga_plan *plan, reason *buffer)
+{
+    int64_t most = (int64_t)plan->nodes.n * plan->shape.n_kv_heads * plan->shape.dim_v * (int64_t)sizeof(float);
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const hga_relation *r = &plan->stage[s].relation;
+        hga_pos of_blocks = r->n_edges - (r->ptr ? r->ptr[plan->nodes.n] : 0);
+        if (of_blocks > most / (hga_pos)(sizeof(hga_id) + sizeof(float)))
+            return reason_of(buffer, "blocks of '%s' have too many edges to list", r->name);
+    }
+    return NULL;
+}

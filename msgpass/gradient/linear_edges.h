@@ -34,4 +34,9 @@ int64_t linear_scratch_bytes(const hga_plan *plan, hga_id stage);
 /* An upper bound of the number of heavy nodes. */
 hga_id linear_most_heavy(const hga_plan *plan, hga_id stage);
 
+/* Why the stages are not all sums of complete fields; NULL: they are. */
+const char *linear_stages_refuse(const hga_plan *plan, reason *buffer);
+/* Why the edges cannot be listed; NULL: they can. */
+const char *linear_edges_refuse(const hga_plan *plan, reason *buffer);
+
 #endif

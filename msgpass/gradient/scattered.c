@@ -3,88 +3,14 @@
    their keys and values, and the second over the keys, with the edges transposed, whose gradients sum over queries
    and their gradients. Both score again, and write each row once. A row is read with all its heads, contiguous, and
    the rows of the next edges are prefetched: the hardware does not foresee them. */
+#include "scattered.h"
 #include "carve.h"
 #include "plan.h"
-#include "sorted_edges.h"
 #include "thread_binding.h"
-#include "solvers.h"
 
 #include <math.h>
 #include <omp.h>
 #include <string.h>
-
-enum { BLOCK = 128 }; /* rows that a thread takes at once */
-
-/* Rows of a tensor, and of its gradient; `at` NULL: not wanted. */
-typedef struct wide_rows {
-    hga_id heads, columns;
-    kernel_wide read;
-    kernel_gradient from;
-} wide_rows;
-
-/* Edges by the rows at one end: those of row i are at [ptr[i], ptr[i + 1]); nodes at the other end. */
-typedef struct edge_list {
-    const hga_pos *ptr;
-    const hga_id *other;
-    const float *weight; /* NULL: 1 */
-    const int32_t *type; /* NULL: 0 */
-} edge_list;
-
-/* The relation's edges by their sources, those that attention looks at. */
-typedef struct transposed_edges {
-    sorted_edges list; /* columns are nodes */
-    float *weight;     /* [list.n]; NULL: 1 */
-    int32_t *type;     /* .. where weights are dropped, which depends on it; NULL: 0 */
-} transposed_edges;
-
-/* Query heads first .. first + n - 1 run backward here; `share` of them read one key/value head. */
-typedef struct scattered_heads {
-    hga_id n, share, first;
-} scattered_heads;
-
-typedef struct scattered_range {
-    hga_id first, n;
-} scattered_range;
-
-/* The edges by source, and what the first pass finds of them and the second reads. */
-typedef struct scattered_edges {
-    transposed_edges transposed;
-    hga_pos *index, *cursor;   /* of transposed edges, in tables of edges; and [keys], to find them. NULL: not needed */
-    float *weights, *contents; /* [edges][heads] each; NULL: the second pass computes them again */
-} scattered_edges;
-
-typedef struct scattered_operands {
-    wide_rows q, k, v, o, g;
-    kernel_wide edge_out, d_edge_out; /* at NULL: it has no adjoint */
-} scattered_operands;
-
-typedef struct scattered_gradients {
-    double *d_scale;        /* [blocks][heads / share]; NULL: not required */
-    float *d_additive;      /* [blocks][heads][dim]; NULL: not required */
-    const table_sums *sums; /* [heads / share], of those that run backward here */
-} scattered_gradients;
-
-typedef struct scattered {
-    const gradient_call *call;
-    const hga_plan *plan;
-    const hga_relation *r;
-    const hga_stage *stage;
-    scattered_heads heads;
-    scattered_range rows, keys;
-    scattered_edges edges;
-    scattered_operands operands;
-    float *adjoint;  /* [rows][2][heads]: log-sum-exp, +inf where there is no adjoint; delta */
-    float *log_mass; /* [keys]; NULL where scores have none */
-    float *additive; /* [heads][dim]; NULL: scores are products */
-    scattered_gradients grads;
-} scattered;
-
-/* What a thread has, each [KERNEL_CHUNK][heads], padded: of the edges at hand what dropout leaves, gradients of scores,
-   and products; NULL: not needed. */
-typedef struct scattered_thread {
-    float *cached, *slope, *product;
-    float *packed; /* see kernel_grad_heads */
-} scattered_thread;
 
 /* ---- which plans ---- */
 
@@ -134,16 +60,10 @@ static const char *scattered_refuses(const hga_plan *plan, unsigned features, re
 
 static scattered scattered_of(const hga_plan *plan);
 
-/* The queries' edges, with their sources. */
-static edge_list sources_of(const scattered *x)
-{
-    return (edge_list){x->r->ptr + x->rows.first, x->r->src, x->r->weight, x->r->type};
-}
-
 /* Sets the positions of the transposed edges in tables of edges. */
 static void place_edges(const scattered *x)
 {
-    edge_list in = sources_of(x);
+    edge_list in = scattered_sources(x);
     memcpy(x->edges.cursor, x->edges.transposed.list.ptr + 1, (size_t)x->keys.n * sizeof *x->edges.cursor);
     for (hga_pos e = in.ptr[x->rows.n]; e-- > in.ptr[0];)
         x->edges.index[--x->edges.cursor[in.other[e] - x->keys.first]] = e;
@@ -163,7 +83,7 @@ static hga_status transpose_edges(const scattered *x, transposed_edges *t)
 {
     hga_status st = HGA_OK;
     const hga_allocator *a = &x->plan->memory.allocator;
-    edge_list in = sources_of(x);
+    edge_list in = scattered_sources(x);
     int typed = in.type && x->plan->options.dropout > 0;
     edges_by_row input = {x->r->name, x->rows.n, x->keys.first, x->keys.n, in.ptr, in.other, in.weight || typed, 0};
     HGA_TRY(edges_transpose(a, &input, &t->list));
@@ -193,208 +113,6 @@ static hga_status make_transposed(const hga_plan *plan, void **out, const char *
 done:
     if (st && t) drop_transposed(plan, t);
     return st;
-}
-
-/* ---- a pass over the rows at one end ---- */
-
-typedef struct edge_pass {
-    edge_list edges;
-    hga_id n, first, other_first;   /* rows; the nodes of row 0 and of the other ends' */
-    int of_keys, far;               /* far: the other ends come from memory */
-    const wide_rows *mine, *mine_v; /* given something; mine_v NULL: nothing */
-    const hga_pos *index;           /* of edges in tables of edges; NULL: their own */
-} edge_pass;
-
-/* Do n rows, of so many heads of two tensors, come from memory? */
-static int rows_are_far(const scattered *x, hga_id n, hga_id heads)
-{
-    int64_t row = (int64_t)heads * (x->operands.q.columns + x->operands.v.columns) * (int64_t)sizeof(float);
-    return row * n >= x->plan->machine.tuning.is.far_sources;
-}
-
-static edge_pass pass_of_queries(const scattered *x)
-{
-    return (edge_pass){.edges = sources_of(x),
-                       .n = x->rows.n,
-                       .first = x->rows.first,
-                       .other_first = x->keys.first,
-                       .far = rows_are_far(x, x->keys.n, x->heads.n / x->heads.share),
-                       .mine = &x->operands.q};
-}
-
-/* Rows are keys and values, and edges are transposed. */
-static edge_pass pass_of_keys(const scattered *x)
-{
-    return (edge_pass){.edges = {x->edges.transposed.list.ptr, x->edges.transposed.list.column,
-                                 x->edges.transposed.weight, x->edges.transposed.type},
-                       .n = x->keys.n,
-                       .first = x->keys.first,
-                       .other_first = x->rows.first,
-                       .of_keys = 1,
-                       .far = rows_are_far(x, x->rows.n, x->heads.n),
-                       .mine = &x->operands.k,
-                       .mine_v = &x->operands.v,
-                       .index = x->edges.index};
-}
-
-/* ---- edge runs: edges that a kernel computes at once, of rows in order ---- */
-
-enum { AHEAD = KERNEL_HEAD_EDGES }; /* edges after a run's last that are prefetched */
-
-typedef struct edge_span {
-    hga_pos at;
-    hga_id n, more;
-    int goes_on;              /* the first row has edges before these */
-    hga_id row[KERNEL_CHUNK]; /* of each edge */
-} edge_span;
-
-/* Finds the next edges of rows up to `end`, the first of them in a row from `*row` on; returns 0 if there are none. */
-static int next_edge_run(const edge_pass *p, hga_id *row, hga_id end, edge_span *out)
-{
-    const hga_pos *ptr = p->edges.ptr;
-    hga_pos left = ptr[end] - out->at, behind;
-    if (left == 0) return 0;
-    out->n = (hga_id)(left < KERNEL_CHUNK ? left : KERNEL_CHUNK), behind = ptr[p->n] - out->at - out->n;
-    out->more = (hga_id)(behind < AHEAD ? behind : AHEAD);
-    for (hga_id i = 0; i < out->n; i++) {
-        while (ptr[*row + 1] <= out->at + i) ++*row;
-        out->row[i] = *row;
-    }
-    out->goes_on = out->at > ptr[out->row[0]];
-    return 1;
-}
-
-/* Computes the terms of scores besides products; NULL: none. */
-static const float *find_scores(const scattered *x, const edge_pass *p, const edge_span *at, float *score)
-{
-    const float *weight = p->edges.weight;
-    if (!weight && !x->log_mass) return NULL;
-    for (hga_id i = 0; i < at->n; i++) {
-        float w = weight ? weight[at->at + i] : 1;
-        hga_id key = p->of_keys ? at->row[i] : p->edges.other[at->at + i] - p->other_first;
-        score[i] = (w == 1 ? 0 : logf(w)) + (x->log_mass ? x->log_mass[key] : 0);
-    }
-    return score;
-}
-
-/* Draws the dropout mask of a run's edges in each head. */
-static void drop_edges(const scattered *x, const edge_pass *p, const edge_span *at, float *cached)
-{
-    static const int32_t untyped[KERNEL_CHUNK];
-    const hga_io *io = x->call->io;
-    const hga_id *other = p->edges.other + at->at;
-    hga_id row[KERNEL_CHUNK];
-    for (hga_id i = 0; i < at->n; i++) row[i] = p->first + at->row[i];
-    x->plan->machine.kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of_call(x->plan, io),
-                                                              .n = at->n,
-                                                              .first_head = x->heads.first,
-                                                              .heads = x->heads.n,
-                                                              .destination = p->of_keys ? other : row,
-                                                              .source = p->of_keys ? row : other,
-                                                              .type = p->edges.type ? p->edges.type + at->at : untyped},
-                                         cached);
-}
-
-/* Adds the tables' gradients in double, for each key/value head separately. */
-static void sum_tables(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_span *at)
-{
-    hga_id head_groups = x->heads.n / x->heads.share;
-    for (hga_id i = 0; i < at->n; i++) {
-        const float *slope = l->slope + i * x->heads.n, *product = l->product + i * x->heads.n;
-        double *d_scale = x->grads.d_scale ? x->grads.d_scale + (ptrdiff_t)(at->row[i] / BLOCK) * head_groups : NULL;
-        for (hga_id h = 0; d_scale && !p->of_keys && h < x->heads.n; h++)
-            d_scale[h / x->heads.share] += (double)slope[h] * (double)product[h];
-        for (hga_id h = 0; x->grads.sums->of[HGA_TABLE_LOG_MASS] && p->of_keys && h < x->heads.n; h++)
-            x->grads.sums[h / x->heads.share].of[HGA_TABLE_LOG_MASS][x->keys.first + at->row[i]] += (double)slope[h];
-    }
-}
-
-/* Scores a run's edges again and adds their gradients to the pass's rows, to the edges' own and to tables. */
-static void run_edge_run(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_span *at)
-{
-    float score[KERNEL_CHUNK];
-    int with_tables = p->of_keys ? x->grads.sums->of[HGA_TABLE_LOG_MASS] != NULL : x->grads.d_scale != NULL;
-    ptrdiff_t vectors = (ptrdiff_t)x->heads.n * x->operands.q.columns;
-    const hga_io *io = x->call->io;
-    float *const *d_table = x->call->grad->d_table;
-    if (l->cached && !(p->of_keys && x->edges.weights)) drop_edges(x, p, at, l->cached);
-    x->plan->machine.kernels->grad_heads(&(kernel_grad_heads){
-        .ends.n = at->n,
-        .ends.more = at->more,
-        .ends.far = p->far,
-        .heads = x->heads.n,
-        .dim = x->operands.q.columns,
-        .dim_v = x->operands.v.columns,
-        .share = x->heads.share,
-        .ends.of_keys = p->of_keys,
-        .ends.row = at->row,
-        .ends.other = p->edges.other + at->at,
-        .ends.other_first = p->other_first,
-        .q = x->operands.q.read,
-        .k = x->operands.k.read,
-        .g = x->operands.g.read,
-        .v = x->operands.v.read,
-        .additive.a = x->additive,
-        .additive.negative_slope = x->plan->program.negative_slope,
-        .terms.scale = x->call->scale,
-        .terms.bias = find_scores(x, p, at, score),
-        .adjoint = x->adjoint,
-        .drop_mask = l->cached,
-        .sums.of_slopes = p->mine->from,
-        .sums.of_weights = p->mine_v ? p->mine_v->from : (kernel_gradient){0},
-        .sums.continues = at->goes_on,
-        .sums.adds = x->call->grad->accumulate,
-        .d_leaky_relu = x->grads.d_additive && !p->of_keys ? x->grads.d_additive + at->row[0] / BLOCK * vectors : NULL,
-        .slope = with_tables ? l->slope : NULL,
-        .product = with_tables ? l->product : NULL,
-        .edges.list = p->index ? p->index + at->at : NULL,
-        .edges.first = at->at,
-        .edges.key = io->edge_key.data,
-        .edges.value = x->operands.d_edge_out.at ? io->edge_value.data : NULL,
-        .edges.features = io->edge_value.columns,
-        .edges.d_out = x->operands.d_edge_out,
-        .edges.d_key = p->of_keys ? NULL : d_table[HGA_TABLE_EDGE_KEY],
-        .edges.d_value = p->of_keys || !x->operands.d_edge_out.at ? NULL : d_table[HGA_TABLE_EDGE_VALUE],
-        .edges.packed = l->packed,
-        .cached.weights = x->edges.weights,
-        .cached.contents = x->edges.contents});
-    if (with_tables) sum_tables(x, p, l, at);
-}
-
-/* ---- all rows ---- */
-
-static void clear_row(const wide_rows *x, hga_id row)
-{
-    for (hga_id h = 0; x->from.at && h < x->heads; h++)
-        memset(x->from.at + row * x->from.row + h * x->from.head, 0, (size_t)x->columns * sizeof *x->from.at);
-}
-
-/* Rows [first, end): gradients of rows without edges are zeroed, the others computed run by run. */
-static void run_block(const scattered *x, const edge_pass *p, const scattered_thread *l, hga_id first, hga_id end)
-{
-    edge_span at = {.at = p->edges.ptr[first]};
-    for (hga_id row = first; row < end && !x->call->grad->accumulate; row++) {
-        if (p->edges.ptr[row] < p->edges.ptr[row + 1]) continue;
-        clear_row(p->mine, row);
-        if (p->mine_v) clear_row(p->mine_v, row);
-    }
-    for (hga_id row = first; next_edge_run(p, &row, end, &at); at.at += at.n) run_edge_run(x, p, l, &at);
-}
-
-/* All rows of a pass; threads take blocks of them as they come. */
-static void run_pass(const scattered *x, edge_pass p, const scattered_thread *thread)
-{
-    hga_id threads = x->call->threads;
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        binding old;
-        binding_take(x->plan, &old);
-#pragma omp for schedule(dynamic, 1) nowait
-        for (hga_id first = 0; first < p.n; first += BLOCK)
-            run_block(x, &p, &thread[threads > 1 ? omp_get_thread_num() : 0], first,
-                      p.n - first < BLOCK ? p.n : first + BLOCK);
-        topology_unbind(&old);
-    }
 }
 
 /* Adds the deltas of features of edges for queries [first, end). */
@@ -533,7 +251,7 @@ enum { LONG_PRODUCTS = 512 };
 static int keeps_slopes(const scattered *x, const call_needs *needs)
 {
     const hga_stage *s = x->stage;
-    edge_list in = sources_of(x);
+    edge_list in = scattered_sources(x);
     int64_t edge = (int64_t)sizeof *x->edges.index + 2 * x->plan->shape.n_heads * (int64_t)sizeof *x->edges.weights;
     int of_queries = needs->grads >> s->query & 1, of_keys = (needs->grads >> s->key | needs->grads >> s->value) & 1;
     if (!of_queries || !of_keys || needs->entries[HGA_TABLE_LOG_MASS]) return 0;
@@ -544,7 +262,7 @@ static int keeps_slopes(const scattered *x, const call_needs *needs)
 /* Carves positions of transposed edges in lists of edges, and what is cached of each edge there. */
 static void lay_out_indices(scattered *x, const call_needs *needs, carver *arena)
 {
-    edge_list in = sources_of(x);
+    edge_list in = scattered_sources(x);
     int64_t of_edges = in.ptr[x->rows.n] * x->heads.n;
     x->edges.index = carve(arena, in.ptr[x->rows.n] - in.ptr[0], sizeof *x->edges.index);
     x->edges.cursor = carve(arena, x->keys.n, sizeof *x->edges.cursor);
@@ -625,7 +343,7 @@ static void clear_table(const scattered *x, hga_call_table which)
    edges into rows that are not of the output. All others are written edge by edge. */
 static void clear_edges(const scattered *x)
 {
-    edge_list in = sources_of(x);
+    edge_list in = scattered_sources(x);
     int some = in.ptr[x->rows.n] - in.ptr[0] < x->r->n_edges;
     if (some) clear_table(x, HGA_TABLE_EDGE_KEY);
     if (some || !x->operands.d_edge_out.at) clear_table(x, HGA_TABLE_EDGE_VALUE);
@@ -643,11 +361,11 @@ static hga_status go_scattered(gradient_call *c, const void *made, hga_workspace
     find_all_adjoints(&x);
     clear_edges(&x);
     if (x.operands.q.from.at || x.grads.d_scale || x.grads.d_additive || x.edges.index)
-        run_pass(&x, pass_of_queries(&x), thread);
+        scattered_pass_queries(&x, thread);
     store_tables(&x);
     if (x.operands.k.from.at || x.operands.v.from.at || x.grads.sums->of[HGA_TABLE_LOG_MASS]) {
         if (x.edges.index) place_edges(&x);
-        run_pass(&x, pass_of_keys(&x), thread);
+        scattered_pass_keys(&x, thread);
     }
     return HGA_OK;
 }
