@@ -1,8 +1,9 @@
-/* mpi.c: an hga_exchange by MPI, the one file that needs mpi.h. Messages are non-blocking, and every wait also
+/* mpi.c: an hga_exchange by MPI, and the one file that includes mpi.h. Messages are non-blocking, and every wait also
    polls for a notice of failure, so that no rank waits for one that has failed. For the same reason a gather consists
    of messages: a collective operation of MPI cannot be abandoned once it has begun. And for the same reason messages
    are copied: a caller frees its memory after a failure, while MPI uses the buffers of pending messages until they
    complete. */
+#include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,6 @@
-/* mpi_exchange.h: what an exchange by MPI holds. Only mpi.c includes this. */
+/* mpi_exchange.h: what an exchange by MPI holds. Only mpi.c includes this, after mpi.h. */
 #ifndef DIST_MPI_EXCHANGE_H
 #define DIST_MPI_EXCHANGE_H
-
-#include <mpi.h>
 
 #include "hga_mpi.h"
 

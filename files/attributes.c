@@ -1,5 +1,6 @@
 /* attributes.c: the attribute names of a file, and which of them were understood, as one line. */
 #include "import.h"
+#include "import_names.h"
 
 #include <stdio.h>
 #include <string.h>

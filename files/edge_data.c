@@ -1,6 +1,8 @@
 /* edge_data.c: the attributes of an edge as a Python dictionary, {'weight': 2.5, 'color': 'red'}, which networkx writes
    after the ends of the edge. */
 #include "import.h"
+#include "import_names.h"
+#include "scan.h"
 
 #include <string.h>
 

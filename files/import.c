@@ -1,5 +1,7 @@
 /* import.c: a graph collected in any order from files without levels, then numbered level by level and built. */
 #include "import.h"
+#include "import_names.h"
+#include "scan.h"
 #include "load.h"
 #include "sort.h"
 

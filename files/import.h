@@ -97,39 +97,9 @@ hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst,
    ignored. */
 void import_type(import *x, const char *value, int64_t n, int64_t *type);
 
-/* Reads an edge's weight from a Python dictionary of n bytes, which starts at {. */
-hga_status edge_data_read(import *x, const char *text, int64_t n, double *weight);
-
-/* ---- the file's attribute names ---- */
-
-/* Notes an attribute name, n bytes, of "nodes" or "edges". A name that is ignored once is reported as ignored. */
-hga_status import_note_name(import *x, const char *of, const char *name, int64_t n, int understood);
-/* The line of hga_import.attributes; *out = NULL where no name was noted. */
-hga_status import_tell_names(const import *x, char **out);
-
 /* ---- text being scanned ---- */
 
-/* Starts scanning: skips a byte order mark, and converts lines that end in \r alone to \n. */
-hga_status scan_start(import *x);
-/* HGA_EFORMAT with the file's name and the line. */
-hga_status scan_wrong(const import *x, const char *format, ...) HGA_PRINTF(2, 3);
-/* Skips blanks and tabs; the second also ends of lines. */
-void scan_blanks(import *x);
-/* At the end of a line or of the text? */
-int scan_at_line_end(const import *x);
-/* Advances to the start of the next line, whatever is left of this one; 0 at the end of the text. */
-int scan_next_line(import *x);
-/* Reads a number up to the next blank, comma, semicolon or end of line. */
-hga_status scan_integer(import *x, const char *what, int64_t least, int64_t most, int64_t *out);
-hga_status scan_real(import *x, const char *what, double *out);
-/* The same for a text of n bytes. */
-int scan_text_integer(const char *text, int64_t n, int64_t *out);
-int scan_text_real(const char *text, int64_t n, double *out);
-/* Reads the weight of an edge from a text of n bytes. */
-hga_status scan_weight(const import *x, const char *text, int64_t n, double *out);
 /* Advice in errors about invalid weights. */
 #define WITHOUT_WEIGHTS "--pattern, in Python weights=\"ignore\", reads edges without weights"
-/* Reads a word of at most capacity - 1 bytes up to a blank, comma, semicolon or end of line; returns its length. */
-int64_t scan_word(import *x, char *out, int64_t capacity);
 
 #endif

@@ -1,5 +1,7 @@
 /* keyed.c: nodes with texts as ids, attributes by name. */
 #include "keyed.h"
+#include "import_names.h"
+#include "scan.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,5 +1,7 @@
 /* read_csv.c: edge lists, an edge per line. */
 #include "keyed.h"
+#include "import_names.h"
+#include "scan.h"
 
 #include <string.h>
 #include <strings.h>

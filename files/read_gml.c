@@ -1,5 +1,7 @@
 /* read_gml.c: GML: keys with numbers, texts or lists in brackets. */
 #include "document.h"
+#include "import_names.h"
+#include "scan.h"
 #include "keyed.h"
 
 #include <stdio.h>

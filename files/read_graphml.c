@@ -1,5 +1,7 @@
 /* read_graphml.c: GraphML, by libxml2's reader. */
 #include "keyed.h"
+#include "import_names.h"
+#include "scan.h"
 
 #include <errno.h>
 #include <libxml/xmlreader.h>

@@ -1,5 +1,7 @@
 /* read_metis.c: METIS's .graph files: a line of neighbours for every vertex, each edge listed at both of its ends. */
 #include "import.h"
+#include "import_names.h"
+#include "scan.h"
 #include "sort.h"
 
 typedef struct header {

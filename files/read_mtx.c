@@ -1,5 +1,6 @@
 /* read_mtx.c: Matrix Market files. */
 #include "import.h"
+#include "scan.h"
 
 #include <string.h>
 #include <strings.h>

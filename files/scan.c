@@ -1,5 +1,6 @@
 /* scan.c: lines, words and numbers of a text in memory, independent of the locale. */
 #include "import.h"
+#include "scan.h"
 #include "load.h"
 
 #include <locale.h>

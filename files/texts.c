@@ -1,5 +1,6 @@
 /* texts.c: the names of an import, stored consecutively. */
 #include "import.h"
+#include "scan.h"
 #include "load.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* block.c: the arithmetic of one block, intervals times intervals, repeated: its edges, their types, what it may be. */
 #include "block.h"
+#include "blocks.h"
 
 /* The pairs (r, c) of an instance with c - r <= t: the sum over rows of clamp(r + t + 1, 0, n_src). Fits int64: both
    sides are int32. */

@@ -1,6 +1,7 @@
 /* blocks.c: many blocks in order: a query for some rows answers with segments, without visiting the edges or the other
    rows. */
 #include "block.h"
+#include "blocks.h"
 #include "segment_order.h"
 #include "sort.h"
 

@@ -1,5 +1,7 @@
 /* builder.c: collects levels, families, relations, blocks and edges; finish.c makes the graph of them. */
 #include "builder.h"
+#include "builder_relations.h"
+#include "kind_list.h"
 
 #include <string.h>
 

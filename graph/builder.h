@@ -107,30 +107,14 @@ struct hga_builder {
 /* The mass of nodes [first, first + n). */
 hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass);
 
-/* labels.c: moves the names to the graph. */
-hga_status labels_finish(hga_builder *b, hga_graph *g);
-/* kinds.c: moves the kinds to the graph. */
-hga_status kinds_finish(hga_builder *b, hga_graph *g);
-
-/* relation_blocks.c: a relation's blocks, checked and sorted. */
-hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r);
-
 /* Raises the relation's number of types to most + 1. */
 static inline void relation_note_types(stored_relation *r, int64_t most)
 {
     if (most + 1 > r->n_types) r->n_types = (int32_t)(most + 1);
 }
 
-/* choices.c: checks and copies a choice. */
-hga_status choice_add(hga_builder *b, draft *d, const hga_choice *c);
-hga_status choices_finish(draft *d, stored_relation *r);
-void choices_drop(const hga_allocator *a, draft *d);
-
 /* longer.c: HGA_EGRAPH unless g is part of its longer graph. */
 hga_status longer_check(const hga_graph *g);
-
-/* parts.c: moves the parts to the graph. */
-hga_status parts_finish(hga_builder *b, hga_graph *g);
 
 /* Frees what was collected; the builder is as new. */
 void builder_clear(hga_builder *b);

@@ -1,6 +1,7 @@
 /* check.c: the rules of graphs, one named function each. A finished graph obeys them all; they guard against faults of
    builders, files and this library, and `hga check` prints them. */
 #include "within.h"
+#include "blocks.h"
 #include "graph.h"
 
 static hga_status levels_partition_the_nodes(const hga_graph *g)

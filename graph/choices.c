@@ -1,6 +1,8 @@
 /* choices.c: relations whose rows choose blocks of columns, for example by content. The lists are stored, four bytes a
    chosen block; blocks and segments are made on demand. */
 #include "block.h"
+#include "builder_relations.h"
+#include "blocks.h"
 #include "builder.h"
 #include "sort.h"
 

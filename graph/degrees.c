@@ -3,6 +3,7 @@
    that of instances and rows, however many instances overlap. A file of two hundred bytes can declare 2^62 edges;
    graphs that cannot be visited in time and memory proportional to their nodes are refused here. */
 #include "block.h"
+#include "blocks.h"
 
 typedef struct counting { /* positions [first, first + n) */
     hga_id first, n;

@@ -1,5 +1,7 @@
 /* finish.c: from what a builder collected to an immutable graph. */
 #include "builder.h"
+#include "builder_relations.h"
+#include "builder_parts.h"
 #include "interrupt.h"
 
 #include <string.h>

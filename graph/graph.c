@@ -1,5 +1,7 @@
 /* graph.c: a finished graph, read. */
 #include "graph.h"
+#include "blocks.h"
+#include "kind_list.h"
 #include "sort.h"
 
 hga_graph *hga_graph_retain(const hga_graph *g)

@@ -97,15 +97,6 @@ struct hga_graph {
     kind_list kinds;
 };
 
-/* labels.c: the same graph with other names and kinds of its first nodes, see hga_graph_set_names and _set_kinds. */
-hga_status graph_with_labels(const hga_graph *g, const char *const *name, hga_id n_names, const char *const *kind,
-                             hga_id n_kinds, hga_graph **out);
-/* kind_list.c: the number of the kind; an unknown name is appended. */
-hga_status kinds_note(const hga_allocator *a, kind_list *l, const char *name, int32_t *kind);
-hga_status kinds_take(const hga_graph *g, const char *const *kind, hga_id n, hga_graph *to);
-void kinds_clear(const hga_allocator *a, kind_list *l);
-int64_t kinds_bytes(const kind_list *l);
-
 /* Edges given one by one, each of their properties in an array of its own. */
 typedef struct declared_edges {
     hga_pos n, src_capacity, dst_capacity, type_capacity, weight_capacity;
@@ -113,21 +104,6 @@ typedef struct declared_edges {
     int32_t *type; /* NULL: 0 each */
     float *weight; /* NULL: 1 each */
 } declared_edges;
-
-/* block.c */
-hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_id n_nodes, const char *relation_name,
-                       hga_pos index);
-int64_t block_edges(const hga_block *b);                             /* of all instances; -1 on overflow */
-void block_types(const hga_block *b, int64_t *least, int64_t *most); /* over its edges; least > most when it has none */
-/* blocks.c */
-void blocks_sort(hga_block *blocks, hga_pos n);
-void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach);
-void blocks_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context);
-
-/* choices.c: the same of a relation of choices. */
-void choices_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context);
-void choices_clear(const hga_allocator *a, stored_relation *r);
-int64_t choices_bytes(const stored_relation *r);
 
 /* degrees.c: rules that bound the edges and rows that small files can declare. */
 hga_status rows_can_be_listed(const hga_graph *g);

@@ -1,5 +1,6 @@
 /* kind_list.c: names of kinds, and a graph's kinds with some replaced. */
 #include "graph.h"
+#include "kind_list.h"
 #include "load.h"
 
 #include <string.h>

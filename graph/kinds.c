@@ -1,5 +1,7 @@
 /* kinds.c: kinds of nodes, such as text and picture: set in a builder, read in a graph. */
 #include "builder.h"
+#include "builder_parts.h"
+#include "kind_list.h"
 
 /* ---- the builder ---- */
 

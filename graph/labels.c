@@ -1,5 +1,7 @@
 /* labels.c: names of nodes: set in a builder, read in a graph. */
 #include "builder.h"
+#include "builder_parts.h"
+#include "kind_list.h"
 #include "load.h"
 
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* longer.c: what a graph's last rows would see in a longer graph. It is a graph itself, of levels and blocks alone. */
 #include "longer.h"
+#include "builder_relations.h"
 #include "builder.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* parts.c: consecutive parts of a graph, such as heads and samples. A part's rows have the same bits however long the
    parts before it are. */
 #include "parts.h"
+#include "builder_parts.h"
 #include "builder.h"
 
 #include <string.h>

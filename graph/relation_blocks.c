@@ -1,5 +1,7 @@
 /* relation_blocks.c: the blocks of a relation, checked, counted and put in order. */
 #include "builder.h"
+#include "builder_relations.h"
+#include "blocks.h"
 
 /* Checks every block and adds up its edges; *kept: the number of blocks with edges. */
 static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relation *r, hga_pos *kept)

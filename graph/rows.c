@@ -1,5 +1,6 @@
 /* rows.c: a relation as ordinary CSR, for any rows: its plain definition, and its export; no fast path uses it. */
 #include "graph.h"
+#include "blocks.h"
 #include "sort.h"
 
 #include <string.h>

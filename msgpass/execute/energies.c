@@ -3,6 +3,7 @@
    so the kernel computes children of many families at once, and their results are summed family by family, in double,
    since a family may be large. */
 #include "bound.h"
+#include "tree_stages.h"
 #include "stages.h"
 #include "worker.h"
 

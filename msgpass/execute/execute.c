@@ -1,6 +1,7 @@
 /* execute.c: an execution: begin, run, end. One parallel region a call; every thread walks its lists of panels, with
    a barrier between waves. */
 #include "execution.h"
+#include "row_solvers.h"
 #include "layouts.h"
 #include "slice_run.h"
 #include "stages.h"

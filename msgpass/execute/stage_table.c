@@ -1,5 +1,7 @@
 /* stage_table.c: the one place that chooses a stage's functions. */
 #include "attend.h"
+#include "tree_stages.h"
+#include "inside.h"
 #include "plan.h"
 #include "stages.h"
 

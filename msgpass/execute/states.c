@@ -2,6 +2,7 @@
    its steps depends on the one before: so the kernels take the scalars of many rows at once, and then all their
    vectors. */
 #include "bound.h"
+#include "tree_stages.h"
 #include "stage_kernel.h"
 #include "stage_plan.h"
 #include "stages.h"

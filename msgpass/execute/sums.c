@@ -1,5 +1,6 @@
 /* sums.c: sums and means of rows. */
 #include "bound.h"
+#include "tree_stages.h"
 #include "plan.h"
 #include "scores.h"
 #include "stages.h"

@@ -3,6 +3,7 @@
    threads together compute the remaining samples. Which thread computes a sample does not change the bits. On ranks
    samples run one after the other. */
 #include "plan.h"
+#include "gradient_check.h"
 #include "sample_queue.h"
 #include "thread_binding.h"
 #include "solvers.h"

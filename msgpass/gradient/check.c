@@ -1,5 +1,6 @@
 /* check.c: checks a call's arguments before anything is written. */
 #include "call_check.h"
+#include "gradient_check.h"
 #include "call_lists.h"
 #include "gradient.h"
 #include "tape.h"

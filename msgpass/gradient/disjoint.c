@@ -1,5 +1,6 @@
 /* disjoint.c: gradients are disjoint from each other and from everything that the call reads. */
 #include "gradient.h"
+#include "gradient_check.h"
 #include "overlap.h"
 
 enum { MOST_READ = 8 + HGA_MAX_USER_TENSORS + HGA_N_TABLES, MOST_GRADIENTS = 3 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };

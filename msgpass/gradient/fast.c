@@ -3,6 +3,7 @@
    of numerators and denominators, so that merging them is adding and its adjoint a copy: no state of the forward
    pass but the output's is needed. */
 #include "carve.h"
+#include "live.h"
 #include "fast_columns.h"
 #include "fast.h"
 #include "fast_states.h"

@@ -2,6 +2,7 @@
    and of its share of what is left need its value, so attention runs forward again, row by row, and the tape need
    not hold it. The formulas are those of all_stage_semantics.c. */
 #include "carve.h"
+#include "live.h"
 #include "exponents.h"
 #include "fast_states.h"
 #include "plan.h"

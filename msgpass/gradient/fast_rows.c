@@ -2,6 +2,7 @@
    transpose; queries' gradients are written back. Where attention is the only stage that reads a field, its rows are
    read from and written to the caller's tensors, and the pass stores no head of it. */
 #include "fast_rows.h"
+#include "gradient_rows.h"
 #include "caller.h"
 #include "carve.h"
 #include "fast_columns.h"

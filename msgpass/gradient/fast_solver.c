@@ -1,6 +1,7 @@
 /* fast_solver.c: a head at a time, as two solvers: subtree by subtree, or stage by stage. What is made once,
    threads, memory; then each head group is a pass. */
 #include "carve.h"
+#include "gradient_rows.h"
 #include "fast_attend.h"
 #include "fast_columns.h"
 #include "fast.h"

@@ -1,9 +1,12 @@
 /* gradient.c: the call. Its arguments are checked before anything is written; then the plan's solver runs. */
 #include "carve.h"
+#include "gradient_rows.h"
+#include "gradient_check.h"
 #include "call_lists.h"
 #include "plan.h"
 #include "ranges.h"
 #include "thread_binding.h"
+#include "plain.h"
 #include "solvers.h"
 #include "workspace_base.h"
 

@@ -170,44 +170,9 @@ static inline const hga_tensor *field_gradient(const gradient_call *c, hga_id fi
 /* Are all the caller's tensors and gradients of float32? */
 int numbers_are_floats(const gradient_call *c);
 
-/* check.c: does a call have a tape of its plan, stages with adjoints, and the tensors that they need? Then
-   c->tape_lse is set. For a loss alone stages and tensors suffice. */
-hga_status call_check(gradient_call *c);
-hga_status call_check_loss(const gradient_call *c);
-/* May the input be moved? */
-hga_status call_check_input(hga_gradient_input input);
-/* A required gradient of a table needs the table. */
-hga_status call_check_outputs(const gradient_call *c);
-/* disjoint.c: are the required gradients disjoint from what is read, and from each other? */
-hga_status check_disjoint(const gradient_call *c);
-/* Are the gradients of each of n calls disjoint from what the other calls read and write? Else *sample is the later
-   of two. */
-hga_status calls_disjoint(const gradient_call *call, hga_id n, hga_id *sample);
-
-/* sinks.c: the sinks' gradients, for every solver. */
-void sinks_sum(const gradient_call *c);
-
-/* range.c: where the call is for some rows, *own replaces c->grad: the same gradients with zeros in all other rows,
-   in the call's memory; unless the solver skips other rows itself: then c->requested is set. */
-void range_needs(const gradient_call *c, int64_t bytes[N_COMPACT]);
-void range_open(gradient_call *c, hga_grad_io *own, carver *arena);
-void range_skip(gradient_call *c);
-/* Are any of the output's rows of nodes [first, end) requested? */
-int range_has(const gradient_call *c, hga_id first, hga_id end);
-/* Zeros the field's required gradient, unless the call accumulates. */
-void range_clear(const gradient_call *c, hga_id f);
-
-/* unread.c: removes from the required gradients those of tensors that no stage reads; and stores these, which are
-   zeros, in the caller's, unless the call accumulates. */
-void unread_take_out(const hga_plan *plan, hga_grad_io *grad);
-void unread_store(const hga_plan *plan, const hga_grad_io *grad);
-
 static inline double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head)
 {
     return edge_is_undropped(c->plan->options.dropout, c->io, e, v, head);
 }
-
-/* plain.c: the loss of key/value head `kv`, with c->moved. */
-hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss);
 
 #endif

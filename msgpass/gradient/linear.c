@@ -4,6 +4,7 @@
    rows of the other stay in the cache: those are summed into a row, or a row is added to them. Threads divide the
    columns, so that none waits for another and each adds in the same order. */
 #include "carve.h"
+#include "live.h"
 #include "linear_edges.h"
 #include "plan.h"
 #include "thread_binding.h"

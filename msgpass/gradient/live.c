@@ -1,6 +1,7 @@
 /* live.c: the plan of a backward pass has the stages that count (hga_program_live). The others have an adjoint of
    zero: another output of the caller's, a state that no stage reads, a mean that a later one overwrites. */
 #include "plan.h"
+#include "live.h"
 #include "solvers.h"
 
 /* Removes the other stages from the plan's program; those that stay move up. */

@@ -1,5 +1,7 @@
 /* needs.c: what the memory of a call depends on, so that its size can be computed without a call. */
 #include "plan.h"
+#include "live.h"
+#include "gradient_rows.h"
 #include "solvers.h"
 
 static int is_folded(const hga_tensor *t) { return t->fold && t->fold_stride && t->data; }

@@ -2,6 +2,7 @@
    what it is about to overwrite; then the stages run backward, each by the adjoint that semantics/ has beside its
    formula, row by row. Slow and obvious; the fast solvers must agree. */
 #include "plain.h"
+#include "live.h"
 #include "carve.h"
 #include "regions.h"
 #include "sink.h"

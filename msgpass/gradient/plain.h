@@ -48,4 +48,7 @@ void user_rows_lay_out(pass *p, carver *arena);
 void user_row(pass *p, const stage_row *r);
 void user_adjoint(pass *p, const stage_row *r);
 
+/* plain.c: the loss of key/value head `kv`, with c->moved. */
+hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss);
+
 #endif

@@ -1,6 +1,7 @@
 /* range.c: the gradients of an execution of some rows. All other rows have an adjoint of zero, whatever the caller's
    arrays hold there. */
 #include "carve.h"
+#include "gradient_rows.h"
 #include "gradient.h"
 #include "ranges.h"
 

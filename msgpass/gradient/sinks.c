@@ -1,6 +1,7 @@
 /* sinks.c: gradients of sinks. A sink is one more score of each row, with a value of zeros: so its gradient is that
    of a score, p (d_lse - d_out . out), p being its share of the row, and needs only the caller's arrays. */
 #include "gradient.h"
+#include "gradient_rows.h"
 
 #include <math.h>
 

@@ -1,5 +1,6 @@
 /* solvers.c: the solvers as a table, and which one a plan's calls use. */
 #include "solvers.h"
+#include "live.h"
 #include "plan.h"
 
 static const solver *const solvers[N_SOLVERS] = {&families_solver, &scattered_solver, &linear_solver,

@@ -75,15 +75,6 @@ const char *edge_features_named(unsigned features);
 /* plain.c: why must the plan's program run in double? NULL: it need not. */
 const char *must_be_plain(const hga_plan *plan, reason *buffer);
 
-/* fast_energies.c: is each state that the program reads again made by attention alone, and each energy and share by
-   one stage, as the fast solvers require? */
-int energies_are_simple(const hga_plan *plan);
-
-/* live.c: removes stages whose results are not read on the way to the output; does any stage read or write the
-   field? */
-void keep_live_stages(hga_plan *plan);
-int field_is_used(const hga_program *p, hga_id field);
-
 /* Bytes of a row of each tensor and of its gradient for every token. */
 static inline int64_t tensor_bytes(const hga_plan *plan)
 {

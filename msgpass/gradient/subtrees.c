@@ -1,5 +1,6 @@
 /* subtrees.c: which programs run backward by subtrees, and where their trees are cut. */
 #include "fast_columns.h"
+#include "live.h"
 #include "plan.h"
 
 #include <string.h>

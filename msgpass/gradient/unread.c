@@ -1,6 +1,7 @@
 /* unread.c: required gradients of tensors that no stage reads: of a field that none reads, or of no field, as a
    program may do without a query. They are zeros, which no solver would write. */
 #include "gradient.h"
+#include "gradient_rows.h"
 #include "plan.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* explain_solvers.c: chooses tiles as an execution does, with a runner that counts instead of computing. */
 #include "explain_solvers.h"
+#include "row_solvers.h"
 #include "attend.h"
 #include "attend_solvers.h"
 #include "interrupt.h"

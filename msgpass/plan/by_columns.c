@@ -2,6 +2,7 @@
    columns that they share with few of the sixteen that they are computed with, and with many of their panel, as where
    each token chooses its own blocks. Samples some panels. */
 #include "panels.h"
+#include "by_columns.h"
 #include "parts.h"
 #include "plan.h"
 

@@ -26,11 +26,6 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
 /* Listed edges of positions [first, first + n), which are in no block. */
 int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n);
 
-/* ---- by_columns.c ---- */
-
-/* Decides which stages run by columns. */
-hga_status by_columns_find(hga_plan *plan);
-
 /* ---- panels.c ---- */
 
 /* Adds a phase of rows: `rows` has its stage, or the first of those that run together, first, n, and by_position. The

@@ -1,6 +1,7 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing
    cannot fail on it. */
 #include "call_lists.h"
+#include "by_columns.h"
 #include "interrupt.h"
 #include "longer.h"
 #include "panels.h"

@@ -6,6 +6,7 @@
    along the tokens the thread must be in that wave. The panels on which a panel depends have earlier stamps, so sorting
    by stamps is a valid order. */
 #include "schedule.h"
+#include "slack.h"
 #include "interrupt.h"
 #include "owners.h"
 #include "partition.h"

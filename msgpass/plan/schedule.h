@@ -147,11 +147,6 @@ stamp dependences_of(const dependences *d, accesses *a, const phase_accesses *wa
 /* Notes that a panel of that phase uses these buckets at `mine`. */
 void dependences_note(dependences *d, hga_id number, const stamp *mine, int writes, int64_t first, int64_t last);
 
-/* ---- slack.c ---- */
-
-/* Delays entries, in program order and all stamped, where that shortens waves; *moved: whether any may have moved. */
-hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved);
-
 /* ---- live_ranges.c ---- */
 
 /* The first and the last panel, by stamps, that touch a bucket: entries, -1 before any. */

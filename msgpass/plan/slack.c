@@ -2,6 +2,7 @@
    others, which then wait for it, moves such panels to waves in which it would wait for them. Panels are visited from
    the last to the first, so that those which depend on a panel have settled. */
 #include "interrupt.h"
+#include "slack.h"
 #include "plan.h"
 #include "schedule.h"
 

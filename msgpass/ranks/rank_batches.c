@@ -3,6 +3,7 @@
    ends before the first whose rows may need what the batch receives. Every rank finds the same batches, so none
    waits for another in a circle. */
 #include "plan.h"
+#include "rank_lists.h"
 #include "ranks.h"
 #include "sort.h"
 

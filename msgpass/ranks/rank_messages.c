@@ -1,5 +1,6 @@
 /* rank_messages.c: from transfers between two ranks to messages, batch by batch. */
 #include "ranks.h"
+#include "rank_lists.h"
 #include "sort.h"
 
 static int hop_before(const rank_hop *a, const rank_hop *b)

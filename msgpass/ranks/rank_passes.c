@@ -3,6 +3,7 @@
    that has arrived meanwhile can be received; rows that need it wait. The passes are the same in every call, so they
    are found once, by taking them from all rows that the rank computes. */
 #include "carve.h"
+#include "rank_passes.h"
 #include "plan.h"
 #include "rank_division.h"
 

@@ -2,6 +2,7 @@
    Then the passes run that the plan has found: what a batch of messages sends, and, while batches are under way, all
    that does not need them. */
 #include "execution.h"
+#include "rank_lists.h"
 #include "plan.h"
 #include "rank_memory.h"
 #include "splits.h"

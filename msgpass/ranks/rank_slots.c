@@ -4,6 +4,7 @@
    any time. What is computed for messages once others have been received may run before passes that did not need
    these: it takes no row that such a pass has given back. */
 #include "carve.h"
+#include "rank_passes.h"
 #include "plan.h"
 #include "rank_aliases.h"
 #include "ranks.h"

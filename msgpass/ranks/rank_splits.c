@@ -1,6 +1,7 @@
 /* rank_splits.c: which rank computes which splits of the long rows that all ranks have, and what goes between ranks:
    rows, and merged results of neighbouring splits of one rank. */
 #include "plan.h"
+#include "rank_lists.h"
 #include "ranks.h"
 
 #include <assert.h>

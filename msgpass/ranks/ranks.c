@@ -1,5 +1,7 @@
 /* ranks.c: a rank's plan of a run: its nodes, and its messages, batch by batch. */
 #include "ranks.h"
+#include "rank_passes.h"
+#include "rank_lists.h"
 #include "plan.h"
 
 #include "bindings.h"

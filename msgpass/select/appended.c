@@ -1,5 +1,6 @@
 /* appended.c: a choice of tokens that are appended to others (appended.h). */
 #include "appended.h"
+#include "selection_check.h"
 #include "select.h"
 
 static hga_id kv_heads_of(const hga_shape *s) { return s->n_kv_heads ? s->n_kv_heads : s->n_heads; }

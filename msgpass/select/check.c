@@ -1,5 +1,6 @@
 /* check.c: checks selections and their inputs. */
 #include "select.h"
+#include "selection_check.h"
 
 #include <math.h>
 

@@ -1,6 +1,7 @@
 /* select.c: the call: threads score sixteen query blocks of one chooser at a time against all candidates with the
    tile's products, and record what each chooses. */
 #include "select.h"
+#include "selection_check.h"
 
 #include <math.h>
 #include <omp.h>

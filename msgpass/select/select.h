@@ -36,10 +36,6 @@ typedef struct selecting {
     const float *const *query_at; /* NULL, or where each query is, [n_heads][dim]: not in a tensor */
 } selecting;
 
-/* check.c: HGA_EINVAL names what is wrong. */
-hga_status selection_check(const hga_selection *s, const hga_select_input *in);
-hga_status selection_check_tensor(const char *name, const hga_tensor *t, hga_id n);
-
 /* select.c: of a checked selection, the shape, the machine, and the samples' blocks. */
 hga_status selection_open(selecting *s);
 

@@ -1,5 +1,6 @@
 /* weights.c: the share of a row's softmax in each block that it chose, from its scores and log-sum-exp. */
 #include "select.h"
+#include "selection_check.h"
 
 #include <math.h>
 #include <omp.h>

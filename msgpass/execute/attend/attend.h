@@ -14,12 +14,6 @@ void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner famili
 void run_families(void *worker, row_group *g, const family_chunk *c);
 /* attend_rows.c: attends to all edges of a row and stores it. */
 void attend_row(worker *w, const row_job *job);
-/* attend_rows.c: initializes a row with an empty state, or with its output's state where the stage continues from
-   that. */
-void attend_start(worker *w, const row_job *job);
-/* attend_rows.c: attends to the row's edges outside the segments `done`, continuing the current state, and stores
-   it. */
-void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
 
 /* The state that run_by_columns.c carries of a row from tile to tile, for one head of the current key/value head:
    [dim_v padded], log-sum-exp. */

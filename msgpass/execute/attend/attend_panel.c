@@ -1,6 +1,8 @@
 /* attend_panel.c: attention of a panel's rows: chosen tiles first, then the row kernel on each row's remaining edges,
    accumulating into the same states. */
 #include "attend.h"
+#include "panel_solvers.h"
+#include "attend_rest.h"
 #include "attend_solvers.h"
 #include "dropout.h"
 #include "layouts.h"

@@ -1,6 +1,8 @@
 /* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge. It equals its plain
    version in plain.c. */
 #include "attend.h"
+#include "attend_rest.h"
+#include "attend_row.h"
 #include "attend_solvers.h"
 #include "carve.h"
 #include "dropout.h"

@@ -23,30 +23,6 @@ typedef enum attend_solver_id {
 } attend_solver_id;
 _Static_assert((int)N_ATTEND_SOLVERS <= 16, "a stage's ways are bits");
 
-/* ---- the rows ---- */
-
-/* Functions of the rows of solvers.c. attend_panel.c: a panel group by group, with tiles chosen now or cached. */
-void tiles_run(worker *w, const wave_item *item, int64_t n);
-int64_t cached_fits(worker *w, const wave_item *item, int64_t n);
-void cached_take(worker *w, const wave_item *item, int64_t n);
-/* run_equal.c: panels of equal families only. */
-int64_t equal_fits(worker *w, const wave_item *item, int64_t n);
-void equal_run(worker *w, const wave_item *item, int64_t n);
-/* run_wide.c: panels of a phase whose rows have many columns of one block. The items may include copies of log-sum-exps
-   for the caller, which it skips. */
-int64_t wide_fits(worker *w, const wave_item *item, int64_t n);
-void wide_run(worker *w, const wave_item *item, int64_t n);
-/* run_splits.c: splits that have the same columns. */
-int64_t splits_fit(worker *w, const wave_item *item, int64_t n);
-void splits_take(worker *w, const wave_item *item, int64_t n);
-/* run_by_columns.c: panels whose rows share columns with few neighbours and with many of their panel. */
-int64_t columns_fit(worker *w, const wave_item *item, int64_t n);
-void columns_run(worker *w, const wave_item *item, int64_t n);
-/* Adds the pairs that columns_run would compute, and the tile slots that they occupy; computes nothing. */
-void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, double *tile_slots);
-/* run_rows.c: panels and splits, row by row. */
-void rows_run(worker *w, const wave_item *item, int64_t n);
-
 /* ---- selection ---- */
 
 /* Sets workspace->solvers: the solvers that each stage may use, of a call with these features (call.h), of some rows or

@@ -2,6 +2,8 @@
    these are not summed during attention, a second pass computes the scores again and the weights from the
    log-sum-exp. */
 #include "attend.h"
+#include "attend_rest.h"
+#include "attend_row.h"
 #include "attend_solvers.h"
 #include "dropout.h"
 #include "scores.h"

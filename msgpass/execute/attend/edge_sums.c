@@ -1,6 +1,7 @@
 /* edge_sums.c: where the weighted sums of edge features of a row, or of a split, are stored; and their computation
    during attention, where edges are listed one by one, and few enough to be attended without a cut. */
 #include "attend_solvers.h"
+#include "attend_row.h"
 #include "plan.h"
 #include "splits.h"
 #include "stage_kernel.h"

@@ -2,6 +2,9 @@
    each head, tau of those that can be above it, and the weighted sum of the few values above. The energy of the inside
    may be one of the scores. Equals the plain versions, semantics/entmax.c and all_stage_semantics.c. */
 #include "dropout.h"
+#include "tree_stages.h"
+#include "inside.h"
+#include "attend_row.h"
 #include "plan.h"
 #include "scores.h"
 #include "stages.h"

@@ -3,6 +3,7 @@
    to tile: what it sums, and in which order, depends on its own columns alone. For rows that share columns with few of
    their neighbours and with many of their panel, as where each token chooses its own blocks (plan/by_columns.c). */
 #include "attend.h"
+#include "row_solvers.h"
 #include "attend_solvers.h"
 #include "carve.h"
 #include "chosen_rows.h"

@@ -2,6 +2,8 @@
    a level of a tree has them. Same results and bits as choose_tiles.c and run_family.c group by group; but which rows
    have which columns is found once for all groups. */
 #include "bound.h"
+#include "panel_solvers.h"
+#include "inside.h"
 #include "attend_solvers.h"
 #include "panel_rows.h"
 #include "plan.h"

@@ -1,6 +1,8 @@
 /* run_inside.c: attention with the energies of the inside, which are available once the level below is done: sixteens
    of equal families by the family kernel, other rows one by one. The choice depends on the sixteen alone. */
 #include "bound.h"
+#include "tree_stages.h"
+#include "inside.h"
 #include "plan.h"
 #include "stage_kernel.h"
 #include "stages.h"

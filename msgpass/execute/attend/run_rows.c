@@ -1,6 +1,7 @@
 /* run_rows.c: runs panels and splits by the functions of stage_table.c: a whole panel at once where a stage that does
    not attend has such a function, else row by row, all heads. */
 #include "attend_solvers.h"
+#include "row_solvers.h"
 #include "panel_rows.h"
 #include "plan.h"
 #include "slice_run.h"

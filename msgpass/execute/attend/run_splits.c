@@ -2,6 +2,7 @@
    their tokens) as rows of one tile, which reads the columns once. Each stores its state in its split's slot, to be
    merged. Rows of a tile are independent, so the bits do not depend on which rows share it. */
 #include "attend_solvers.h"
+#include "row_solvers.h"
 #include "dropout.h"
 #include "split_groups.h"
 #include "run_tiles.h"

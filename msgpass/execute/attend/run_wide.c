@@ -4,6 +4,7 @@
    cache for all panels. It computes the tiles that choose_tiles.c would choose, so bits are the same, whichever thread
    has which panels. */
 #include "attend.h"
+#include "panel_solvers.h"
 #include "attend_solvers.h"
 #include "carve.h"
 #include "panel_rows.h"

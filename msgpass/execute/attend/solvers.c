@@ -1,6 +1,8 @@
 /* solvers.c: the table of attention solvers, and the choice for a call's items. The first row that does not refuse, and
    that fits, runs an item; the last ones fit all. */
 #include "attend_solvers.h"
+#include "row_solvers.h"
+#include "panel_solvers.h"
 #include "plan.h"
 #include "stages.h"
 #include "unknowns.h"

@@ -1,0 +1,22 @@
+/* gradient_check.h: checks of a gradient's call, before anything is written (check.c, disjoint.c). */
+#ifndef HGA_GRADIENT_GRADIENT_CHECK_H
+#define HGA_GRADIENT_GRADIENT_CHECK_H
+
+#include "gradient.h"
+
+/* check.c: does a call have a tape of its plan, stages with adjoints, and the tensors that they need? Then
+   c->tape_lse is set. For a loss alone stages and tensors suffice. */
+hga_status call_check(gradient_call *c);
+hga_status call_check_loss(const gradient_call *c);
+/* May the input be moved? */
+hga_status call_check_input(hga_gradient_input input);
+/* A required gradient of a table needs the table. */
+hga_status call_check_outputs(const gradient_call *c);
+/* disjoint.c: are the required gradients disjoint from what is read, and from each other? */
+hga_status check_disjoint(const gradient_call *c);
+
+/* Are the gradients of each of n calls disjoint from what the other calls read and write? Else *sample is the later
+   of two. */
+hga_status calls_disjoint(const gradient_call *call, hga_id n, hga_id *sample);
+
+#endif

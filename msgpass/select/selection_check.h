@@ -1,0 +1,11 @@
+/* selection_check.h: checks of a selection (check.c): HGA_EINVAL names what is wrong. */
+#ifndef SELECTION_CHECK_H
+#define SELECTION_CHECK_H
+
+#include "select.h"
+
+/* check.c: HGA_EINVAL names what is wrong. */
+hga_status selection_check(const hga_selection *s, const hga_select_input *in);
+hga_status selection_check_tensor(const char *name, const hga_tensor *t, hga_id n);
+
+#endif
