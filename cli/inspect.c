@@ -195,7 +195,7 @@ done:
 }
 
 /* Does some row have a value for the column? */
-static int is_declared(const json_t *rows, const char *key)
+static int has_value(const json_t *rows, const char *key)
 {
     size_t i;
     const json_t *row;
@@ -221,7 +221,7 @@ static int row_print(const json_t *row)
            json_array_size(edges));
     if (json_array_size(edges) == 0) return CLI_GOOD;
     for (int c = 0, n = 0; c < N_COLUMNS; c++)
-        if (c < FIRST_OPTIONAL || is_declared(edges, all[c].key)) shown[n++] = all[c];
+        if (c < FIRST_OPTIONAL || has_value(edges, all[c].key)) shown[n++] = all[c];
     return table_print(stdout, edges, shown);
 }
 

@@ -155,7 +155,7 @@ static hga_status job_start(cut_job *job)
 }
 
 /* Cuts in a thread of its own. The job owns the graph and *side; they return to the caller once the job is over. */
-static hga_status cut_disjoint(subgraph *p, int64_t left, int64_t right, int32_t **side)
+static hga_status cut_in_own_thread(subgraph *p, int64_t left, int64_t right, int32_t **side)
 {
     cut_job *job = NULL;
     hga_status st = hga_new_zero(NULL, 1, sizeof *job, &job);
@@ -206,7 +206,7 @@ hga_status cut_in_two(subgraph *p, int64_t left, int64_t right, int32_t **side)
         cut_in_order(p, left, right, *side);
         return HGA_OK;
     }
-    HGA_TRY(may_be_interrupted() && p->n_adj > SOON_CUT ? cut_disjoint(p, left, right, side)
+    HGA_TRY(may_be_interrupted() && p->n_adj > SOON_CUT ? cut_in_own_thread(p, left, right, side)
                                                         : cut_here(p, left, right, *side));
     for (int64_t i = 0; i < p->n; i++) on_right += (*side)[i];
     if (on_right < right || p->n - on_right < left) cut_in_order(p, left, right, *side);

@@ -114,7 +114,7 @@ static inline problem scattered(hga_id tokens, hga_shape shape)
 }
 
 /* A copy of the tensor, heads first. */
-static inline hga_tensor with_heads_apart(problem *p, const hga_tensor *from, hga_id heads, hga_id columns)
+static inline hga_tensor with_heads_copied(problem *p, const hga_tensor *from, hga_id heads, hga_id columns)
 {
     float *to = p->owned[p->n_owned++] = memory(from->rows * heads * columns, sizeof *to);
     for (int64_t i = 0; i < from->rows * heads; i++)

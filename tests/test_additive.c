@@ -353,7 +353,7 @@ static void what_means_nothing_is_refused(void **state)
     io.additive.data = NULL, io.tape = memory(hga_plan_tape_bytes(plan), 1);
     assert_ok(hga_plan_execute(plan, workspace, &io));
     assert_status(HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
-    assert_non_null(strstr(hga_error_detail(), "the gradient of additive is wanted, but there is no additive"));
+    assert_non_null(strstr(hga_error_detail(), "the gradient of additive is requested, but there is no additive"));
     io.additive.data = x.a, s.grad.d_additive = x.a;
     assert_status(HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
     assert_non_null(strstr(hga_error_detail(), "additive"));

@@ -81,9 +81,9 @@ static void families_side_by_side_have_keys_at_strides_of_their_own(void **state
     (void)state;
     problem p = attention_of_families(128, of_three);
     assert_equals_slow(&p, 3e-6);
-    p.io.key = with_heads_apart(&p, &p.io.key, 3, 9);
+    p.io.key = with_heads_copied(&p, &p.io.key, 3, 9);
     assert_equals_slow(&p, 3e-6);
-    p.io.value = with_heads_apart(&p, &p.io.value, 3, 5);
+    p.io.value = with_heads_copied(&p, &p.io.value, 3, 5);
     assert_equals_slow(&p, 3e-6);
     problem_fill_tables(&p, 1, 1, 1, 0);
     assert_equals_slow(&p, 3e-6);
@@ -156,7 +156,7 @@ static void panels_of_equal_families_have_families_bits(void **state)
         h.self = kind == 1, h.causal = kind == 2, h.mode = HGA_HSA_SELF;
         assert_ok(hga_build_hsa(&h, &p.graph, &p.program));
         problem_fill(&p, (uint64_t)i);
-        if (i % 2) p.io.key = with_heads_apart(&p, &p.io.key, p.shape.n_kv_heads ? 2 : p.shape.n_heads, p.shape.dim);
+        if (i % 2) p.io.key = with_heads_copied(&p, &p.io.key, p.shape.n_kv_heads ? 2 : p.shape.n_heads, p.shape.dim);
         int rows, none;
         float *together = out_of_families(&p, &(hga_options){.threads = 1}, &rows);
         p.io.rel_bias.data = nothing, p.io.rel_bias.rows = 1;
@@ -268,8 +268,8 @@ static void families_ask_for_tokens_that_means_read_next(void **state)
     ptrdiff_t floats = floats_asked(&p, 0);
     assert_true(floats > ALL / 4 && floats <= ALL);
     assert_int_equal(floats_asked(&p, INT64_MAX), 0);
-    p.io.key = with_heads_apart(&p, &p.io.key, HEADS, DIM);
-    p.io.value = with_heads_apart(&p, &p.io.value, HEADS, DIM);
+    p.io.key = with_heads_copied(&p, &p.io.key, HEADS, DIM);
+    p.io.value = with_heads_copied(&p, &p.io.value, HEADS, DIM);
     assert_int_equal(floats_asked(&p, 0), 0);
     problem_clear(&p);
     p = (problem){.name = "equal families", .shape = {.n_heads = HEADS, .dim = DIM}};

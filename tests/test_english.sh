@@ -35,4 +35,23 @@ used() {
 }
 used >found
 fact none_of_these_words_is_used empty found
+# ---- names of the sources ----
+
+# Words of which no name is made: the field has others, which names use. Comments and strings are left out.
+cat >retired <<'END'
+rooms?|given|wanted|told|lent|apart	capacity or bytes, input, requested or needs_grad, declared, borrowed, disjoint
+pieces?|strips?|strays?|turned	split or run, row range, columns without rows, transposed
+gift|tray|brings|brought|meanings?	grad_out, staging, has, semantics
+keeper|leaks|curves	cache, leaky_relu, nonlinear
+END
+find "$source"/{graph,kernels,msgpass,dist,builders,files,cli} -name '*.[ch]' -o -name '*.inc' | sort | while read -r file; do
+    perl -0777 -ne 's{/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"}{ }gs; print "$1\n" while /\b([A-Za-z_]\w*)\b/g' "$file" | sort -u | sed "s,^,${file#"$source"/}: ,"
+done >named
+there_are_names() { [ "$(wc -l <named)" -gt 20000 ]; }
+fact there_are_names there_are_names
+retired_names() {
+    while IFS=$'\t' read -r words instead; do grep -iE ": (.*_)?($words)(_.*)?\$" named | sed "s;\$; -> $instead;"; done <retired
+}
+retired_names >found
+fact no_name_is_made_of_a_retired_word empty found
 facts_end

@@ -1,4 +1,4 @@
-/* test_exchange_ways.c: whatever way a gradient goes, ranks that share heads have its bits, whatever the call brings:
+/* test_exchange_ways.c: whatever way a gradient goes, ranks that share heads have its bits, whatever the call has:
    what orders its sums is found for all heads, on every rank. */
 #include "exchange_back.h"
 #include "plan.h"

@@ -192,9 +192,9 @@ static void the_way_of_each_pair_is_told(void **state)
         "      pairs: 88.7 % in tiles that are 100 % full, 11.1 % in families, 0.2 % row by row, all heads at once\n"
         "      ways: tiles; families; row by row, all heads at once\n"
         "      not tiles head by head: no rows have one wide block and nothing else\n"
-        "      not pieces together: no long rows share the columns of their pieces\n"
+        "      not splits together: no long rows share the columns of their splits\n"
         "      not by columns: rows share their columns with those beside them\n"
-        "      not kept tiles: no panel's tiles are dear to choose and few to keep\n"
+        "      not cached tiles: no panel's tiles are expensive to choose and few to cache\n"
         "      not panels of equal families: no panel has families of one size alone\n"
         "      not strict tiles: rows are not strict\n");
     hga_text_free(text);

@@ -256,7 +256,7 @@ static void a_reason_is_the_calls(void **state)
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
     assert_ok(hga_plan_explain(plan, &p.io, &text));
     assert_non_null(strstr(text, "      pairs: 100.0 % row by row, head by head\n"));
-    assert_non_null(strstr(text, "tiles; strict tiles; families; row by row, all heads at once: the call brings biases "
+    assert_non_null(strstr(text, "tiles; strict tiles; families; row by row, all heads at once: the call has biases "
                                  "of edges\n"));
     hga_text_free(text);
     assert_ok(hga_plan_explain(plan, NULL, &text));

@@ -285,7 +285,7 @@ static void gradients_of_user_tensors_that_are_not_there_are_refused(void **stat
     assert_ok(hga_plan_execute(plan, workspace, &p.io));
     g.d_user[2] = (hga_tensor){.data = x, .rows = 4};
     assert_status(HGA_EINVAL, hga_plan_gradient(plan, workspace, &p.io, &g));
-    assert_string_equal(hga_error_detail(), "the gradient of user tensor 2 is wanted, but the program has 0");
+    assert_string_equal(hga_error_detail(), "the gradient of user tensor 2 is requested, but the program has 0");
     free(p.io.tape);
     hga_workspace_destroy(workspace), hga_plan_destroy(plan), wanted_clear(&w), problem_clear(&p);
 }

@@ -91,9 +91,9 @@ static void they_are_as_defined(void **state)
             if (kind / 2) problem_fill_tables(&p, 7, 1, 1, 0), p.io.node_pos.data = NULL;
             p.options.dropout = kind == 3 ? 0.3f : 0, p.io.seed = 5;
             assert_as_defined(&p);
-            p.io.key = with_heads_apart(&p, &p.io.key, kv, 33);
+            p.io.key = with_heads_copied(&p, &p.io.key, kv, 33);
             assert_as_defined(&p);
-            p.io.value = with_heads_apart(&p, &p.io.value, kv, 17);
+            p.io.value = with_heads_copied(&p, &p.io.value, kv, 17);
             assert_as_defined(&p);
             problem_clear(&p);
         }
@@ -110,7 +110,7 @@ static void threads_and_strides_change_no_bits(void **state)
     for (int i = 0; i < N_WORDS; i++) {
         problem p = short_rows(i, 2 * TOKENS, (hga_shape){.n_heads = 5, .dim = 32});
         float *one = out_of(&p, (hga_options){.threads = 1}), *three = out_of(&p, (hga_options){.threads = 3});
-        p.io.key = with_heads_apart(&p, &p.io.key, 5, 32), p.io.value = with_heads_apart(&p, &p.io.value, 5, 32);
+        p.io.key = with_heads_copied(&p, &p.io.key, 5, 32), p.io.value = with_heads_copied(&p, &p.io.value, 5, 32);
         float *apart = out_of(&p, (hga_options){.threads = 2});
         assert_same_bits(p.name, three, one, out_count(&p)), assert_same_bits(p.name, apart, one, out_count(&p));
         free(one), free(three), free(apart);

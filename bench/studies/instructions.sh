@@ -1,8 +1,9 @@
 #!/bin/bash
-# Instructions per edge and head, counted by callgrind, which needs no quiet machine: instructions.sh PROGRAM RECORD [--record].
-# Compares with the record and fails when a count has grown by more than a tenth; --record writes the record anew.
+# Instructions per edge and head, counted by callgrind, which needs no quiet machine:
+#   instructions.sh PROGRAM RECORD [--record | TOLERANCE]
+# Compares with the record and fails when a count has grown by more than TOLERANCE (default 0.1); --record writes it anew.
 set -euo pipefail
-program=$1 record=$2 mode=${3:-compare}
+program=$1 record=$2 mode=${3:-0.1}
 isa=avx2 # valgrind 3.19 does not know AVX-512
 counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
@@ -24,9 +25,9 @@ if [ "$mode" = --record ]; then
     exit
 fi
 
-awk 'NR == FNR { if (!/^#/) record[$1] = $2; next }
+awk -v tolerance="$mode" 'NR == FNR { if (!/^#/) record[$1] = $2; next }
      !($1 in record) { print $0 "  is not in the record"; bad = 1; next }
      { more = $2 / record[$1] - 1
-       printf "%s  record %8.2f  %+5.1f %%%s\n", $0, record[$1], 100 * more, (more > 0.1 ? "  more than a tenth" : "")
-       if (more > 0.1) bad = 1 }
+       printf "%s  record %8.2f  %+5.1f %%%s\n", $0, record[$1], 100 * more, (more > tolerance ? "  more than " 100 * tolerance " %" : "")
+       if (more > tolerance) bad = 1 }
      END { exit bad }' "$record" "$counts/now"

@@ -87,7 +87,7 @@ done:
 }
 
 /* Runs in a process of its own; the result comes back through a pipe. */
-static int use_disjoint(const memory_case *m, usage *u)
+static int use_own_process(const memory_case *m, usage *u)
 {
     int end[2], status;
     if (pipe(end) != 0) return perror("pipe"), 1;
@@ -129,10 +129,10 @@ int main(int n_words, char **word)
         usage alone = {0}, shared = {0};
         if (n_words > 5 && strcmp(word[5], all[i]) != 0) continue;
         m.words = all[i], m.n_ranks = 1;
-        failed |= use_disjoint(&m, &alone);
+        failed |= use_own_process(&m, &alone);
         if (!failed) print(&m, &alone, &alone);
         m.n_ranks = n_ranks;
-        failed |= use_disjoint(&m, &shared);
+        failed |= use_own_process(&m, &shared);
         if (!failed) print(&m, &shared, &alone);
     }
     return failed;

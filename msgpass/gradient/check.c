@@ -95,7 +95,7 @@ static hga_status check_unbound(const gradient_call *c)
     for (hga_id f = 1; f <= p->n_fields; f++) users += p->field[f].binding == HGA_IO_USER;
     for (hga_id i = users; i < HGA_MAX_USER_TENSORS && !st; i++)
         if (g->d_user[i].data)
-            st = hga_fail(HGA_EINVAL, "the gradient of user tensor %d is wanted, but the program has %d", i, users);
+            st = hga_fail(HGA_EINVAL, "the gradient of user tensor %d is requested, but the program has %d", i, users);
     return st;
 }
 
@@ -113,11 +113,11 @@ hga_status call_check_outputs(const gradient_call *c)
         if (!c->grad->d_table[t]) continue;
         if (!(call_row(t)->is & HGA_CALL_GRADIENT)) return hga_fail(HGA_EUNSUPPORTED, "%s has no gradient", name);
         if (!is_there(c, t))
-            return hga_fail(HGA_EINVAL, "the gradient of %s is wanted, but there is no %s", name, name);
+            return hga_fail(HGA_EINVAL, "the gradient of %s is requested, but there is no %s", name, name);
     }
     for (int t = HGA_N_TABLES; t < HGA_MAX_TABLES; t++)
         if (c->grad->d_table[t])
-            return hga_fail(HGA_EINVAL, "hga_grad_io: table %d is wanted, which this library does not know", t);
+            return hga_fail(HGA_EINVAL, "hga_grad_io: table %d is requested, which this library does not know", t);
     return HGA_OK;
 }
 

@@ -59,7 +59,7 @@ static const char *look_at_states(const hga_plan *plan, const family_stages *at,
         if (p->stage[at->coarsen[f]].out != read[f])
             return reason_of(buffer, "stage '%s' attends with other fields than those coarsened", attend->name);
         if (!is_of_tokens(plan, read[f]))
-            return reason_of(buffer, "field '%s' is not given for all tokens alone", p->field[read[f]].name);
+            return reason_of(buffer, "field '%s' is not an input of all tokens alone", p->field[read[f]].name);
         if (storage_is_rounded(plan, read[f])) return "operands are rounded to bfloat16";
     }
     return NULL;
@@ -96,10 +96,10 @@ static const char *families_refuse(const hga_plan *plan, unsigned features, reas
     if (plan->shape.n_heads > KERNEL_HEADS) return reason_of(buffer, "more than %d heads", KERNEL_HEADS);
     if (plan->options.dropout > 0 && r->n_types > 1) return "dropout, and edges have types";
     if (features & CALL_HAS_NONLINEAR) return "softcaps or slopes";
-    if (features & CALL_HAS_TYPES) return "the call brings relative keys or biases";
-    if (features & CALL_HAS_EDGE_BIASES) return "the call brings biases of edges";
+    if (features & CALL_HAS_TYPES) return "the call has relative keys or biases";
+    if (features & CALL_HAS_EDGE_BIASES) return "the call has biases of edges";
     if ((why = edge_features_named(features))) return why;
-    if (features & CALL_HAS_SIXTEEN) return "the call brings numbers of 16 bits";
+    if (features & CALL_HAS_SIXTEEN) return "the call has numbers of 16 bits";
     if (features & CALL_HAS_FOLDS) return "the call's rows are folded";
     if (features & CALL_HAS_POSITIONS && r->positioned) return "edges use the positions of other nodes";
     return NULL;

@@ -95,13 +95,12 @@ static hga_status add_segment(fast_pass *p, const group *g, window *w, const hga
 {
     hga_status st = HGA_OK;
     panel *x = p->panel;
-    lane_mask rows[WINDOW], strided[WINDOW], seen = 0, other = 0, some = 0;
+    lane_mask rows[WINDOW], left[WINDOW], seen = 0, other = 0, some = 0;
     segment_rows(g, w, s, first, rows);
     for (hga_id c = 0; x->parts.positions && c < w->n; c++) seen |= w->rows[c];
     if (x->parts.positions) other = other_owners(w, s, seen, rows);
-    for (hga_id c = 0; c < w->n; c++)
-        strided[c] = rows[c] & (w->rows[c] | other), some |= strided[c], rows[c] &= ~strided[c];
-    if (some) st = leave_pairs(p, w, s, first, strided);
+    for (hga_id c = 0; c < w->n; c++) left[c] = rows[c] & (w->rows[c] | other), some |= left[c], rows[c] &= ~left[c];
+    if (some) st = leave_pairs(p, w, s, first, left);
     if (x->parts.types) see_types(&x->finding.seen, w, s, first, rows);
     for (hga_id c = 0; c < w->n; c++) w->rows[c] |= rows[c];
     return st;

@@ -155,7 +155,7 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
         dc[KERNEL_CHUNK], count[KERNEL_CHUNK];
     int with_keys = has_adjoint(p, stage->key), with_values = has_adjoint(p, stage->value),
         near = p->chunks && p->chunks->stage == s, drops = p->plan->options.dropout > 0,
-        sigmoid = weights_are_sigmoids(p->plan), strided = sigmoid || known.weight;
+        sigmoid = weights_are_sigmoids(p->plan), counts_differ = sigmoid || known.weight;
     const hga_id *rank = p->call->row_ranges[s].rank;
     for (hga_id i = 0; i < n; i++) {
         hga_id u = x[i].e.src;
@@ -186,10 +186,10 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                           .ds = ds,
                                                           .dc = dc,
                                                           .sigmoid = sigmoid,
-                                                          .counts = strided ? count : NULL,
+                                                          .counts = counts_differ ? count : NULL,
                                                           .weight = known.weight,
                                                           .slope = known.slope});
-    if (p->scores.needs_tables) sum_tables(p, s, g, row, x, n, ds, dc, strided ? count : ds);
+    if (p->scores.needs_tables) sum_tables(p, s, g, row, x, n, ds, dc, counts_differ ? count : ds);
 }
 
 /* Appends the left edges to the panel's list, sorted by row, each row's in the order they were left in. */

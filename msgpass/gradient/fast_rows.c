@@ -116,9 +116,9 @@ static void load_adjoint(const fast_pass *p, hga_id f, group *g, hga_id first)
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *row = g->g_rows + (ptrdiff_t)i * x->padded;
         hga_id v = position_node(p, first + i);
-        int needs_grad = v >= 0 && program_row(&p->nodes, p->program->field[f].rows, v) && x->lse[v] != INFINITY;
-        g->node[i] = needs_grad ? v : -1;
-        if (needs_grad)
+        int has_adjoint = v >= 0 && program_row(&p->nodes, p->program->field[f].rows, v) && x->lse[v] != INFINITY;
+        g->node[i] = has_adjoint ? v : -1;
+        if (has_adjoint)
             memcpy(row, adjoint_row(p, f, v), (size_t)x->padded * sizeof *row), g->lse[i] = x->lse[v],
                                                                                 g->delta[i] = x->delta[v];
         else
@@ -148,7 +148,7 @@ void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
 }
 
 /* Transposes sixteen rows. */
-static void head_group(const fast_pass *p, const float *rows, hga_id columns, float *out)
+static void transpose_rows_of(const fast_pass *p, const float *rows, hga_id columns, float *out)
 {
     const float *row[KERNEL_TILE];
     for (hga_id i = 0; i < KERNEL_TILE; i++) row[i] = rows + (ptrdiff_t)i * columns;
@@ -157,8 +157,8 @@ static void head_group(const fast_pass *p, const float *rows, hga_id columns, fl
 
 void transpose_group(const fast_pass *p, const hga_stage *stage, group *g)
 {
-    head_group(p, g->q_rows, p->field[stage->query].padded, g->q);
-    head_group(p, g->g_rows, p->field[stage->out].padded, g->g);
+    transpose_rows_of(p, g->q_rows, p->field[stage->query].padded, g->q);
+    transpose_rows_of(p, g->g_rows, p->field[stage->out].padded, g->g);
 }
 
 /* Loads sixteen rows of queries, of the output's gradient and of log-sum-exps, both as rows and transposed. */

@@ -218,7 +218,7 @@ const char *linear_stages_refuse(const hga_plan *plan, reason *buffer)
     for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++) {
         if (!kind_sums(plan->stage[s - p->stage].kind)) return reason_of(buffer, "stage '%s' is no sum", s->name);
         if (s->relation < 0 || s->order != HGA_FLAT)
-            return reason_of(buffer, "stage '%s' goes along the tree or level by level", s->name);
+            return reason_of(buffer, "stage '%s' runs along the tree or level by level", s->name);
         if (there >> s->out & 1u) return reason_of(buffer, "stage '%s' writes a field a second time", s->name);
         if (p->field[s->value].binding == HGA_IO_OUT) /* its gradient is more than the caller's */
             return reason_of(buffer, "stage '%s' reads the output", s->name);

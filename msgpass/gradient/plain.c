@@ -219,7 +219,7 @@ done:
 }
 
 /* Saves what the stage is about to overwrite. */
-static void cache(pass *p, hga_id s)
+static void save_overwritten(pass *p, hga_id s)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++)
         if (p->program->stage[s].writes >> f & 1u) rows_copy(p, &p->value.of[f], &p->before[s].of[f]);
@@ -229,7 +229,7 @@ static hga_status forward(pass *p)
 {
     hga_status st = HGA_OK;
     for (hga_id s = 0; s < p->program->n_stages; s++) {
-        cache(p, s);
+        save_overwritten(p, s);
         HGA_TRY(walk_stage(p, s, 0));
     }
 done:
@@ -407,7 +407,7 @@ const char *must_be_plain(const hga_plan *plan, reason *buffer)
         stage_kind kind = plan->stage[s].kind;
         if (kind == KIND_USER) return "functions of the caller's own";
         if ((kind == KIND_ENERGY || kind == KIND_DESCEND) && !energies_are_simple(plan))
-            return reason_of(buffer, "stage '%s' goes on with a state that not attention alone has made", stage->name);
+            return reason_of(buffer, "stage '%s' continues a state that not attention alone has made", stage->name);
         if (plan->stage[s].has_rowless_columns) return "blocks with columns of nodes that have no rows";
         if (kind_sums(kind) && read >> stage->out & 1u)
             return reason_of(buffer, "stage '%s' writes field '%s' again after it was attended to", stage->name,
@@ -415,8 +415,8 @@ const char *must_be_plain(const hga_plan *plan, reason *buffer)
         if (!kind_sums(kind) || kind == KIND_WEIGHTED_SUM) read |= stage->reads;
         hga_id again = continues_rounded(stage, rounded);
         if (again)
-            return reason_of(buffer, "stage '%s' goes on with field '%s', which was read rounded to bfloat16",
-                             stage->name, plan->program.field[again].name);
+            return reason_of(buffer, "stage '%s' continues field '%s', which was read rounded to bfloat16", stage->name,
+                             plan->program.field[again].name);
         if (stage->order == HGA_FLAT) rounded |= stage->reads & operands;
     }
     return NULL;

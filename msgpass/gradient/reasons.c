@@ -17,8 +17,8 @@ const char *reason_of(reason *buffer, const char *format, ...)
 
 const char *edge_features_named(unsigned features)
 {
-    if (features & CALL_HAS_EDGE_KEYS) return "the call brings keys of edges";
-    return features & CALL_HAS_EDGE_VALUES ? "the call brings features of edges" : NULL;
+    if (features & CALL_HAS_EDGE_KEYS) return "the call has keys of edges";
+    return features & CALL_HAS_EDGE_VALUES ? "the call has features of edges" : NULL;
 }
 
 const char *is_generic(const hga_plan *plan, reason *buffer)

@@ -48,10 +48,10 @@ static const char *scattered_refuses(const hga_plan *plan, unsigned features, re
     if (!r->ptr || r->n_blocks) return reason_of(buffer, "edges of '%s' are not all listed one by one", r->name);
     if (s->n_heads > KERNEL_HEADS) return reason_of(buffer, "more than %d heads", KERNEL_HEADS);
     if (features & CALL_HAS_NONLINEAR) return "softcaps or slopes";
-    if (features & CALL_HAS_TYPES) return "the call brings relative keys or biases";
-    if (features & CALL_HAS_EDGE_BIASES) return "the call brings biases of edges";
-    if (features & CALL_HAS_POSITIONS) return "the call brings positions";
-    if (features & CALL_HAS_SIXTEEN) return "the call brings numbers of 16 bits";
+    if (features & CALL_HAS_TYPES) return "the call has relative keys or biases";
+    if (features & CALL_HAS_EDGE_BIASES) return "the call has biases of edges";
+    if (features & CALL_HAS_POSITIONS) return "the call has positions";
+    if (features & CALL_HAS_SIXTEEN) return "the call has numbers of 16 bits";
     if (features & CALL_HAS_FOLDS) return "the call's rows are folded";
     return NULL;
 }

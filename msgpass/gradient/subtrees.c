@@ -26,7 +26,7 @@ static const char *note_sum(const hga_plan *plan, hga_id s, subtrees *t, reason 
     if (t->sum[stage->out] >= 0) return reason_of(buffer, "stage '%s' sums a field up again", stage->name);
     if (t->query) return reason_of(buffer, "stage '%s' sums up behind one that attends", stage->name);
     if (!program_is_input(plan->program.field[stage->out].binding) || (n > 0 && first + n > plan->nodes.level_ptr[1]))
-        return reason_of(buffer, "field '%s' is not given for tokens alone", plan->program.field[stage->out].name);
+        return reason_of(buffer, "field '%s' is not an input of tokens alone", plan->program.field[stage->out].name);
     t->sum[stage->out] = s;
     return NULL;
 }

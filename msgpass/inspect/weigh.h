@@ -15,7 +15,7 @@ typedef struct weighing {
     const hga_io *io;
     hga_id head;
     semantics m;
-    double *position;                /* [n], where the call brings slopes */
+    double *position;                /* [n], where the call has slopes */
     hga_pos *first_edge;             /* [n + 1], of the stage that edge_bias belongs to; NULL: not yet */
     hga_id *io_row[HGA_FIELD_SLOTS]; /* [n]: the row of the caller's tensor, of input fields that were read */
     double **input[HGA_FIELD_SLOTS]; /* [n]: of input fields, the values that were read; NULL: not yet */

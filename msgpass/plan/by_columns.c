@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Number of panels sampled, and how many times as many tiles groups of sixteen rows must need. */
-enum { REQUESTED = 8, AS_MANY = 2 };
+enum { SAMPLED = 8, AS_MANY = 2 };
 
 /* For a panel: how many of its rows each window of KERNEL_CHUNK columns has, and which groups. */
 typedef struct window_rows {
@@ -80,7 +80,7 @@ static hga_status count_panels(const hga_plan *plan, hga_id stage, window_rows *
     hga_segment *segment = NULL;
     hga_pos capacity = 0;
     const hga_id n = plan->nodes.n, panels = n / PANEL_ROWS, relation = plan->program.stage[stage].relation;
-    for (hga_id i = 0; i < REQUESTED && i < panels; i++) {
+    for (hga_id i = 0; i < SAMPLED && i < panels; i++) {
         const uint64_t here = (uint64_t)(i + 1) * 0x9e3779b1 % (UINT64_C(1) << 32);
         hga_id first = (hga_id)((uint64_t)panels * here >> 32) * PANEL_ROWS;
         hga_pos some = hga_graph_segments(plan->graph, relation, first, PANEL_ROWS, segment, capacity);

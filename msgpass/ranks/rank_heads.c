@@ -142,7 +142,7 @@ static hga_tensor here(const head_call *h, hga_id f, uint8_t type, void *memory)
 static int has_gradient(const head_call *h, hga_id f) { return is_out(h->plan, f) || h->all.grads >> f & 1u; }
 
 /* The call's tensors become these; h->io and h->grad hold their memory. */
-static void take_plot(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *input)
+static void replace_tensors(gradient_call *c, head_call *h, const hga_io *io, const hga_grad_io *input)
 {
     const hga_plan *plan = h->plan;
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
@@ -165,7 +165,7 @@ static void describe_heads(sharing *s, gradient_call *c)
     for (hga_id f = 1; f <= h->plan->program.n_fields; f++)
         if (is_bound(h->plan, f)) tensor_of(h->plan, &h->io, f)->data = gradient_of(h->plan, &h->grad, f)->data = h;
     h->grad.d_lse.data = h;
-    take_plot(c, h, c->io, c->grad);
+    replace_tensors(c, h, c->io, c->grad);
 }
 
 /* The most head groups of a rank, which are gathered together. */
@@ -234,7 +234,7 @@ static hga_status open(sharing *s, gradient_call *c, const hga_io *io, const hga
     hga_status st = HGA_OK;
     head_call *h = call_of(s);
     const hga_plan *plan = h->plan;
-    take_plot(c, h, io, input);
+    replace_tensors(c, h, io, input);
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_bound(plan, f)) continue;
         const hga_tensor *to = tensor_of(plan, &h->io, f), *d = gradient_of(plan, &h->grad, f);
@@ -297,12 +297,12 @@ static hga_status gather_tables(const gradient_call *c, const head_call *h)
 {
     hga_status st = HGA_OK;
     for (hga_call_table which = 0; which < HGA_N_TABLES; which++) {
-        int strided = c->needs.by_head >> which & 1;
+        int by_head = c->needs.by_head >> which & 1;
         int64_t all = c->needs.entries[which],
-                some = strided ? GATHERED : most(1, GATHERED / most_head_groups(c, h->plan));
+                some = by_head ? GATHERED : most(1, GATHERED / most_head_groups(c, h->plan));
         for (int64_t at = 0; at < all; at += some)
             HGA_TRY(
-                (strided ? gather_entries : gather_head_groups)(c, h, which, at, all - at < some ? all - at : some));
+                (by_head ? gather_entries : gather_head_groups)(c, h, which, at, all - at < some ? all - at : some));
     }
 done:
     return st;

@@ -57,15 +57,15 @@ static float lse_of(const weighing *w, int64_t token, hga_id head)
 static double weigh_columns(const weighing *w, const weighed_row *r, hga_id first, hga_id n)
 {
     const float *k[KERNEL_CHUNK];
-    float strided[KERNEL_CHUNK], score[KERNEL_CHUNK + KERNEL_PAD];
+    float difference[KERNEL_CHUNK], score[KERNEL_CHUNK + KERNEL_PAD];
     const float slope = w->of->slopes ? w->of->slopes[r->head] : 0;
     for (hga_id c = 0; c < n; c++) {
         k[c] = w->keys + (ptrdiff_t)(r->sample->token + first + c) * w->padded;
-        strided[c] = -slope * fabsf((float)(r->token - first - c));
+        difference[c] = -slope * fabsf((float)(r->token - first - c));
     }
     w->s.kernels->grad_scores(
         &(kernel_grad_row){
-            .n = n, .dim = w->s.dim, .k = k, .terms.bias = strided, .q = r->q, .terms.cap = w->of->softcap},
+            .n = n, .dim = w->s.dim, .k = k, .terms.bias = difference, .q = r->q, .terms.cap = w->of->softcap},
         score);
     double sum = 0;
     for (hga_id c = 0; c < n; c++) sum += (double)expf(score[c] - r->lse);

@@ -95,7 +95,7 @@ static hga_status check_table(hga_call_table which, const hga_program *p, const 
     const hga_call_row *row = call_row(which);
     const hga_table *t = &io->table[which];
     if (!t->data) return check_standing(which, p, io);
-    if (row->is & HGA_CALL_OF_GRAPH) return hga_fail(HGA_EINVAL, "%s is the graph's: no call brings it", row->name);
+    if (row->is & HGA_CALL_OF_GRAPH) return hga_fail(HGA_EINVAL, "%s is the graph's: no call has it", row->name);
     hga_status st = check_extents(row, t, s, n_nodes);
     if (!st) st = check_entries(row, s, t->data, hga_call_entries(which, s, n_nodes, io));
     int changes = row->rows != HGA_EXTENT_ONE || *t->data != 0;

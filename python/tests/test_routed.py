@@ -256,7 +256,7 @@ class Decoders(unittest.TestCase):
 
 
 def drawn(seed):
-    """Settings, tensors [heads][n][dim], and what the call brings, by a seed."""
+    """Settings, tensors [heads][n][dim], and what the call has, by a seed."""
     r, rng = random.Random(seed), np.random.default_rng(seed)
     lengths = [r.choice((1, 2, 7, 16, 33, 50)) for _ in range(r.choice((1, 1, 2, 3)))]
     b, kv = r.choice((1, 3, 4, 8, 16)), r.choice((1, 2, 3))

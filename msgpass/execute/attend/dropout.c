@@ -11,7 +11,7 @@ static kernel_draw draw_of(const worker *w) { return draw_of_call(w->plan, w->io
 
 int drops_weights(const worker *w) { return w->plan->options.dropout > 0; }
 
-float weight_of_cached(const worker *w) { return 1 / (1 - w->plan->options.dropout); }
+float weight_of_undropped(const worker *w) { return 1 / (1 - w->plan->options.dropout); }
 
 /* ---- tiles ---- */
 

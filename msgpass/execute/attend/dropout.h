@@ -7,7 +7,7 @@
 /* Whether this call drops weights. */
 int drops_weights(const worker *w);
 /* 1 / (1 - p): the factor of weights that stay. */
-float weight_of_cached(const worker *w);
+float weight_of_undropped(const worker *w);
 /* Draws for a chunk's parts and eight heads; `head` is the first of them that the worker computes. */
 void drop_parts(const worker *w, const tile_chunk *c, hga_id head);
 /* The bits that drop_parts drew for a part and a head, see kernel_tile_group. */

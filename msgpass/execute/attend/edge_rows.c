@@ -44,7 +44,7 @@ static void weigh_chunk(worker *w, const row_job *job)
 }
 
 /* Converts log-sum-exps, stored in row.greatest, to base 2; -inf becomes +inf, so that weights are 0. */
-static void transpose_lse(worker *w)
+static void lse_to_base_2(worker *w)
 {
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
         float lse = w->rows.row.greatest[h];
@@ -58,7 +58,7 @@ static void sum_again(worker *w, const row_job *job)
     edge_cursor c = cursor_start(&w->reader, job->v);
     hga_pos left = job->count;
     cursor_skip(&c, job->from);
-    transpose_lse(w);
+    lse_to_base_2(w);
     for (;; left -= w->chunk.n) {
         cursor_next(&c, left < KERNEL_CHUNK ? left : KERNEL_CHUNK, &w->chunk);
         if (!w->chunk.n) return;

@@ -391,7 +391,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .v_row = w->rows.at.v_row,
                      .terms.bias = column_bias + first,
                      .terms.scale = w->workspace->scores.scale_2,
-                     .keep = weight_of_cached(w),
+                     .keep = weight_of_undropped(w),
                      .lone = w->plan->fields.lone_rows,
                      .sigmoid = weights_are_sigmoids(w->plan)};
     modify_tile(w, head, operands_of(w, c)->at + first, &t);

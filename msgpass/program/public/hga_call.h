@@ -24,7 +24,7 @@ extern "C" {
     X(ADDITIVE, additive)               /* [heads][dim]: a of additive scores; ones without it */            \
     X(SOFTCAP, softcap)                 /* a number C: C tanh(content / C), before biases; 0: none */        \
     X(NORMALISER_BIAS, normaliser_bias) /* a number: B of sigmoids */                                        \
-    X(LOG_MASS, log_mass)               /* [nodes]: of the graph, no call brings it; it has a gradient */    \
+    X(LOG_MASS, log_mass)               /* [nodes]: of the graph, no call has it; it has a gradient */       \
     X(EDGE_KEY, edge_key)               /* [edges][n_kv_heads * dim], added to keys, as edge_bias */         \
     X(EDGE_VALUE, edge_value)           /* [edges][f], summed with the output's weights: hga_io.edge_out */
 
@@ -61,7 +61,7 @@ typedef enum hga_extent {
 /* What else a row says. */
 enum {
     HGA_CALL_GRADIENT = 1,     /* has a gradient, hga_grad_io.d_table */
-    HGA_CALL_OF_GRAPH = 2,     /* the graph has it, no call brings it: it has a gradient alone */
+    HGA_CALL_OF_GRAPH = 2,     /* the graph has it, no call has it: it has a gradient alone */
     HGA_CALL_NEEDS_SCORES = 4, /* means nothing where no stage computes scores */
     HGA_CALL_NEEDS_SUMS = 8,   /* means nothing where no stage has weighted sums */
     HGA_CALL_NEEDS_LSE = 16,   /* means nothing where the output has no log-sum-exp */
