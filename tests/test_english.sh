@@ -40,7 +40,7 @@ fact none_of_these_words_is_used empty found
 # Words of which no name is made: the field has others, which names use. Comments and strings are left out.
 cat >retired <<'END'
 rooms?|given|wanted|told|lent|apart	capacity or bytes, input, requested or needs_grad, declared, borrowed, disjoint
-pieces?|strips?|strays?|turned	split or run, row range, columns without rows, transposed
+pieces?|strips?|strays?	split or run, row range, columns without rows
 gift|tray|brings|brought|meanings?	grad_out, staging, has, semantics
 keeper|leaks|curves	cache, leaky_relu, nonlinear
 END

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define HGA_CALL_GRADIENT(NAME, name) float *d_##name;
+#define HGA_CALL_GRADIENT_MEMBER(NAME, name) float *d_##name;
 
 /* The gradients that you give and the ones that you want. A tensor without data, or a NULL pointer, is not wanted; the
    call skips work that only unwanted gradients need. It writes every row of what you want, with zeros where no gradient
@@ -40,14 +40,14 @@ typedef struct hga_grad_io {
     HGA_EXTENSION union {
         float *d_table[HGA_MAX_TABLES];
         HGA_EXTENSION struct {
-            HGA_CALL_TABLES(HGA_CALL_GRADIENT)
+            HGA_CALL_TABLES(HGA_CALL_GRADIENT_MEMBER)
         };
     };
     hga_tensor d_edge_out; /* given, NULL data: zero; of edge_out, its shape, float32 */
     int accumulate;        /* 1: add to what the wanted arrays hold; 0: overwrite */
     uint64_t reserved[5];  /* 0 */
 } hga_grad_io;
-#undef HGA_CALL_GRADIENT
+#undef HGA_CALL_GRADIENT_MEMBER
 
 /* Compute the gradients of the execution that left io->tape. Pass the same plan and the same tensors, io->out among
    them, and the same rows if you executed some rows alone (io->rows); the call does not read d_out and d_lse of other

@@ -120,7 +120,7 @@ typedef struct hga_rows {
     uint64_t reserved[2];         /* 0 */
 } hga_rows;
 
-#define HGA_CALL_INPUT(NAME, name) hga_table name;
+#define HGA_CALL_INPUT_MEMBER(NAME, name) hga_table name;
 
 /* Everything a call reads and writes; NULL data where you do not use a thing. What the call writes (the rows of the
    output, their log-sum-exps, the tape, tensors of yours that stages write) must not overlap what it reads, nor itself,
@@ -136,7 +136,7 @@ typedef struct hga_io {
     HGA_EXTENSION union {
         hga_table table[HGA_MAX_TABLES];
         HGA_EXTENSION struct {
-            HGA_CALL_TABLES(HGA_CALL_INPUT)
+            HGA_CALL_TABLES(HGA_CALL_INPUT_MEMBER)
         };
     };
     /* of the HGA_IO_USER fields, in the order they were added; those that a stage writes are outputs: what their rows
@@ -157,7 +157,7 @@ typedef struct hga_io {
     hga_tensor edge_out;
     uint64_t reserved[1]; /* 0 */
 } hga_io;
-#undef HGA_CALL_INPUT
+#undef HGA_CALL_INPUT_MEMBER
 
 /* Check the program against the graph and lower it, for a shape and options (NULL: the defaults). The plan keeps a
    reference to the graph. *out is yours: hga_plan_destroy. */
