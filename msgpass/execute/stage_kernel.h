@@ -6,7 +6,7 @@
 #include "worker.h"
 #include "workspace.h"
 
-/* One row of a stage: node v, from edge `from` on, at most `count` edges; split >= 0: leave the state in that
+/* One row of a stage: node v, from edge `from` on, at most `count` edges; split >= 0: store the state in that
    split. */
 typedef struct row_job {
     hga_id stage, v;
@@ -14,7 +14,7 @@ typedef struct row_job {
     hga_id split;
 } row_job;
 typedef void (*row_function)(worker *w, const row_job *job);
-/* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone (tiles.h says why). */
+/* Rows [first, first + n) of the loaded panel; node[i] < 0: row first + i is not computed (NO_ROW in tiles.h). */
 typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
 /* Functions of the splits of a stage's long rows. */

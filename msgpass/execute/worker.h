@@ -144,8 +144,8 @@ typedef struct worker_rows {
     row_addresses at;
     whole_row whole;
     edge_scratch edges;
-    /* [KERNEL_CHUNK] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads
-       may be at other strides */
+    /* [KERNEL_CHUNK] rows of all heads, where some rows may be the caller's and others the workspace's (mixes), whose
+       heads may have other strides */
     float *mixed_key, *mixed_value;
     int mixes;
     float *scalars[4]; /* [lanes]: of some rows, [rows][heads] */
