@@ -75,8 +75,8 @@ enum {
     HGA_CALL_IS_PLAIN = 2048,  /* only the plain semantics supports it: plans with options.generic accept it */
     /* means nothing where tokens have no positions (hga_graph_positions) */
     HGA_CALL_NEEDS_POSITIONS = 4096,
-    HGA_CALL_BENDS =
-        8192 /* changes scores otherwise than by adding terms of an edge or a node: fewer solvers support it */
+    /* changes scores otherwise than by adding terms of an edge or a node: fewer solvers support it */
+    HGA_CALL_BENDS = 8192
 };
 
 typedef struct hga_call_row {

@@ -203,8 +203,8 @@ typedef struct hga_program {
     hga_field field[HGA_FIELD_SLOTS]; /* 1 .. n_fields */
     hga_stage stage[HGA_MAX_STAGES];
     float default_scale;  /* 0: 1 / sqrt(dim), or 1 with additive scores */
-    int has_lse;          /* the LSE of the out field is a log softmax denominator: io.lse may be set */
-    float softcap;        /* of calls that have none, see hga_call.h; 0: none */
+    int has_lse;          /* the LSE of the out field is a log softmax denominator: io.lse may be given */
+    float softcap;        /* of calls that bring none, see hga_call.h; 0: none */
     hga_scores scores;    /* of all stages that have them */
     float negative_slope; /* of additive scores, finite: 0 is a ReLU, 1 no function at all; 0 with products */
     uint64_t reserved[2]; /* 0 */
