@@ -102,9 +102,8 @@ typedef struct plan_fields {
     row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */
     hga_id n_pools;
     int lone_rows; /* rows that are computed alone may have other bits, see kernel_tile.lone: a decoder's choice */
-    const struct rows_on_demand
-        *on_demand; /* a workspace has slots for rows present at once only (row_slots.h); NULL */
-    int bf16_rows;  /* bfloat16, and attending stages read keys and values in 16 bits */
+    const struct rows_on_demand *on_demand; /* slots for rows present at once only (row_slots.h); NULL */
+    int bf16_rows;                          /* bfloat16, and attending stages read keys and values in 16 bits */
 } plan_fields;
 
 /* [n], in the order of stages and panels. */
