@@ -28,8 +28,8 @@ typedef struct slice_job {
 struct slice_plan {
     slice_job *job; /* [n_jobs], by phase, and by stage within it: phase[i]'s begin at phase[i].jobs_at */
     int64_t n_jobs;
-    int64_t
-        *when; /* [items of all phases]: where an item, phase[i].items_at + panel * head_ranges + head_range, runs */
+    /* [items of all phases]: when item phase[i].items_at + panel * head_ranges + head_range runs */
+    int64_t *when;
     int64_t n_items;
     uint64_t touched, listed; /* storages that are read or written; whose rows stay from one call to the next */
     int64_t bytes;            /* of a slice's memory */
