@@ -68,7 +68,7 @@ typedef struct plan_share {
     struct rank_plan *ranks;  /* the wing's */
     const hga_interval *rows; /* [n_rows]: nodes whose rows are computed here, and are in the caller's tensors */
     int64_t n_rows;
-    const hga_id *number;          /* [nodes]: such a node's index; NULL: tensors have one interval at most */
+    const hga_id *number; /* [nodes]: such a node's index, from the first on; NULL: tensors have one interval at most */
     hga_id first_token, end_token; /* tokens that this process alone has */
 } plan_share;
 
