@@ -9,7 +9,7 @@
 
 /* ---- pages.c ---- */
 
-/* Rows of consecutive nodes of one kind. Its rows are behind it. */
+/* Rows of consecutive nodes of one kind, which follow the struct in memory. */
 typedef struct page {
     struct page *next; /* of the free ones */
     atomic_int users;
@@ -22,11 +22,11 @@ struct hga_pages {
     const hga_decoder *decoder;
     pthread_mutex_t lock;
     page *free[N_PAGE_KINDS];
-    void **slab; /* [n_slabs]: huge pages of the system's, with pages in a row */
+    void **slab; /* [n_slabs]: huge pages of the system, divided into contiguous pages */
     int64_t n_slabs, slab_capacity;
     int64_t most, bytes, used;
     int n_caches;
-    int poison; /* tests: pages that are given back are overwritten */
+    int poison; /* tests: freed pages are overwritten */
 };
 
 static inline char *page_row(const hga_decoder *d, page *p, hga_id node)
@@ -72,11 +72,11 @@ void table_clear(const hga_allocator *a, page_table *t);
 
 struct hga_cache {
     hga_pages *pages;
-    uint64_t state; /* a number for what it holds and where: caches with equal ones have equal pages */
-    /* how many it has, and the fewest to which it may be cut: rows last read before `least` are gone */
+    uint64_t state; /* identifies its rows and pages: caches of equal states have equal pages */
+    /* their number, and the fewest to which it may be cut: rows last read before `least` are dropped */
     hga_id tokens, least;
     page_table table;
-    int listed; /* in the append at hand */
+    int listed; /* in the current append */
 };
 
 /* A state number that no cache has had. */

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-/* A row that is kept: of a node's field, from one token on up to the last that reads it. */
+/* A cached row: of a node's field, from the token with which it is whole to the last that reads it. */
 typedef struct cached_row {
     hga_id node;
     int32_t other; /* by birth: the last reader; by death: the field's kind */
@@ -28,18 +28,18 @@ static inline int kind_stands(hga_id kind) { return kind < N_BLOCK_KINDS; }
 
 typedef struct row_events {
     cached_row *row; /* [ptr[n_tokens]] */
-    int64_t *ptr;    /* [n_tokens + 2], of which the last is room to count */
+    int64_t *ptr;    /* [n_tokens + 2], the last one for counting */
     int64_t n;
 } row_events;
 
 struct hga_decoder {
-    atomic_uint_least64_t *states; /* how many its caches have been in */
+    atomic_uint_least64_t *states; /* number of states that its caches have had */
     hga_allocator allocator;
     hga_decode_options options;
     hga_plan *plan;
     hga_id n_tokens, n_nodes, io_first, io_n, page_shift;
     hga_id *io_node;       /* rows of tensors, by token; NULL: they are the tokens */
-    int64_t *io_ptr;       /* [n_tokens + 2], as events' */
+    int64_t *io_ptr;       /* [n_tokens + 2], as row_events.ptr */
     latest_tokens ready;   /* with which token each row is whole */
     row_events born, dies; /* by the token with which a row is whole; by the last that reads it */
     hga_selection how;     /* how tokens choose, options.selection */

@@ -17,9 +17,9 @@ typedef struct prefill {
     char *bytes; /* of all rows that are sent, or received, rank by rank */
     int64_t n_bytes;
     hga_packet *packet; /* [n_ranks]: each rank's, to or at home */
-    char *at;           /* the next row's */
+    char *at;           /* address of the next row */
     int64_t n_needed;
-    hga_id reader; /* whose rows are looked at */
+    hga_id reader; /* the rank whose rows are being examined */
     int hangs_on_others;
     uint32_t made_at_home; /* fields */
 } prefill;

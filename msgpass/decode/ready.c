@@ -16,7 +16,7 @@ typedef struct readers {
     hga_nodes nodes;
     const latest_tokens *ready;
     int32_t *last[HGA_FIELD_SLOTS];
-    program_values filled; /* filled by the caller or by a stage: a user's may read rows that nobody fills */
+    program_values filled; /* filled by the caller or by a stage: a user's may read rows that are never filled */
     hga_id out;
     /* of the current stage */
     const hga_stage *stage;

@@ -12,17 +12,18 @@ struct hga_decode_workspace {
     const hga_decoder *decoder;
     hga_allocator allocator;
     hga_workspace *workspace;
-    uint64_t resident;          /* the state of the cache whose rows are there, 0: none */
+    uint64_t resident;          /* the state of the cache whose rows are present, 0: none */
     atomic_int_least64_t bytes; /* all, at the last settling */
     int64_t fixed_bytes;        /* all but rows and lists */
     float *row;                 /* the longest one */
     int64_t row_floats;
-    /* of an append, [room]: its rows of tensors, in order and by number; rows to be made and kept */
+    /* of an append, [..capacity] each: nodes of its tensors' rows, in order and by number; requested rows of the
+       output; rows to compute and cache */
     hga_id *node, *sorted;
     hga_interval *requested;
     needed_row *needed;
     int64_t capacity, sorted_capacity, requested_capacity, needed_capacity;
-    const float **at; /* of tokens that choose: where keys, queries and rows of blocks are */
+    const float **at; /* of tokens that choose: addresses of keys, queries and rows of blocks */
     int64_t at_capacity;
     hga_chosen chosen;
     row_choice choice;

@@ -6,13 +6,13 @@
 #include "hga_program.h"
 #include "plan.h"
 
-/* Of plans with on_demand: somebody else's memory, in which a node's row is. */
+/* Of plans with on_demand: a node's row in memory outside the workspace. */
 typedef struct borrowed_row {
     float *row;
-    hga_id owner, next; /* -1, and the next that is free, as row_slots.borrowed_back has it */
+    hga_id owner, next; /* -1 without; the next free one, as row_slots.borrowed_back has it */
 } borrowed_row;
 
-/* The caller's tensor; at NULL: it is none of the field's. */
+/* The caller's tensor; at NULL: the field has none. */
 typedef struct bound_io {
     float *at;
     /* [n]: the row of node first + i in the caller's tensor, which begins with row `base`; -1: it has none. NULL: row
@@ -20,7 +20,7 @@ typedef struct bound_io {
     const hga_id *slot;
     ptrdiff_t row, head, step; /* step: see row_layout.step */
     hga_id fold, first, n, base;
-    int streams; /* its rows are more than caches hold, and who writes them does not soon read them */
+    int streams; /* its rows exceed the caches, and the thread that writes them does not soon read them */
 } bound_io;
 
 /* The workspace's rows. */
@@ -32,14 +32,14 @@ typedef struct bound_ws {
     hga_id first;
 } bound_ws;
 
-/* Their log-sum-exps. */
+/* Log-sum-exps of these rows. */
 typedef struct bound_lse_rows {
     float *at;
     const hga_id *slot;
     hga_id first;
 } bound_lse_rows;
 
-/* Their copies of 16 bits. */
+/* Copies of these rows in 16 bits. */
 typedef struct bound_bf16_rows {
     uint16_t *at;
     const hga_id *slot;

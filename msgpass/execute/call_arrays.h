@@ -7,7 +7,7 @@
 #include "overlap.h"
 #include "plan.h"
 
-/* What a call writes and what it reads, of the caller's. */
+/* The caller's arrays that a call reads or writes. */
 enum { MOST_ARRAYS = 7 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };
 typedef struct call_arrays {
     call_array array[MOST_ARRAYS];

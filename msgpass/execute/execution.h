@@ -8,11 +8,12 @@
 /* What ranks/ does in an execution of a plan that several processes share, with workspace->shared. */
 struct shared_execution {
     int64_t (*bytes)(const hga_plan *plan); /* of workspace->shared */
-    /* *io, the caller's tensors, which have been checked, becomes what stages are given in their place. */
+    /* Replaces *io, the caller's tensors, which have been checked, by the tensors that stages read. */
     hga_status (*stage)(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
-    /* Is what pieces [lo, hi) of a stage's row come to there, from another process or from before? It is, from now. */
+    /* Whether the merged state of splits [lo, hi) of a stage's row is present, from another process or from before;
+       marks it as present. */
     int (*has_merged)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
-    /* All behind execution_begin, of the first of so many samples that are left; without any, others are told. */
+    /* All after execution_begin, of the first of the samples left; without any, notifies the other processes. */
     hga_status (*run)(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, hga_id samples);
 };
 

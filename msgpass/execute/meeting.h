@@ -10,7 +10,7 @@ typedef struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t opened;
     hga_id arrived;
-    int round; /* how often all have met */
+    int round; /* times that all have met */
 } meeting;
 
 void meeting_open(meeting *m);

@@ -9,8 +9,8 @@ typedef struct needed_row {
     hga_id field, node;
 } needed_row;
 
-/* Blocks of keys that tokens choose (hga_select.h), of a stage whose rows and sources are tokens, and which goes by
-   columns: they see these and none behind themselves, whatever the relation says. Token t is in query block t /
+/* Blocks of keys that tokens choose (hga_select.h), of a stage whose rows and sources are tokens, and which runs by
+   columns: they see these and none later than themselves, whatever the relation says. Token t is in query block t /
    query_block, of which number `first` and n_query_blocks in all are there. Row r = chooser * n_query_blocks + query
    block - first has the blocks block[at[r]] to block[at[r + 1] - 1], ascending, of `width` tokens each. */
 typedef struct row_choice {

@@ -5,7 +5,7 @@
 #include "stage_plan.h"
 #include "worker.h"
 
-/* Rows of a panel; node[i] < 0: there is nothing to write. */
+/* Rows of a panel; node[i] < 0: the row is not written. */
 typedef struct panel_rows {
     hga_id first, n, node[PANEL_ROWS];
 } panel_rows;

@@ -6,24 +6,24 @@
 #include "worker.h"
 #include "workspace.h"
 
-/* One row of a stage: node v, from edge `from` on, at most `count` edges; piece >= 0: leave the state in that piece's
-   place. */
+/* One row of a stage: node v, from edge `from` on, at most `count` edges; split >= 0: store the state in that
+   split. */
 typedef struct row_job {
     hga_id stage, v;
     hga_pos from, count;
     hga_id split;
 } row_job;
 typedef void (*row_function)(worker *w, const row_job *job);
-/* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone (tiles.h says why). */
+/* Rows [first, first + n) of the loaded panel; node[i] < 0: row first + i is not computed (NO_ROW in tiles.h). */
 typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
-/* What the pieces of a stage's long rows hold. */
+/* Functions of the splits of a stage's long rows. */
 typedef struct split_kernel {
-    /* a piece becomes what it and another one, which comes after it, hold */
+    /* merges the later split `next` into `split` */
     void (*join)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, hga_id next);
-    /* the row of node v, from the piece that holds all of it */
+    /* the row of node v, from the split that holds all of it */
     void (*finish)(worker *w, hga_id stage, hga_id v, hga_id split);
-    /* to or from a message; returns where it ends there (split_bytes) */
+    /* copies a split to or from (in) a message; returns its end in the message (split_bytes) */
     char *(*move)(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id split, char *parcel,
                   int in);
 } split_kernel;
@@ -32,7 +32,7 @@ typedef struct stage_kernel {
     const char *name;
     row_function row;           /* NULL: only along the tree, by panels */
     panel_function panel;       /* NULL: row by row */
-    const split_kernel *splits; /* NULL: no row is cut into pieces */
+    const split_kernel *splits; /* NULL: no row is cut into splits */
 } stage_kernel;
 /* What a plan runs for a stage. */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);

@@ -5,7 +5,7 @@
 #include "bindings.h"
 #include "plan.h"
 
-/* The float32 copy of a tensor of 16 bits, and where it came from during a call. */
+/* The float32 copy of a tensor of 16 bits, and during a call the tensor. */
 typedef struct widened {
     float *values;
     int64_t capacity;

@@ -9,21 +9,21 @@
 #include "stage_semantics.h"
 #include "tiles.h"
 
-/* A chunk's keys and values, of all heads, and what every head adds to the scores of its columns. */
+/* A chunk's keys and values, of all heads, and the terms of its columns' scores that all heads share. */
 typedef struct tile_operands {
-    float base[KERNEL_CHUNK], at[KERNEL_CHUNK]; /* at: positions, where slopes are given */
+    float base[KERNEL_CHUNK], at[KERNEL_CHUNK]; /* at: positions, where the call has slopes */
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
-    int same_k, same_v; /* do heads lie at the same strides? */
+    int same_k, same_v; /* do all rows have the same head stride? */
     ptrdiff_t k_stride, v_stride;
     const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK]; /* plans of bf16 rows: in place of k and v */
 } tile_operands;
 
-/* Types of the pairs of a part whose columns' types vary: so many, their list, and which pairs have which. */
+/* Types of the pairs of a part whose columns' types vary: their number and list, and which pairs have which. */
 typedef struct part_types {
     hga_id n;
     const int32_t *list;
-    const uint8_t *many;  /* [the part's columns]: how many of `pick` are the column's */
-    const uint32_t *pick; /* place in the list | lanes << 16, column after column */
+    const uint8_t *many;  /* [the part's columns]: number of the column's entries of `pick` */
+    const uint32_t *pick; /* index in the list | lane mask << 16, column after column */
 } part_types;
 
 /* Scratch of run_tiles.c. */
@@ -34,51 +34,52 @@ typedef struct tile_scratch {
     float *pair_base, *pair_bias;   /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
     tile_operands *operand;         /* [BATCH_CHUNKS] */
     part_types types[PANEL_GROUPS]; /* of the batch's parts whose types vary, by the chunks' `typed` */
-    int32_t *type_list;             /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: room for the parts' lists */
-    uint32_t *type_pick;            /* [the same]: room for their picks */
-    uint8_t *type_many;             /* [PANEL_GROUPS][KERNEL_CHUNK]: room for how many each column has */
-    int32_t *type_index;            /* [n_types]: -1, or the place in the list at hand */
+    int32_t *type_list;             /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: scratch for the parts' lists */
+    uint32_t *type_pick;            /* [the same]: for their picks */
+    uint8_t *type_many;             /* [PANEL_GROUPS][KERNEL_CHUNK]: for each column's number of them */
+    int32_t *type_index;            /* [n_types]: -1, or the index in the current list */
     float *type_score;              /* [KERNEL_CHUNK * tile][tile]: of each type of a list, one head */
     /* dropout: [BATCH_CHUNKS][PANEL_GROUPS][8][KERNEL_CHUNK] of eight heads, see kernel_tile_group */
     uint16_t *drop_mask;
 } tile_scratch;
 
-/* Addresses of a chunk's rows, at head 0, where those that edge_chunk.more says follow, and at the head at hand. */
+/* Addresses of a chunk's rows, at head 0, followed by those of edge_chunk.more, and at the current head. */
 typedef struct row_addresses {
     const float *k[CHUNK_AND_MORE], *v[CHUNK_AND_MORE], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
     const uint16_t *k16[CHUNK_AND_MORE], *v16[CHUNK_AND_MORE], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
-    ptrdiff_t v_row;         /* 0, or v_head's values lie side by side, that many floats apart */
-    const uint32_t *v_pairs; /* has_pairs: in place of v_head, pairs of columns, v_row words apart */
+    ptrdiff_t v_row;         /* 0, or v_head's values have this stride, in floats */
+    const uint32_t *v_pairs; /* has_pairs: in place of v_head, pairs of columns, of stride v_row words */
 } row_addresses;
 
 /* Columns of some panels: source positions [first, end) of a block instance whose first column is at `origin`. */
 typedef struct wide_span {
     hga_id origin, first, end;
     float weight;
-    int shared; /* every row has all columns: even one panel is better off */
+    int shared; /* every row has all columns: even one panel gains */
 } wide_span;
 
-/* Rows of equal families, group by group of sixteen: which of a group's rows have which of its columns, which are its
-   own. */
+/* Rows of equal families, in groups of sixteen: which of a group's rows have which of its columns, which no other group
+   has. */
 typedef struct equal_families {
     hga_id first, n, edges; /* rows; edges of a group */
     float weight;
     lane_mask rows[KERNEL_TILE];
 } equal_families;
 
-/* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded], which the addresses
-   [room] are of; of all heads [room]. Where it has_pairs keys are of 16 bits, and values are pairs of columns. */
+/* A rectangle's columns, contiguous: of one head key [capacity][dim padded] and value [capacity][dim_v padded], whose
+   addresses are key_at and value_at [capacity]; of all heads base and at [capacity]. Where it has_pairs keys are of 16
+   bits, and values are pairs of columns. */
 typedef struct wide_scratch {
     hga_id capacity;
-    float *key, *value, *base, *at; /* at: positions, where slopes are given */
+    float *key, *value, *base, *at; /* at: positions, where the call has slopes */
     const float **key_at, **value_at;
     const uint16_t **key16_at; /* plans of bf16 rows */
 } wide_scratch;
 
-/* Scratch of the stages that go row by row. */
+/* Scratch of the stages that run row by row. */
 typedef struct row_scratch {
     float *query;          /* [heads][dim padded]: the row's queries, scaled, in base 2 */
-    float *additive;       /* alike, see kernel_heads: what additive scores are weighed with, scaled, in base 2 */
+    float *additive;       /* likewise, see kernel_heads: the factors of additive scores, scaled, in base 2 */
     uint16_t *query16;     /* [heads][dim]: the same in bfloat16, not scaled; plans of bf16 rows */
     float *acc;            /* [heads][columns padded] */
     float *bias;           /* [KERNEL_CHUNK] + padding */
@@ -88,32 +89,33 @@ typedef struct row_scratch {
     hga_pos rank[KERNEL_CHUNK];
 } row_scratch;
 
-/* A row that is held whole, of as many edges as plain rows: [room] each, and a vector behind what kernels write. */
+/* A row that is held whole, of at most most.plain_edges edges: one element an edge each, and a vector behind what
+   kernels write. */
 typedef struct whole_row {
-    float *score; /* [heads][room] in base 2 */
-    float *count; /* as how many tokens edges count */
+    float *score; /* [heads][edges] in base 2 */
+    float *count; /* the number of tokens that an edge counts for */
     int counts;   /* is any of them not 1? */
     hga_id *src;
     int32_t *type;
-    hga_id *slot; /* in the row, of what has a weight in the head at hand */
-    /* of all heads: so many have weights, and these with their values, [heads][room] */
+    hga_id *slot; /* in the row, of the edges with a weight in the current head */
+    /* of all heads: the number of edges with weights, and these with their values, [heads][edges] */
     hga_id *have;
     float *weight;
     const float **value;
-    float *slope; /* of the head at hand, see kernel_entmax */
+    float *slope; /* of the current head, see kernel_entmax */
 } whole_row;
 
 /* Single pairs whose dropout factors are drawn at once: a chunk's, or a family's. */
 enum { DROPPED_PAIRS = KERNEL_FAMILY * KERNEL_TILE };
 _Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have room");
 
-/* Of calls that bring keys or features of edges, taken by the first: keys of some edges, those of the edges added; and
-   what a chunk's edges weigh. */
+/* Of calls that have keys or features of edges, allocated by the first: keys of some edges, those of the edges added;
+   and the weights of a chunk's edges. */
 typedef struct edge_scratch {
     float *key;       /* [KERNEL_HEAD_EDGES][heads of keys][dim] */
     float *weight;    /* [KERNEL_CHUNK][heads] + padding */
     int64_t capacity; /* floats of both */
-    int at_once;      /* the row at hand sums features as it attends */
+    int at_once;      /* the current row sums features as it attends */
 } edge_scratch;
 
 /* The item's heads: tiles compute key/value heads [kv_first, kv_end) alone, and the heads [first, end) that read
@@ -142,11 +144,11 @@ typedef struct worker_rows {
     row_addresses at;
     whole_row whole;
     edge_scratch edges;
-    /* [KERNEL_CHUNK] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads
-       may be at other strides */
+    /* [KERNEL_CHUNK] rows of all heads, where some rows may be the caller's and others the workspace's (mixes), whose
+       heads may have other strides */
     float *mixed_key, *mixed_value;
     int mixes;
-    float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
+    float *scalars[4]; /* [lanes]: of some rows, [rows][heads] */
     hga_id lanes;
 } worker_rows;
 
@@ -161,10 +163,10 @@ typedef struct worker_plain {
 } worker_plain;
 
 typedef struct worker_memory {
-    char *at;               /* [bytes]: all arrays of the worker; numbers come first */
-    int64_t bytes, numbers; /* */
-    int64_t types;          /* so many types have capacity */
-    int begun;              /* its thread has cleared its numbers */
+    char *at; /* [bytes]: all arrays of the worker; numbers come first */
+    int64_t bytes, numbers;
+    int64_t types; /* capacity, in types */
+    int begun;     /* its thread has cleared its numbers */
 } worker_memory;
 
 typedef struct worker {
@@ -181,7 +183,7 @@ typedef struct worker {
     worker_rows rows;
     equal_families equal; /* of the item that run_equal.c or run_by_columns.c was found to apply to */
     column_rows columns;
-    kernel_ahead coming; /* tokens that a later panel reads, of as many fields as go up the tree together */
+    kernel_ahead coming; /* tokens that a later panel reads, of all fields that run up the tree together */
     worker_plain plain;
     worker_memory memory;
 } worker;

@@ -1,4 +1,4 @@
-/* workspace.h: what an execution needs of memory and of its call (workspace.c). */
+/* workspace.h: an execution's memory, and its call (workspace.c). */
 #ifndef WORKSPACE_H
 #define WORKSPACE_H
 
@@ -26,15 +26,15 @@ typedef struct workspace_team {
     meeting meeting; /* of the threads, between waves */
 } workspace_team;
 
-/* What scores of this call have; in base 2 as kernels have them: times log2 e. */
+/* Parameters of this call's scores; _2: in base 2, as kernels have them: times log2 e. */
 typedef struct workspace_scores {
     float scale, scale_2;
     float cap_2;                /* of contents; 0: none */
-    float sigmoid_bias_2;       /* what sigmoids add to scores; else 0 */
+    float sigmoid_bias_2;       /* of sigmoids; else 0 */
     const float *sink, *slopes; /* [heads], the call's; NULL: none */
 } workspace_scores;
 
-/* Plans with options.rows: the rows of stages that this execution runs, where it is not all of them (on). */
+/* Plans with options.rows: the rows of stages that this execution runs; on: not all of them. */
 typedef struct workspace_slice {
     slice slice;
     void *memory;
@@ -52,7 +52,7 @@ typedef struct workspace_shared {
 typedef struct workspace_slots {
     row_slots of[N_ROW_SLOTS];            /* of fields, then of stages */
     hga_id cycled[N_ROW_SLOTS], n_cycled; /* those that have capacity */
-    void *owners;                         /* [owner_bytes]: all that tells owners their slots */
+    void *owners;                         /* [owner_bytes]: the `slot` arrays of all */
     int64_t owner_bytes;
 } workspace_slots;
 
@@ -61,9 +61,9 @@ typedef struct rows_to_compute {
     const row_choice *choice; /* NULL: edges are the graph's */
     const needed_row *needed; /* [n_needed] */
     int64_t n_needed;
-    int alone;           /* those alone, and of the output nothing */
+    int alone;           /* only those, and no row of the output */
     int by_token;        /* see slice.one_token */
-    requested_rows rows; /* of the output; by intervals of their numbers */
+    requested_rows rows; /* of the output */
 } rows_to_compute;
 
 /* Sums of edges' features over a row's splits. */
@@ -82,7 +82,7 @@ struct hga_workspace {
     workspace_scores scores;
     call_arrays arrays; /* the call's */
     workspace_slice sliced;
-    const hga_io *staged; /* what stages read: the call's, or what stands in its place */
+    const hga_io *staged; /* the tensors that stages read: the call's, or their replacement */
     workspace_shared shared;
     workspace_slots slots;
     rows_to_compute request;

@@ -5,7 +5,7 @@
 #include "flow.h"
 #include "hga_inspect.h"
 
-/* Pairs to show: of the first query token that has one; -1. */
+/* Example pairs, of the first query token that has one; -1. */
 typedef struct coverage_examples {
     hga_id more[2], none[2], diagonal;
 } coverage_examples;
@@ -15,7 +15,7 @@ typedef struct coverage_count {
     int causal;
     hga_coverage *count;
     coverage_examples seen;
-    int64_t *once, *more; /* of the list at hand, tokens before each interval covered once and more often */
+    int64_t *once, *more; /* of the current list: tokens before each interval that are covered once, and more often */
     int64_t capacity[2];
 } coverage_count;
 

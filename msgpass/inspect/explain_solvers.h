@@ -8,14 +8,14 @@
 #include "attend_solvers.h"
 #include "plan.h"
 
-/* Of a stage: pairs in tiles, and the places that those tiles have; in families; and row by row. Of long stages some
-   panels are looked at, evenly spread. */
+/* Of a stage: pairs in tiles, and these tiles' slots; pairs in families, and row by row. Of long stages some panels
+   are sampled, evenly spread. */
 typedef struct pair_solvers {
     double tiles, tile_slots, families, rows;
     int64_t panels, looked_at;
-    int attends;           /* 0: there is nothing to tell */
-    unsigned applies;      /* ways that some go, as bits */
-    attend_solver_id last; /* the way of rows: those behind it are not asked */
+    int attends;           /* 0: the rest is unused */
+    unsigned applies;      /* solvers that run some panels, as bits */
+    attend_solver_id last; /* the rows' solver: later ones are not tried */
     unsigned call_has;     /* the call's features */
 } pair_solvers;
 

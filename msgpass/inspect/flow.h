@@ -48,15 +48,15 @@ hga_status flow_chain(const hga_graph *g, const interval_lists *l, const hga_id 
 typedef struct flow_sums {
     const hga_graph *g; /* the graph or, backwards, its transpose */
     interval_sum *sum;
-    const interval_lists *from; /* what the sources hand on, NULL: nothing; may be `out`, for a stage in place */
-    const interval_lists *own;  /* NULL: nothing */
-    const hga_stage *stage;     /* NULL, or the stage, and the field that it writes: what rows it leaves alone */
-    const hga_field *field;     /* stay as `kept` has them */
+    const interval_lists *from; /* the sources' lists, NULL: none; may be `out`, for a stage in place */
+    const interval_lists *own;  /* NULL: none */
+    const hga_stage *stage;     /* NULL, or the stage, and the field that it writes: rows that it leaves unchanged */
+    const hga_field *field;     /* have their lists in `cached` */
     const interval_lists *cached;
-    const hga_field *only; /* NULL, or: sources that are not rows of this field hand on nothing */
-    int by_level;          /* what is handed on is from now on known by the source's level alone */
+    const hga_field *only; /* NULL, or: sources that are not rows of this field add nothing */
+    int by_level;          /* added intervals are tagged by the source's level alone */
     interval_lists *out;   /* created */
-    /* of the relation at hand */
+    /* of the current relation */
     hga_nodes nodes;
     const hga_id *order;
     hga_id *chain, n_positions;

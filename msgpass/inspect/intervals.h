@@ -16,10 +16,10 @@ typedef struct interval {
 /* Times are clipped to the most that a sum counts to. */
 #define INTERVAL_MANY ((hga_pos)1 << 40)
 
-/* Lists to be added up. A zeroed sum is empty and counts to INTERVAL_MANY. */
+/* Lists to be summed. A zeroed sum is empty and counts to INTERVAL_MANY. */
 typedef struct interval_sum {
     hga_pos most;
-    interval *part; /* runs back to back, each a list; run i ends at end[i] */
+    interval *part; /* contiguous runs, each a list; run i ends at end[i] */
     int64_t n_parts, capacity;
     int64_t *end;
     int64_t n_runs, run_capacity;
@@ -41,7 +41,7 @@ typedef struct interval_lists {
     int32_t *size;
     interval *pool;
     int64_t n_pool, capacity;
-    int64_t vacant[32]; /* 1 + the first of the vacant places of 2^i intervals; 0: none */
+    int64_t vacant[32]; /* 1 + the first of the vacant slots of 2^i intervals; 0: none */
 } interval_lists;
 
 /* Creates n empty lists. */

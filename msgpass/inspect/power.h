@@ -7,7 +7,7 @@
 #include "sources.h"
 
 /* Node v reaches [first[v], last[v]], which holds v, and the further spans extra[start[v] .. start[v] + size[v]),
-   sorted and apart from each other and from it. */
+   sorted and disjoint from each other and from it. */
 typedef struct hop {
     hga_id n;
     hga_id *first, *last;
@@ -17,9 +17,9 @@ typedef struct hop {
     int64_t n_extra, capacity;
     hga_id *next;  /* [n]: the next node with extra spans, from v on; n without */
     hga_id *other; /* [n]: the next node after v with extra spans other than v's; n without */
-    /* [2 n]: the smallest first below each place of a binary tree over the nodes, whose leaves are n .. 2 n - 1 */
+    /* [2 n]: the smallest `first` below each position of a binary tree over the nodes, whose leaves are n .. 2 n - 1 */
     hga_id *low;
-    hga_id *high; /* and the largest last */
+    hga_id *high; /* and the largest `last` */
 } hop;
 
 /* Creates the relation in which every node reaches itself only. */

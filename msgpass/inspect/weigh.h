@@ -7,7 +7,7 @@
 #include "hga_inspect.h"
 #include "stage_semantics.h"
 
-/* One question: a program on a graph, with tensors, for one head. */
+/* One query: a program on a graph, with tensors, for one head. */
 typedef struct weighing {
     const hga_program *p;
     const hga_graph *g;
@@ -22,7 +22,7 @@ typedef struct weighing {
     double **made[HGA_MAX_STAGES];   /* [n]: of stages, the values of out (a state's is its log-sum-exp) */
     struct shelf *shelf;
     struct weighed *at_rest;
-    hga_status st; /* what went wrong first while values were made */
+    hga_status st; /* the first error while values were computed */
 } weighing;
 
 hga_status weigh_begin(weighing *w);

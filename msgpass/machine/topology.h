@@ -6,7 +6,7 @@
 
 typedef struct topology topology;
 
-/* A thread's binding before topology_bind, to be put back. Zeroed: nothing to put back. */
+/* A thread's binding before topology_bind, to be restored. Zeroed: nothing to restore. */
 typedef struct binding {
     topology *t;
     void *cpuset;

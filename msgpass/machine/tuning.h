@@ -1,5 +1,5 @@
-/* tuning.h: numbers that depend on the processor. They decide where rows are stored meanwhile, never the order of sums:
-   results have the same bits whatever they are. The order of sums is one set of numbers for all machines
+/* tuning.h: numbers that depend on the processor. They decide where rows are stored temporarily, never the order of
+   sums: results have the same bits whatever they are. The order of sums is one set of numbers for all machines
    (semantics/sums.h). */
 #ifndef TUNING_H
 #define TUNING_H
@@ -7,27 +7,27 @@
 #include "hga_base.h"
 
 typedef struct tuning {
-    /* A tile's keys and values are copied side by side for so many groups of rows and heads that read them. */
+    /* A tile's keys and values are packed contiguously for so many groups of rows and heads that read them. */
     int64_t pack_readers;
-    /* An output, or gradients, of so many bytes go past the caches. */
+    /* An output, or gradients, of so many bytes bypass the caches. */
     int64_t stream_output, stream_gradients;
-    /* Keys and values of so many bytes, of nodes that edges name in any order, are asked for as from memory. */
+    /* Keys and values of so many bytes, of nodes that edges name in any order, are prefetched as from memory. */
     int64_t far_sources;
-    /* So many bytes of a lone row's keys and values are not asked for where they lie side by side. */
+    /* So many bytes of a lone row's keys and values are not prefetched where they are contiguous. */
     int64_t near_sources;
-    /* What the panels between a token's first stage and its last read and write should fit the second cache together:
+    /* The data of all panels between a token's first stage and its last should fit the second-level cache together:
        bytes of outputs of the tokens that a panel of the tree's rows stands for, and of queries, keys, values and
        outputs of those that a panel of attended rows stands for. */
     int64_t tree_bytes, attend_bytes;
-    /* Where threads have blocks of tokens in turn: bytes of a block's rows of coarsened fields, on all levels. */
+    /* Where threads have blocks of tokens cyclically: bytes of a block's rows of coarsened fields, on all levels. */
     int64_t cyclic_bytes;
 } tuning;
 
-/* Whose processor this is, as it says itself; "" and zeros where it does not. */
+/* The processor, as it reports itself; "" and zeros where it does not. */
 typedef struct processor {
     char maker[16]; /* "GenuineIntel" */
     hga_id family, model;
-    int64_t second_cache, third_cache; /* bytes of one core's, and of what cores share */
+    int64_t second_cache, third_cache; /* bytes of one core's cache, and of the shared one */
 } processor;
 /* Found once in a process. */
 processor processor_here(void);
@@ -37,7 +37,7 @@ tuning tuning_of(const processor *p);
 /* `text` as HGA_TUNING has it, "pack_readers=6,stream_output=0": replaces the named numbers of *t. NULL and "" replace
    nothing. HGA_EINVAL names what is wrong, and *t is unchanged. */
 hga_status tuning_override(const char *text, tuning *t);
-/* What a plan goes by: this processor, its row, and whether HGA_TUNING has replaced some of it. */
+/* A plan's tuning: this processor, its row of the table, and whether HGA_TUNING has replaced some of it. */
 typedef struct tuned {
     processor here;
     tuning is;

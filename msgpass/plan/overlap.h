@@ -5,12 +5,12 @@
 
 #include "hga_plan.h"
 
-/* Runs of `bytes`, heads of rows, so many bytes apart. */
+/* Runs of `bytes` bytes, one for each row and head, with strides `row` and `head` in bytes. */
 typedef struct io_array {
     const char *what, *name; /* "the tensor of field", "k"; name "" without */
     const char *data;        /* NULL: there is none */
     int64_t rows, heads, row, head, bytes;
-    uintptr_t first, end; /* where the first byte is, and where there are none behind */
+    uintptr_t first, end; /* addresses of the first byte and behind the last */
 } io_array;
 
 /* Describes rows [first_row, first_row + n) of a tensor of `heads` heads of `columns`, or a contiguous array.
@@ -28,7 +28,7 @@ hga_status arrays_disjoint(const io_array *a, int a_written, const io_array *b, 
 
 /* ---- of many calls at once ---- */
 
-/* One of a sample's, in a list. */
+/* An array of a sample, in a list. */
 typedef struct call_array {
     io_array at;
     int written;

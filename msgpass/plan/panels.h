@@ -10,7 +10,7 @@
 /* ---- long_rows.c ---- */
 
 typedef struct long_search {
-    /* edges of a row, and of a row that has its columns alone, from which on it is long; and of a piece of either */
+    /* edges from which on a row is long, and a row that has its columns alone; and those of a split of either */
     hga_pos limit, alone, split, split_alone;
     int together; /* of rows that have their columns alone, see split_rule */
     row_look row[PANEL_ROWS];

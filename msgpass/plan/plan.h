@@ -1,4 +1,4 @@
-/* plan.h: how a plan is stored. What executes reads it and changes nothing (plan.c). */
+/* plan.h: how a plan is stored. Executions read it and change nothing (plan.c). */
 #ifndef HGA_PLAN_PLAN_H
 #define HGA_PLAN_PLAN_H
 
@@ -17,19 +17,19 @@
    first of part i, which begins with node first[i]. */
 typedef struct column_windows {
     hga_id n, n_parts;
-    const hga_id *first; /* [n_parts], the graph's where `told` */
-    int declared;        /* rows go by them, whatever it takes: see hga_builder_set_parts */
+    const hga_id *first; /* [n_parts], the graph's where `declared` */
+    int declared;        /* rows run by them, whatever the cost: see hga_builder_set_parts */
     hga_id *begin;       /* [n_parts + 1] */
     int64_t capacity;
 } column_windows;
 
-/* What somebody makes of a plan once and leaves with it, in its bytes: with memory of the plan's allocator, which
-   whoever has the lock may use. An update drops it. */
+/* An object computed of a plan once and cached with it, counted in its bytes: in memory of the plan's allocator, which
+   the thread that holds the lock may use. An update drops it. */
 typedef struct cached_object {
     void *what; /* NULL: nothing */
     void (*drop)(const hga_plan *plan, void *what);
 } cached_object;
-/* What calls that bring slopes or biases of edges need of the graph (call_lists.c); NULL: none has come. */
+/* Lists of the graph for calls that have slopes or biases of edges (call_lists.c); NULL: there was no such call. */
 typedef struct call_lists {
     double *position;    /* [nodes] */
     hga_pos *first_edge; /* [nodes + 1]: canonical positions of rows' first edges in the stage that biases belong to */
@@ -38,26 +38,26 @@ typedef struct call_lists {
 typedef struct plan_cache {
     pthread_mutex_t lock;
     call_lists lists;
-    cached_object back;    /* what gradients need to go back */
-    cached_object layouts; /* which tiles panels have, see execute/attend/layouts.h */
+    cached_object back;    /* what the backward pass needs */
+    cached_object layouts; /* the panels' tiles, see execute/attend/layouts.h */
 } plan_cache;
 
-/* What binds threads to processors: nothing, each call, or OpenMP. */
+/* Threads are bound to processors not at all, by each call, or by OpenMP. */
 typedef enum plan_binding { BIND_NOTHING, BIND_CALLS, BIND_BY_OPENMP } plan_binding;
 typedef struct binding_failures binding_failures;
 
 /* ---- processes that share a plan: plan/ and execute/ call ranks/ through these pointers ---- */
 
 typedef struct plan_wing {
-    /* Of a plan that is made: what is asked for is checked; a copy that is lowered anew gets its own. */
+    /* Checks what is requested of a plan that is made. renew: gives a copy that is lowered anew its own. */
     hga_status (*begin)(hga_plan *plan);
     hga_status (*renew)(hga_plan *plan);
-    /* Once phases are known: whose rows are whose, and messages; once there are slices: what is computed when, and rows
-       of the workspace for it. All processes call these together. */
+    /* list, once phases are known: the processes' rows, and messages. divide, once there are slices: what is computed
+       when, and rows of the workspace for it. All processes call these together. */
     hga_status (*list)(hga_plan *plan);
     hga_status (*divide)(hga_plan *plan);
     void (*clear)(hga_plan *plan);
-    /* A status that is not HGA_OK reaches all processes. */
+    /* Sends a status that is not HGA_OK to all processes. */
     void (*tell)(const hga_plan *plan, hga_status st);
     const struct shared_execution *execution; /* execution.h */
     const struct shared_gradient *gradient;   /* gradient.h */
@@ -66,43 +66,43 @@ typedef struct plan_wing {
 typedef struct plan_share {
     const plan_wing *wing;    /* NULL: one process has the plan, and all rows */
     struct rank_plan *ranks;  /* the wing's */
-    const hga_interval *rows; /* [n_rows]: nodes whose rows are computed here, and brought by the caller */
+    const hga_interval *rows; /* [n_rows]: nodes whose rows are computed here, and are in the caller's tensors */
     int64_t n_rows;
-    const hga_id *number; /* [nodes]: of such a node, counted from the first; NULL: tensors have one interval at most */
-    hga_id first_token, end_token; /* tokens that are this process' alone */
+    const hga_id *number; /* [nodes]: such a node's index, from the first on; NULL: tensors have one interval at most */
+    hga_id first_token, end_token; /* tokens that this process alone has */
 } plan_share;
 
 /* Memory of a plan. */
 typedef struct plan_memory {
     hga_allocator user; /* the caller's: for the plan itself and for states, which may outlive it */
-    retained *retained; /* for all that updates use again */
+    retained *retained; /* for all that updates reuse */
     hga_allocator allocator;
 } plan_memory;
 
 typedef struct plan_machine {
     const kernel_table *kernels;
     topology *topology;
-    tuned tuning; /* which changes no bit */
+    tuned tuning; /* changes no bit */
 } plan_machine;
 
 /* Threads that execute a plan. */
 typedef struct plan_team {
     hga_id n;
-    hga_id cyclic;       /* tokens of the blocks that threads have cyclically, 0: each has one run of them */
+    hga_id cyclic;       /* tokens of the blocks that threads have cyclically; 0: each thread has one run of tokens */
     hga_id *domain, *pu; /* [n] */
     plan_binding binding;
     binding_failures *unbound; /* of calls so far */
 } plan_team;
 
-/* Where rows of fields are. */
+/* Storage of the rows of fields. */
 typedef struct plan_fields {
     field_storage storage[HGA_FIELD_SLOTS];
     hga_id columns[HGA_FIELD_SLOTS];    /* of the storage, for user functions */
     row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */
     hga_id n_pools;
     int lone_rows; /* rows that are computed alone may have other bits, see kernel_tile.lone: a decoder's choice */
-    const struct rows_on_demand *on_demand; /* a workspace has rows for what is there at once (row_slots.h); NULL */
-    int bf16_rows;                          /* bfloat16, and keys and values go to attending stages in 16 bits */
+    const struct rows_on_demand *on_demand; /* slots for rows present at once only (row_slots.h); NULL */
+    int bf16_rows;                          /* bfloat16, and attending stages read keys and values in 16 bits */
 } plan_fields;
 
 /* [n], in the order of stages and panels. */
@@ -111,7 +111,7 @@ typedef struct phase_list {
     int64_t n, capacity;
 } phase_list;
 
-/* The most of what one execution, one thread or one panel has. */
+/* Maxima over executions, threads or panels. */
 typedef struct plan_most {
     int64_t workspace_floats;
     int64_t segments, listed; /* of a thread's reader: capacities */
@@ -122,12 +122,12 @@ typedef struct plan_most {
 
 typedef struct plan_version {
     uint64_t identity; /* of this plan for all its life: the next one at its address has another */
-    uint64_t serial;   /* changes with every update, so that a state knows when it is stale */
+    uint64_t serial;   /* changes with every update: a state with another serial is stale */
 } plan_version;
 
 /* What the caller requested, which updates read again. */
 typedef struct plan_requested {
-    hga_id panel; /* rows of every panel, 0: as the plan thinks best */
+    hga_id panel; /* rows of every panel, 0: the plan chooses */
     int generic;  /* options.generic of the caller: graphs may make a plan generic, and updates fused again */
 } plan_requested;
 
@@ -143,7 +143,7 @@ struct hga_plan {
     plan_fields fields;
     stage_plan stage[HGA_MAX_STAGES];
     phase_list phases;
-    struct slice_plan *slices; /* options.rows: what slices.h says; NULL */
+    struct slice_plan *slices; /* options.rows: see slices.h; NULL */
     plan_share share;          /* options.ranks: processes that share the plan */
     wave_order waves;
     plan_most most;

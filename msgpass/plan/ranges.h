@@ -5,7 +5,7 @@
 #include "hga_plan.h"
 #include "program.h"
 
-/* Rows of the output that a call requests: n intervals, ascending and disjoint; one for all rows, kept in `room`, where
+/* Rows of the output that a call requests: n intervals, ascending and disjoint; one for all rows, in `buffer`, where
    the call names none. */
 typedef struct requested_rows {
     const hga_interval *interval;
@@ -14,8 +14,8 @@ typedef struct requested_rows {
     int all;
 } requested_rows;
 
-/* Which rows of the output were asked for: from the first to the last, in so many intervals, of which a number stands
-   for where they lie. */
+/* Identifies the requested rows of the output: first row, number from the first to the last, intervals, and a hash of
+   the intervals' positions. */
 typedef struct requested_stamp {
     int64_t first, n, intervals;
     uint64_t places;

@@ -12,7 +12,7 @@ enum { WORD_BITS = 64 };
 
 typedef struct row_bits {
     uint64_t *word, *above, *top; /* [words_of(n)], a bit for each of those, and a bit for each of those words */
-    int64_t n;                    /* 0: there are none, and none can be put in */
+    int64_t n;                    /* 0: the set is empty and takes none */
     int64_t low, high;            /* only words [low, high) may hold any */
 } row_bits;
 

@@ -5,8 +5,8 @@
 
 #include "program.h"
 
-/* Rows with more edges than `longer` that have their columns alone are cut into pieces of `piece` edges; INT64_MAX:
-   none are. `together`: pieces mostly have the columns of others, too, and are computed with them. */
+/* Rows with more edges than `longer` that have their columns alone are cut into splits of `split` edges; INT64_MAX:
+   none are. `together`: splits mostly have the columns of others, too, and are computed with them. */
 typedef struct split_rule {
     hga_pos longer, split;
     int together;
@@ -15,8 +15,8 @@ typedef struct split_rule {
 /* The rule of a stage that a fused function computes, if there is one; cut_edges > 0 as the plan has it. */
 split_rule split_rule_of(const hga_graph *g, const hga_program *p, hga_id stage, hga_pos cut_edges);
 
-/* Columns that follow each other, which a row has alone: its position's first one, -1 where it has none such; and of
-   these edges the weight, the first one's type, and what types grow by. An attended row's columns are nodes, those of a
+/* Consecutive columns that a row has alone: the first one, -1 without; and of these edges the weight, the first one's
+   type, and the step of types from edge to edge. An attended row's columns are nodes, those of a
    sum may be positions of an order. */
 typedef struct lone_columns {
     hga_id first;
@@ -24,8 +24,8 @@ typedef struct lone_columns {
     float weight;
 } lone_columns;
 
-/* What the segments of a row tell: its edges, and the last one's columns, which it has alone where that is the only one
-   and not shared with a neighbour. */
+/* Measures of a row's segments: its edges, and the columns of the last segment, which the row has alone where that is
+   the only one and not shared with a neighbour. */
 typedef struct row_look {
     hga_pos degree, columns;
     hga_id segments;

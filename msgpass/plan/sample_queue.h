@@ -11,7 +11,7 @@ typedef struct sample_queue {
     hga_workspace *const *workspaces;
     hga_id n;
 } sample_queue;
-/* Where a thread is; zeroed at first. */
+/* A thread's position; zeroed at first. */
 typedef struct queue_position {
     int round;
     hga_id sample;

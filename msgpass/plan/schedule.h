@@ -13,7 +13,7 @@
 /* Sets of rows: the storages, and the splits of each stage. */
 enum { SPLITS = N_STORAGES, N_ROW_SETS = SPLITS + HGA_MAX_STAGES };
 
-/* When a panel runs: in a wave, on a thread, and within that share in the order of the tokens. */
+/* When a panel runs: in a wave, on a thread, and at a position among its tokens. */
 typedef struct stamp {
     hga_id wave, owner, at; /* wave -1: never */
 } stamp;
@@ -22,7 +22,7 @@ typedef struct stamp {
 typedef struct entry {
     stamp when;
     wave_item item;
-    hga_id last;    /* place */
+    hga_id last;    /* position */
     int64_t number; /* in program order */
 } entry;
 
@@ -44,7 +44,7 @@ typedef struct bucket_span {
     int64_t first, last;
 } bucket_span;
 
-/* Buckets [first, last] of rows that follow each other, of whichever row set. */
+/* Buckets [first, last] of contiguous rows, of any row set. */
 typedef struct bucket_run {
     hga_id first, last;
 } bucket_run;
@@ -64,24 +64,24 @@ typedef struct storages_touched {
 } storages_touched;
 
 typedef struct accesses accesses;
-/* Rows are remembered by buckets of neighbours. Bucket b of row set s has number at[s] + b. */
+/* Rows are tracked by buckets of neighbours. Bucket b of row set s has number at[s] + b. */
 struct accesses {
     const hga_plan *plan;
     level_buckets *bucket;     /* [n_levels + 1] */
     storages_touched *touched; /* [n_phases] */
     int64_t n_phases;
     users writers[N_ROW_SETS], all[N_ROW_SETS];
-    uint64_t recycled; /* storages with rows that serve one node after another */
+    uint64_t recycled; /* storages whose rows are recycled from node to node */
     int64_t at[N_ROW_SETS], n_buckets;
     int one_bucket; /* for all rows of a set */
-    hga_id level;   /* that the last node was on */
-    /* the last panel visited, whose runs are found once for all who ask */
+    hga_id level;   /* of the last node */
+    /* the last panel visited, whose runs are found once for all callers */
     const phase *of;
     hga_id panel;
     run_list sources, own;
 };
 
-/* Some storages, by where their buckets begin. */
+/* Some storages, by the numbers of their first buckets. */
 typedef struct row_sets {
     int64_t at[N_STORAGES];
     hga_id n;
@@ -127,7 +127,7 @@ static inline int64_t item_cost(const phase *ph, hga_id panel)
 
 /* The latest that touched a bucket. Panels of a phase never wait for each other, though they may share a bucket. */
 typedef struct trace {
-    stamp before, all; /* the phases before `phase`, and with that one */
+    stamp before, all; /* of the phases before `phase`; and including it */
     hga_id phase;
 } trace;
 
@@ -153,7 +153,7 @@ void dependences_note(dependences *d, hga_id number, const stamp *mine, int writ
 typedef struct bucket_ends {
     int64_t first, last;
     uint8_t first_shared, last_shared; /* in that wave several threads touch it, in no order */
-    uint8_t input;                     /* the program begins with reading it, or it is kept */
+    uint8_t input;                     /* the program's first access reads it, or it stays */
 } bucket_ends;
 
 typedef struct live_ranges {

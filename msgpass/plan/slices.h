@@ -16,11 +16,11 @@
 #include "schedule.h"
 
 typedef struct slice_job {
-    hga_id phase, stage; /* of a job on a field: the field */
-    storages_touched of; /* storages, as accesses.c tells */
+    hga_id phase, stage; /* of a job on a field, stage is the field */
+    storages_touched of; /* storages, found by accesses.c */
     uint64_t fills;      /* those whose needed nodes become rows of the job */
-    int by_node;         /* its rows are these nodes, one behind the other */
-    int at_hand;         /* a decoder's: of a row of the output, sources are there when its token comes, or wanted */
+    int by_node;         /* its rows are these nodes, in order */
+    int at_hand;         /* a decoder's: sources of an output's row are present when its token is appended, or needed */
     hga_id rows;
 } slice_job;
 
@@ -28,22 +28,23 @@ typedef struct slice_job {
 struct slice_plan {
     slice_job *job; /* [n_jobs], by phase, and by stage within it: phase[i]'s begin at phase[i].jobs_at */
     int64_t n_jobs;
-    int64_t *when; /* [items of all phases]: where an item, phase[i].items_at + panel * head_ranges + part, comes */
+    /* [items of all phases]: when item phase[i].items_at + panel * head_ranges + head_range runs */
+    int64_t *when;
     int64_t n_items;
-    uint64_t touched, listed; /* storages that somebody reads or writes; whose rows stay from one call to the next */
+    uint64_t touched, listed; /* storages that are read or written; whose rows stay from one call to the next */
     int64_t bytes;            /* of a slice's memory */
 };
 
 /* The sets live in a workspace's memory. */
 typedef struct slice {
-    row_bits needed[N_STORAGES]; /* nodes whose row the call reads or wants, and has not */
-    row_bits there[N_STORAGES];  /* nodes whose row is there: of the storages that are kept */
+    row_bits needed[N_STORAGES]; /* nodes whose row the call reads or requests, and which are not present */
+    row_bits there[N_STORAGES];  /* nodes whose row is present, of storages whose rows stay */
     row_bits *run;               /* [n_jobs]: rows that the call runs */
-    row_bits jobs;               /* those that may have some: what goes through rows looks at no other */
-    row_bits *made;              /* [n_jobs]: of a plan on ranks, pieces that are there */
+    row_bits jobs;               /* those that may have some: loops over rows visit no other */
+    row_bits *made;              /* [n_jobs]: of a plan on ranks, splits that are present */
     row_bits items;              /* items, in the order of the plan, that have some of them */
-    double cost;                 /* of all of them, in edges, roughly */
-    int one_token;               /* a decoder's next one: what jobs with at_hand read is there, or wanted */
+    double cost;                 /* of all of them, estimated, in edges */
+    int one_token;               /* a decoder's next one: rows that jobs with at_hand read are present, or needed */
 } slice;
 
 /* Carves every array of a slice from the plan's slice_plan->bytes of memory, which the caller has cleared. */

@@ -13,7 +13,7 @@
 /* Rows that are looked up together, in groups of a tile's height; a phase with few rows has smaller panels. */
 enum { PANEL_GROUPS = 16, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
 
-typedef struct long_row { /* a row whose pieces, `cut` edges each, are shared out and merged */
+typedef struct long_row { /* a row whose splits, `cut` edges each, are divided among threads and merged */
     hga_id position;
     hga_id first_split, n_splits;
     hga_pos cut, n_edges;
@@ -29,15 +29,15 @@ typedef enum tree_part { TREE_WHOLE, TREE_BELOW, TREE_ACROSS } tree_part;
 typedef struct phase {
     phase_job job;
     hga_id stage;    /* JOB_ROUND, JOB_LSE: the field */
-    hga_id together; /* JOB_ROWS: so many stages, from that one on, go through the same rows; 0 and 1: it alone */
+    hga_id together; /* JOB_ROWS: so many stages, from that one on, run over the same rows; 0 and 1: it alone */
     hga_id first, n; /* rows: positions of the relation's order, or nodes */
     int by_position;
     tree_part part_of_tree;
     hga_id panel; /* rows in a panel */
     hga_id n_panels;
     hga_id head_ranges; /* ranges of key/value heads that a panel is computed in, 0 and 1: all at once */
-    int64_t *cost;      /* [n_panels]: edges, roughly, and a little for each row; NULL: rows alone */
-    /* [n_panels][head_ranges]: whose item it is; NULL: whose tokens its rows stand for */
+    int64_t *cost;      /* [n_panels]: edges, estimated, and a little for each row; NULL: rows alone */
+    /* [n_panels][head_ranges]: an item's thread; NULL: the one that owns the tokens that its rows stand for */
     hga_id *owner;
     int64_t jobs_at, items_at; /* for slices: jobs and items of the phases before */
 } phase;
@@ -51,24 +51,23 @@ static inline int runs_stage(const phase *ph, hga_id stage)
 }
 static inline int64_t count_items(const phase *ph) { return (int64_t)ph->n_panels * head_ranges(ph); }
 
-/* What the plan knows of a stage. */
 typedef struct stage_plan {
     stage_kind kind;
     hga_relation relation; /* zeroed along the tree */
     double edges;
     hga_pos panels;
     hga_id cut_level, cut; /* stages down the tree: the level of the cut and its first node; 0: none */
-    int crosses_all;       /* what comes across the cut goes to all nodes below it, not to the output's rows alone */
+    int crosses_all;       /* values cross the cut to all nodes below it, not to the output's rows alone */
     long_row *long_row;    /* ascending position */
     hga_id n_long, n_splits;
     int64_t long_capacity;
-    int by_columns;      /* panels go by their columns, see by_columns.c */
-    int splits_share;    /* most pieces have the columns of some others */
-    int waits_for_heads; /* most nodes are columns of a panel that runs head by head, and all panels share them */
-    int strict;          /* what a row is computed with depends on no row beside it */
-    int from_instances;  /* columns of a strict stage have places from their instance's first on, not their level's */
+    int by_columns;          /* panels run by columns, see by_columns.c */
+    int splits_share;        /* most splits have the columns of some others */
+    int waits_for_heads;     /* most nodes are columns of a panel that runs head by head, and all panels share them */
+    int strict;              /* how a row is computed depends on no neighbouring row */
+    int from_instances;      /* a strict stage's columns have slots counted from their instance, not their level */
     int has_rowless_columns; /* blocks have columns of nodes without rows: no tiles */
-    program_shown shown;     /* where an aggregate sees which fields */
+    program_shown shown;     /* the fields that an aggregate sees, and where */
     hga_pos *row_ptr;        /* [n + 1]: canonical position of a row's first edge, of a user's function; NULL */
     int64_t split_at;        /* floats from the start of the workspace: [n_splits][split_floats] */
 } stage_plan;
@@ -134,14 +133,14 @@ typedef struct wave_item {
 } wave_item;
 
 /* The threads wait for each other between waves; in wave w thread t runs item[ptr[w * threads + t]] .. item[ptr[w *
-   threads + t + 1] - 1], along its tokens, which costs cost[w * threads + t]. */
+   threads + t + 1] - 1], in the order of its tokens, which costs cost[w * threads + t]. */
 typedef struct wave_order {
     wave_item *item;
     int64_t *ptr, n_items, *cost;
     hga_id n;  /* waves */
-    int alone; /* so little work that one thread does it all */
-    /* [threads + 1]: thread t goes along tokens token[t] .. token[t + 1] - 1, where rows follow the tokens; as the rows
-       of the output are cut into panels */
+    int alone; /* too little work for more than one thread */
+    /* [threads + 1]: thread t has tokens token[t] .. token[t + 1] - 1, where rows follow the tokens; as the rows of
+       the output are cut into panels */
     hga_id *token;
 } wave_order;
 

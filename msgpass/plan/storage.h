@@ -14,37 +14,38 @@ static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD
 typedef struct area {
     hga_id first, n;
     int64_t floats;  /* of a row */
-    hga_id own_pool; /* the field that has a pool of such rows for itself; 0: nodes of any field take them */
+    hga_id own_pool; /* the field that alone has a pool of such rows; 0: nodes of any field take them */
     int64_t at;      /* floats from the start of the workspace */
-    /* [n]: the row of node first + i among those that nodes take and give back; NULL: row i, for itself alone */
+    /* [n]: the recycled row of node first + i; NULL: row i, which no other node has */
     hga_id *slot;
 } area;
 
-/* Of a rank: rows of a field of the program's own that live in rows of the caller's until these are written. */
+/* Of a rank: rows of an internal field that are stored in rows of the caller's until these are written. */
 typedef struct alias_rows {
-    hga_id host; /* the field in whose tensor; 0: none */
+    hga_id host; /* the field in whose tensor they are; 0: none */
     hga_id first, n;
-    hga_id *row; /* [n]: of node first + i: which row of the rank's tensor; -1: it lives in the workspace */
+    hga_id *row; /* [n]: of node first + i: the row of the rank's tensor; -1: it is in the workspace */
 } alias_rows;
 
 typedef struct field_storage {
     hga_id columns, heads;
     hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
-    hga_id input_n;        /* so many rows does a call bring: all of them, or the rank's */
+    hga_id input_n;        /* rows of the call's tensor: all of them, or the rank's */
     area rows;             /* of the others, [heads][columns] */
     area lse;              /* states: of all of them, [heads] */
     /* operands that flat stages read rounded to bfloat16: of all nodes, in 16 bits in a plan of bf16 rows, else in
-       floats. They are made anew where the field was written since */
+       floats. They are recomputed where the field was written since */
     area rounded;
     /* keep_fields: a copy of the caller's rows, [copy_n][heads][columns], made after each execution */
     int64_t copy_at;
     hga_id copy_n;
-    /* the field in whose rows this one's values live, since nobody needs them once those are written; 0: its own */
+    /* the field in whose rows this one's values are stored, since they are not needed once those are written; 0: its
+       own */
     hga_id host;
     alias_rows aliases;
 } field_storage;
 
-/* Rows of one length that nodes take and give back. */
+/* Recycled rows of one length. */
 typedef struct row_pool {
     int64_t floats, rows, at;
     hga_id own_pool; /* see area */
@@ -58,8 +59,8 @@ static inline int pool_is_of(const row_pool *p, const area *x)
 /* Storages: the rows of field f, and its rounded rows. */
 enum { STORAGE_ROUNDED = HGA_FIELD_SLOTS, N_STORAGES = 2 * HGA_FIELD_SLOTS };
 
-/* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`,
-   never for -1; from and to thread `thread`'s free rows, which no other takes. */
+/* When rows of a storage are live: taken before item `begin` runs and freed after item `end`, never for -1; from and to
+   the free rows of thread `thread`, which no other thread takes. */
 typedef struct live_range {
     hga_id storage, first, n; /* nodes */
     hga_id thread;

@@ -9,18 +9,18 @@
    same order. */
 enum { SUM_ACCUMULATORS = 8 };
 
-/* A row that has some columns of a window, as bits, none: it goes by itself; and the next one that has some, -1. */
+/* A row that has some columns of a window, as bits; none: it is computed alone. next: the next row's visit, -1. */
 typedef struct window_visit {
     uint64_t columns;
-    hga_id index, next; /* of the row among those that go together */
+    hga_id index, next; /* index: of the row among those computed together */
 } window_visit;
 
 typedef struct window_visits {
-    window_visit *visit; /* [room], the first n */
+    window_visit *visit; /* [capacity], the first n */
     int64_t capacity;
     hga_id n;
     hga_id *first, *last; /* [64 * words]: of a window that is touched */
-    uint64_t *touched;    /* [words], 0 where nobody came yet: windows as bits */
+    uint64_t *touched;    /* [words]: windows with visits, as bits */
     hga_id words;
 } window_visits;
 
@@ -43,8 +43,8 @@ hga_id visits_next(const window_visits *x, hga_id window);
 void visits_forget(window_visits *x);
 
 /* What n rows of a tile have of a window's columns[n]: those that some row has are computed, from the first to the
-   last; rows[e] tells which rows have column e. How many come before a row's own is no part of its bits, as long as
-   these are whole turns of the kernel's sums. */
+   last; rows[e] tells which rows have column e. How many come before a row's own does not change its bits, as long as
+   these are multiples of SUM_ACCUMULATORS. */
 typedef struct window_part {
     hga_id first, last;
     int full; /* every row has every column of these */

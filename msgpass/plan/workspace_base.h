@@ -1,28 +1,29 @@
-/* workspace_base.h: what folders that do not execute may use of a workspace (workspace.c). */
+/* workspace_base.h: the members of a workspace that folders other than execute/ may use (workspace.c). */
 #ifndef HGA_PLAN_WORKSPACE_BASE_H
 #define HGA_PLAN_WORKSPACE_BASE_H
 
 #include "hga_plan.h"
 
-/* Which thread had the workspace first in a batch, -1, to which it goes in the batch at hand, and whether it went. */
+/* The thread that had the workspace first in a batch, -1; the one for which it is in the current batch; and whether a
+   thread has taken it. */
 typedef struct workspace_home {
     hga_id first, home;
     int taken;
 } workspace_home;
 
-/* What somebody found out about the plan of that serial and keeps in a workspace, until that goes or is told to
-   forget. */
+/* An object about the plan of that serial that a caller caches in a workspace, until the workspace is destroyed or
+   forgets it (workspace_forget). */
 typedef struct workspace_cache {
     uint64_t serial;
     void *what; /* NULL: nothing */
     void (*drop)(void *what);
 } workspace_cache;
 
-/* What a workspace begins with, and what those may know of it who do not execute. */
+/* The beginning of a workspace, which all folders may use. */
 typedef struct workspace_base {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
-    int listed; /* in the batch at hand */
+    int listed; /* in the current batch */
     workspace_home home;
     workspace_cache cache;
     char *spare; /* see workspace_spare */

@@ -10,7 +10,7 @@ enum { LATEST_NO_TOKEN = -1, LATEST_EMPTY = -2 };
 typedef struct latest_tokens {
     hga_id n;                     /* nodes */
     int32_t *of[HGA_FIELD_SLOTS]; /* [n] each, NULL: no such field */
-    int32_t *token;               /* [n]: a token itself, of a node above the last of its descendants, or NO_TOKEN */
+    int32_t *token; /* [n]: a token itself; of a node above, the last of its descendants, or LATEST_NO_TOKEN */
 } latest_tokens;
 
 /* For a program that program_check accepts; queries and keys are the same tokens. To be cleared; a failure clears it.

@@ -37,10 +37,10 @@ typedef struct role_reads {
     unsigned own;    /* at the row itself when it has an in-edge */
     unsigned lone;   /* at a row without in-edges */
     unsigned child;  /* at the row's children, which the stage has written before */
-    unsigned gating; /* of lone, those without effect where the state in ROLE_VALUE is empty */
+    unsigned gating; /* of lone, roles without effect where the state in ROLE_VALUE is empty */
 } role_reads;
 
-/* The stage hands values on: tokens that `source` of a source and `own` of the row stand for reach ROLE_OUT. */
+/* on: the stage propagates values: tokens that `source` of a source and `own` of the row stand for reach ROLE_OUT. */
 typedef struct role_carry {
     int on;
     unsigned source, own;

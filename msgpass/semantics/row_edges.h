@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-/* An edge into the row at hand; along the tree of type 0 and weight 1. */
+/* An edge into the current row; along the tree of type 0 and weight 1. */
 typedef struct row_edge {
     hga_id src;
     int32_t type;
@@ -12,9 +12,9 @@ typedef struct row_edge {
     hga_id pos_of, src_pos_of; /* node + 1 whose position the row uses, and the source, 0: its own */
 } row_edge;
 
-/* All rows of a stage, one behind the other: those of node v begin at ptr[v]. */
+/* In-edges of all rows of a stage, contiguous: those of node v begin at ptr[v]. */
 typedef struct row_list {
-    int64_t *ptr; /* [n_nodes + 1]; NULL: there was no room */
+    int64_t *ptr; /* [n_nodes + 1]; NULL: they exceed the allowed bytes */
     row_edge *edge;
     int64_t capacity;
 } row_list;
@@ -27,7 +27,7 @@ typedef struct edge_rows {
     hga_id relation; /* or HGA_TREE_UP, HGA_TREE_DOWN */
     hga_relation r;
     const row_edge *edge; /* [n]: of the row read last, by source, type, weight, positions */
-    row_edge *own;        /* [room], where it is read to; with room for the widest row nothing is allocated */
+    row_edge *own; /* [capacity], the buffer of read edges; with capacity for the widest row nothing is allocated */
     int64_t n, capacity;
     const row_list *lists, *list; /* of all stages, NULL without; of this one */
 } edge_rows;

@@ -6,7 +6,7 @@
 #include "row_edges.h"
 #include "soften.h"
 
-/* Gradients of a call's tables, summed in double; NULL: not wanted. */
+/* Gradients of a call's tables, summed in double; NULL: not requested. */
 typedef struct table_sums {
     double *of[HGA_N_TABLES];
 } table_sums;
@@ -18,14 +18,14 @@ typedef struct nudge {
     double by;
 } nudge;
 
-/* A program on a graph with what a call brings, but for its rows. */
+/* A program on a graph with a call's inputs, except rows. */
 typedef struct semantics {
     const hga_program *program;
     hga_nodes nodes;
     hga_shape shape;
     const hga_io *io;
     const softening *soften;
-    double scale, bias;     /* of products; of what the softening does */
+    double scale, bias;     /* of products; of the softening */
     double softcap;         /* of contents, 0: none */
     const float *additive;  /* [heads][dim], NULL: ones, or scores are products */
     const float *slopes;    /* [heads], NULL: none */

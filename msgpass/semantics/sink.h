@@ -5,7 +5,7 @@
 
 #include "exponents.h"
 
-/* The row's share beside the sink, and the sink's; together 1. */
+/* The shares of the row's edges and of the sink; their sum is 1. */
 typedef struct sink_shares {
     double row, sink;
 } sink_shares;

@@ -6,29 +6,29 @@
 
 #include <math.h>
 
-/* A row, by edge. Scores have the logarithm of counts in them: as so many equal tokens an edge counts. */
+/* A row, by edge. Scores include the logarithm of counts: an edge counts as so many equal tokens. */
 typedef struct soften_row {
     int64_t n;
     double number; /* bias of a sigmoid, alpha of entmax */
-    double *score; /* -inf once the edge is no part of the row */
+    double *score; /* -inf: the edge is not, or no longer, part of the row */
     double *weight;
     const double *count;
-    double *slope, *d_count; /* of the adjoint; `weigh` writes what it likes there */
+    double *slope, *d_count; /* of the adjoint; scratch of `weigh` */
 } soften_row;
 
-/* One of the ways; a program's stages have all the same. */
+/* A normaliser; all of a program's stages have the same. */
 typedef struct softening {
     const char *name;
-    /* Weights of scores. What comes back is the row's score where its state is merged with others: of softmax the
-       log-sum-exp, -inf where there is nothing (then all weights are 0); +inf of what is a plain sum, which so weighs
-       its count, and of what cannot be merged. */
+    /* Computes weights from scores. Returns the row's score where its state is merged with others: of softmax the
+       log-sum-exp, -inf of no edge (then all weights are 0); +inf of a plain sum, which so weighs its count, and of
+       a state that cannot be merged. */
     double (*weigh)(const soften_row *r);
     /* The slopes are the gradients of weights and become those of scores, d_count those of the counts' logarithms;
        d_lse is that of the log-sum-exp. */
     void (*adjoint)(const soften_row *r, double d_lse);
     int has_lse, has_bias;
-    /* Of a row that is weighed, its counts being 1: what stands in the place of a log-sum-exp, the greatest value of
-       p . z plus the entropy of p. NULL: `weigh` gives it, or there is none. */
+    /* Of a row that is weighed, its counts being 1: the substitute for a log-sum-exp, the greatest value of
+       p . z plus the entropy of p. NULL: `weigh` returns it, or there is none. */
     double (*conjugate)(const soften_row *r);
 } softening;
 

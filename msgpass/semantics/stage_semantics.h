@@ -5,9 +5,9 @@
 #include "score.h"
 #include "values.h"
 
-/* Room for a row: by edge, with one place more for what the row held before; and rows of numbers. */
+/* Scratch for a row: by edge, with one more element for the row's old value; and rows of numbers. */
 typedef struct plain_scratch {
-    int64_t n, columns; /* the widest row that fits, with its place more; of the widest field */
+    int64_t n, columns; /* capacity in edges, that one more included; columns of the widest field */
     double *score, *count, *weight, *slope, *d_count;
     double *own, *source, *out;
 } plain_scratch;
@@ -20,7 +20,7 @@ plain_scratch plain_scratch_at(void *memory, int64_t edges, hga_id columns);
 /* Columns of a program's widest field. */
 hga_id widest_columns(const hga_shape *s);
 
-/* The row at hand. */
+/* The current row. */
 typedef struct stage_row {
     const semantics *m;
     const hga_stage *stage;
@@ -29,29 +29,29 @@ typedef struct stage_row {
     const row_edge *edge; /* [n] */
     int64_t n;
     const field_values *values; /* of all fields */
-    const field_values *was;    /* those that this row had before the stage */
+    const field_values *was;    /* of this row before the stage */
     plain_scratch scratch;
-    /* What `weigh` leaves: a row is the sum of weight[i] times the source of edge i, and of weight[n] times what the
-       row itself brings. Edges with a score of -inf add nothing, whatever their sources hold; energies are no sums, and
-       their weights are 0. count: as how many tokens edges count, in stages that attend or spread */
+    /* The results of `weigh`: a row is the sum of weight[i] times the source of edge i, and of weight[n] times the
+       row's own value. Edges with a score of -inf add nothing, whatever their sources hold; energies are no sums, and
+       their weights are 0. count: the number of tokens that an edge counts for, in stages that attend or spread */
     double lse;  /* of a state */
-    double rest; /* descend: what it keeps; energy: psi */
+    double rest; /* descend: the keep value; energy: psi */
 } stage_row;
 
-/* Where the gradients of a row's values are added to. */
+/* The arrays to which a row's gradients are added. */
 typedef struct row_gradients {
     const doubles *d;
     const table_sums *sums;
-    const float *d_edge_out; /* given: of the row's edge_out; NULL: nothing */
+    const float *d_edge_out; /* the caller's gradient of the row's edge_out; NULL: none */
 } row_gradients;
 
 /* A kind of stage. */
 typedef struct stage_semantics {
     stage_role source, own;                                /* whose rows are summed: the sources', and the row's own */
-    void (*weigh)(stage_row *r);                           /* what they weigh */
-    void (*row)(stage_row *r);                             /* the row, which goes to its values */
-    void (*adjoint)(stage_row *r, const row_gradients *g); /* the row's gradient goes to what it was made of, and is
-                                                              what is asked of what was there before */
+    void (*weigh)(stage_row *r);                           /* computes their weights */
+    void (*row)(stage_row *r);                             /* computes the row and writes its values */
+    void (*adjoint)(stage_row *r, const row_gradients *g); /* adds the row's gradient to its operands, and
+                                                              replaces it by that of the row's old value */
 } stage_semantics;
 
 /* By kind; a user's stage has no row. */

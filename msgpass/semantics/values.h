@@ -7,7 +7,7 @@
 
 /* Heads are query heads of the shape; fields of key/value heads have one for several of them. */
 typedef struct field_values {
-    /* Node v's numbers of a field, written to `room` where they are not doubles. */
+    /* Node v's numbers of a field, written to `buffer` where they are not doubles. */
     const double *(*read)(const struct field_values *from, hga_id field, hga_id v, hga_id head, double *buffer);
     double (*read_lse)(const struct field_values *from, hga_id field, hga_id v, hga_id head); /* of a state */
     void (*write)(const struct field_values *to, hga_id field, hga_id v, hga_id head, const double *x);
@@ -18,13 +18,13 @@ typedef struct field_values {
 
 /* A field's values, [node][heads](columns), and the log-sum-exps of a state. */
 typedef struct double_rows {
-    hga_id heads, columns; /* heads: of those at hand, 1 for a field of key/value heads */
+    hga_id heads, columns; /* heads: the current ones, 1 for a field of key/value heads */
     double *x, *lse;
 } double_rows;
 
 typedef struct doubles {
     field_values as;
-    hga_id first; /* head; a key/value head's are at hand: those that read it */
+    hga_id first; /* the first current head; the current heads are those that read one key/value head */
     double_rows of[HGA_FIELD_SLOTS];
 } doubles;
 

@@ -13,15 +13,15 @@ enum { CHUNK_AND_MORE = KERNEL_CHUNK + KERNEL_HEAD_EDGES };
 /* In-edges of one row, at most KERNEL_CHUNK of them. */
 typedef struct edge_chunk {
     hga_id n;
-    hga_id more; /* src goes on with so many of the edges that come next, of this row and those behind it */
+    hga_id more; /* src continues with so many of the next edges, of this row and the following ones */
     hga_id src[CHUNK_AND_MORE];
     int32_t type[KERNEL_CHUNK];
     float weight[KERNEL_CHUNK];
-    hga_id pos_of[KERNEL_CHUNK], src_pos_of[KERNEL_CHUNK]; /* node + 1 whose position is used, 0: the own */
+    hga_id pos_of[KERNEL_CHUNK], src_pos_of[KERNEL_CHUNK]; /* node + 1 whose position is used, 0: its own */
     hga_pos number;                                        /* of the chunk's first edge in the row, in the order read */
 } edge_chunk;
 
-typedef struct rank_key { /* what canonical order compares; weights only tell twins apart */
+typedef struct rank_key { /* what canonical order compares; weights only distinguish twins */
     hga_id src;
     int32_t type;
     float weight;
@@ -30,18 +30,18 @@ typedef struct rank_key { /* what canonical order compares; weights only tell tw
     hga_pos index;  /* canonical, of the edge that was read as number i, in rank[i] */
 } rank_key;
 
-/* What tells most segments apart; the rest of the order is the segment's. */
+/* The key that orders most segments; ties are ordered by the segment's other members. */
 typedef struct segment_key {
-    hga_id src;   /* where its instance begins */
-    int64_t type; /* the type there */
+    hga_id src;   /* the first source of its instance */
+    int64_t type; /* type of its first edge */
     const hga_segment *segment;
 } segment_key;
 
 /* Segments of the panel that is loaded, [capacity] each. */
 typedef struct reader_segments {
-    hga_segment *at;    /* by where their instances begin */
-    hga_segment *found; /* the same in the order they were found in */
-    segment_key *key;   /* what they are sorted by: where each begins */
+    hga_segment *at;    /* sorted by their instances' first sources */
+    hga_segment *found; /* in the order in which they were found */
+    segment_key *key;   /* their sort keys */
     hga_pos n, capacity;
 } reader_segments;
 
@@ -56,11 +56,11 @@ typedef struct ranked_edges {
 /* Reads the rows of one stage's relation, a panel at a time. */
 typedef struct row_reader {
     const hga_graph *graph;
-    const hga_graph *longer; /* of relations that look ahead; NULL */
-    int ahead;  /* some of the rows loaded are not here, but in the longer graph: nodes are its, see reader_source */
-    int far;    /* sources lie in memory and in no cache, in no order: chunks say what comes next */
-    int strict; /* a row's segments come in the order of its own columns: hga_options.strict_rows */
-    int from_instances; /* strict chunks begin at multiples from the first column of an instance on */
+    const hga_graph *longer; /* of relations with a longer graph; NULL */
+    int ahead;  /* some of the loaded rows exist in the longer graph only: nodes are its, see reader_source */
+    int far;    /* sources are in memory, not in caches, in no order: chunks list the next ones for prefetching */
+    int strict; /* a row's segments are ordered by its own columns: hga_options.strict_rows */
+    int from_instances; /* strict chunks begin at multiples counted from the first column of an instance */
     hga_id relation;
     hga_relation r;
     hga_nodes nodes;
@@ -74,7 +74,7 @@ typedef struct row_reader {
 
 typedef struct edge_cursor {
     const row_reader *reader;
-    const uint16_t *done; /* NULL, or by segment of the panel: leave it out when it has one of `done_bits` */
+    const uint16_t *done; /* NULL, or of each segment of the panel: skipped when it has one of `done_bits` */
     unsigned done_bits;
     hga_id v;
     hga_id position;

@@ -19,18 +19,18 @@ static inline hga_id row_node(hga_id node) { return node < NO_ROW ? -2 - node : 
 /* Rows that are computed together: group `number` of a panel. */
 typedef struct row_group {
     hga_id stage, number, first, n_rows;
-    const hga_id *node;  /* < 0: leave the row alone, see NO_ROW */
-    const hga_id *split; /* NULL, or of each row the piece that its state goes to, see long_row */
-    int laid;            /* has columns in tiles, if only those of rows that a longer graph has next */
+    const hga_id *node;  /* < 0: the row is not computed, see NO_ROW */
+    const hga_id *split; /* NULL, or of each row the split that takes its state, see long_row */
+    int laid;            /* has columns in tiles, at least those of the next rows of a longer graph */
     int tiled;           /* has columns in tiles */
-    int begun;           /* some of its tiles have been computed: the states are in the group's own place */
-    int rest;            /* has edges that stay with the rows */
-    /* whatever is not in the batch has been computed, and there is no rest: the batch ends its rows */
+    int begun;           /* some of its tiles have been computed: the states are in the group's slot */
+    int rest;            /* has edges that the row kernel computes */
+    /* all that is not in the batch has been computed, and there is no rest: the batch ends its rows */
     int complete;
     int stored;            /* the batch has ended its rows */
-    const hga_id *carried; /* NULL, or of each row the place where its state is, and goes back: see columns.h */
-    hga_id n_shared;       /* parts in chunks that groups share, which come last */
-    /* the rows, as bits, that have all of their edges in families, of which it has nothing but such */
+    const hga_id *carried; /* NULL, or of each row the slot of its state, before and after: see columns.h */
+    hga_id n_shared;       /* parts in chunks that groups share, which are last */
+    /* the rows, as bits, that have all of their edges in families; not 0: the group has no other edges */
     unsigned in_families;
 } row_group;
 
@@ -53,15 +53,15 @@ typedef struct tile_part {
     hga_id first, last;
     int full;          /* every row has every column of these */
     int opens, closes; /* for run_tiles: the group's first part of the batch, the last one of all */
-    hga_id slot;       /* where its states are meanwhile */
+    hga_id slot;       /* of its states while tiles are computed */
 } tile_part;
 
-/* Columns, and the groups that have them: of part i rows[i] tells which rows have which. */
+/* Columns, and the groups that have them; rows[i][c] is the lane mask of column c in part i. */
 typedef struct tile_chunk {
     edge_chunk columns;
-    hga_id odd; /* 1: the first column is at an odd place of its block; see kernel_tile */
+    hga_id odd; /* 1: the first column has an odd index in its block; see kernel_tile */
     hga_id n_parts;
-    int pairs; /* what is added to a score differs from row to row: positions, or types */
+    int pairs; /* terms of scores differ from row to row: positions, or types */
     /* Columns, as bits, whose pairs have types of their own: of each part the batch's pair_type has them, the first
        part's being number `typed`. Of other columns all rows have one type, which is the column's. */
     uint64_t types_vary;
@@ -75,7 +75,7 @@ enum { BATCH_CHUNKS = 8 };
 
 typedef struct tile_batch {
     hga_id stage, n;
-    /* chunks of the group before that the next ones may be the same as; the first one of this group, -1 */
+    /* chunks of the previous group that the next ones may equal; the first one of this group, -1 */
     hga_id twin, twin_end, own_first;
     /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: of n_typed parts the types of pairs, where they vary; -1 without an edge */
     int32_t *pair_type;
@@ -108,13 +108,13 @@ typedef struct shared_part {
 
 /* Columns from source position `begin` on that groups share: those that some part has, as bits. */
 typedef struct shared_chunk {
-    const hga_segment *segment; /* one of some group's; its weight is everybody's */
+    const hga_segment *segment; /* of some group; all groups have its weight */
     int64_t begin;
     uint64_t columns;
     hga_id first, last; /* parts */
 } shared_chunk;
 
-/* What is shared in a panel, and in which order; so many parts a group. */
+/* The shared chunks of a panel, and their order; SHARED_PARTS parts a group. */
 enum { SHARED_PARTS = 64, MOST_SHARED = PANEL_GROUPS * SHARED_PARTS };
 typedef struct shared_chunks {
     hga_id n_parts, n_chunks;
@@ -126,8 +126,8 @@ typedef struct shared_chunks {
 /* Segments of the panel, [segments' capacity] each. */
 typedef struct chooser_segments {
     uint16_t *tiled;  /* bit g when group g of the panel has the segment in tiles */
-    uint16_t *narrow; /* when it has rows of it, and few columns */
-    hga_id *own;      /* [.. + 1], the first n_own: the segments of the group at hand, ascending */
+    uint16_t *narrow; /* bit g when group g has rows of it, and it has few columns */
+    hga_id *own;      /* [.. + 1], the first n_own: the segments of the current group, ascending */
     hga_pos n_own;
 } chooser_segments;
 
@@ -144,10 +144,10 @@ typedef struct tile_chooser {
     void *context;
     int enough; /* `run` needs no more of this panel's tiles: the caller has interrupted it */
     tile_batch *batch;
-    int open;                      /* a chunk is being laid */
+    int open;                      /* a chunk is open */
     int32_t *pair_type, *run_type; /* the batch's; [RUN_COLUMNS][tile] */
     chooser_segments seen;
-    shared_chunks *shared; /* to be laid */
+    shared_chunks *shared; /* not yet in chunks */
 } tile_chooser;
 
 /* Every edge of the panel is either in one batch or left to the row kernel: `tiled` tells which segments of which group

@@ -20,17 +20,17 @@ typedef struct hga_cache hga_cache;
 
 typedef struct hga_decode_options {
     hga_options plan; /* threads, isa, precision, generic, cut_edges, allocator, ..; no edge_bias, gradient, dropout */
-    hga_id rollback;  /* hga_cache_cut takes back so many tokens at least; what they need is kept so long */
+    hga_id rollback;  /* hga_cache_cut can remove at least so many tokens; the rows that this needs stay cached */
     hga_id page_rows; /* rows of a page: a power of two, at most 64; 0: 16 */
     /* 1: rows of the output have the bits that hga_plan_execute gives them on the decoder's graph with the same
-       options, however the tokens were cut into appends, and whatever stands beside them. 0: within 2e-6 of these */
+       options, however the tokens were cut into appends, and whatever is appended with them. 0: within 2e-6 of these */
     int same_bits;
     /* HGA_BF16: pages hold the keys, values and queries of your tensors in 16 bits, rounded to nearest even once, when
-       they are appended; the output is then that of tensors that were rounded. Rows that the program makes of them are
-       kept as they are. HGA_F32 */
+       they are appended; the output is then that of rounded tensors. Rows that the program computes of them are cached
+       unrounded. Else HGA_F32 */
     hga_dtype page_type;
-    /* NULL; or how tokens choose the blocks of earlier ones that they see: causal, query_block 1, not by given scores,
-       on the graph of hga_build_routed_decoder. Their full pass is hga_select_blocks, hga_build_routed and
+    /* NULL; or how tokens choose the blocks of earlier ones that they see: causal, query_block 1, not by the caller's
+       scores, on the graph of hga_build_routed_decoder. Their full pass is hga_select_blocks, hga_build_routed and
        hga_plan_execute of all tokens. A cache has a row more for each complete block. Copied */
     const hga_selection *selection;
     /* Above 1: in an append of several tokens they choose by query blocks of so many, counted from token 0, by the
@@ -39,7 +39,7 @@ typedef struct hga_decode_options {
     uint64_t reserved[2]; /* 0 */
 } hga_decode_options;
 
-/* Make a decoder of at most as many tokens as the graph has, which is kept by reference; `o` may be NULL.
+/* Make a decoder of at most as many tokens as the graph has, which is held by reference; `o` may be NULL.
    HGA_EUNSUPPORTED, with the token and the later one that it sees, where a row of the output depends on a later token;
    and for programs without meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER,
    programs whose rows cannot stay (HGA_ROWS_THAT_STAY). With a selection, for graphs on which not every block can be
@@ -75,7 +75,7 @@ HGA_API int64_t hga_decoder_workspace_bytes(const hga_decoder *d);
    all pools of the decoder; appending to the cache that it served last is faster. */
 HGA_API hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspace **out);
 /* Bytes that a decoder's workspace has now: of its own, of the rows of the cache that it served last, and for a while
-   of the longest append. May be asked while another thread appends in it. */
+   of the longest append. May be called while another thread appends in it. */
 HGA_API int64_t hga_decode_workspace_bytes(const hga_decode_workspace *w);
 /* Free a decoder's workspace; NULL is accepted. */
 HGA_API void hga_decode_workspace_destroy(hga_decode_workspace *w);
@@ -110,8 +110,8 @@ HGA_API hga_status hga_cache_write(const hga_cache *c, const char *path);
    same_bits also of another version of hga or instruction set. Files are loaded whole. */
 HGA_API hga_status hga_cache_read(hga_pages *p, const char *path, hga_cache **out);
 
-/* What one cache gets: the next n_tokens >= 1 tokens. The tensors of `io` have the rows that hga_decoder_rows names, in
-   this order, of float32; query, key and value as the program reads them, out and lse (NULL where they are not wanted)
+/* The next n_tokens >= 1 tokens of one cache. The tensors of `io` have the rows that hga_decoder_rows names, in
+   this order, of float32; query, key and value as the program reads them, out and lse (NULL where they are not needed)
    as it writes them. Tables are those of a full pass. No tape, edge_bias or rows. With neither out nor
    lse the cache takes the tokens, and no row of the output is computed. */
 typedef struct hga_append {
@@ -128,7 +128,7 @@ HGA_API hga_status hga_decoder_check_tables(const hga_decoder *d, const hga_io *
    like any other. */
 HGA_API hga_status hga_decoder_append(const hga_decoder *d, hga_decode_workspace *w, const hga_append *list, hga_id n);
 
-/* A prompt whose tokens are divided among ranks: rank r brings those of [cuts[r], cuts[r + 1]), and rank `home`
+/* A prompt whose tokens are divided among ranks: rank r has those of [cuts[r], cuts[r + 1]), and rank `home`
    continues. */
 typedef struct hga_prefill {
     const hga_exchange *exchange; /* the rank's end */

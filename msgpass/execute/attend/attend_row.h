@@ -4,7 +4,7 @@
 
 #include "stages.h"
 
-/* How the heads of a chunk's keys and values lie: at one stride, or at each row's own. */
+/* Head strides of a chunk's keys and values: one for all rows (same_*), or each row's own. */
 typedef struct chunk_heads {
     int same_k, same_v;
     ptrdiff_t k_stride, v_stride;

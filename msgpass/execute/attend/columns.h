@@ -11,11 +11,11 @@ enum { PANELS_TOGETHER = 8, COLUMN_ROWS = PANELS_TOGETHER * PANEL_ROWS };
 /* Rows are computed together only while they visit at most this many windows. */
 enum { MOST_VISITS = 1 << 18 };
 
-/* The rows that go together, who has which window, and what they have so far. */
+/* The rows that are computed together, their visits to windows, and their states so far. */
 typedef struct column_rows {
     window_visits visits;
-    hga_id part; /* of the graph, where columns were met last */
-    /* the rows, [COLUMN_ROWS]: nodes, positions, whether they go by themselves; and their states, [COLUMN_ROWS][heads
+    hga_id part; /* of the graph, of the last columns found */
+    /* the rows, [COLUMN_ROWS]: nodes, positions, whether they are computed alone; and their states, [COLUMN_ROWS][heads
        of a key][dim_v padded, the log-sum-exp and padding] */
     hga_id n_rows;
     hga_id *node, *position;

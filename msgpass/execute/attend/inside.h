@@ -5,9 +5,9 @@
 
 #include "stages.h"
 
-/* run_equal.c: have rows [first, first + n), nodes, whole sixteens, equal families and nothing else? Then w->equal says
-   how, and they run sixteen at a time; with entmax and energies, [16][heads], or NULL. Rows that are left out, as bits,
-   are not written. */
+/* run_equal.c: find_equal tells whether rows [first, first + n), nodes, whole sixteens, have equal families and nothing
+   else, and describes these in w->equal. run_sixteen computes sixteen of them; with `inside` by entmax, and with
+   energies, [16][heads], or NULL. Rows in left_out, as bits, are not written. */
 typedef struct inside_rows {
     float alpha;
     float *energy[KERNEL_TILE];

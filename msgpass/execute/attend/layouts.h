@@ -35,8 +35,8 @@ enum { FAMILIES = 1 << 8, ALIKE = 1 << 17, IN_ORDER = 1 << 18, STEPS = 1 << 19, 
 
 typedef struct layout_set { /* of one sort of call */
     int64_t n_phases, n_panels, words;
-    int64_t *first; /* [n_phases]: number of a phase's first panel, -1 */
-    int64_t *panel; /* [n_panels]: where its words are; -1: it is chosen anew */
+    int64_t *first; /* [n_phases]: index of a phase's first panel, -1 */
+    int64_t *panel; /* [n_panels]: index of its first word; -1: its tiles are chosen anew */
     uint32_t *word; /* [words] */
 } layout_set;
 

@@ -6,18 +6,18 @@
 #include "stage_plan.h"
 #include "worker.h"
 
-/* Columns [first, first + n), as a piece has them or all of a group of pieces. */
+/* Columns [first, first + n) of a split, or of all splits of a group. */
 typedef struct split_columns {
     hga_id first, n;
 } split_columns;
 
-/* Pieces that are computed together, and the rows that they are of. */
+/* Splits that are computed together, and their rows. */
 typedef struct split_group {
     split_columns columns;
     float weight;
     hga_id n, node[KERNEL_TILE], split[KERNEL_TILE];
     split_columns of[KERNEL_TILE];
-    int32_t type[KERNEL_TILE], type_step[KERNEL_TILE]; /* of a piece's first edge, and what types grow by */
+    int32_t type[KERNEL_TILE], type_step[KERNEL_TILE]; /* of a split's first edge; from edge to edge */
 } split_group;
 
 /* A split's columns. Of rows that have no columns only the number is meaningful, not the first. */

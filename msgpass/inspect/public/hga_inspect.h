@@ -56,7 +56,7 @@ typedef hga_status (*hga_seen_visit)(const hga_seen *seen, void *context);
 HGA_API hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id token, hga_seen_visit visit,
                                    void *context);
 
-/* One edge by which a query token attends, with what it weighs. */
+/* One edge by which a query token attends, with its weight. */
 typedef struct hga_weight {
     hga_seen edge;
     double score;  /* s(u, v, e) of hga_program.h; 0 where the stage has no scores */

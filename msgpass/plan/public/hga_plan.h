@@ -40,7 +40,7 @@ typedef struct hga_shape {
    is: hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
 enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 
-/* Which rows of the output executions of a plan compute. EVERY_ROW: all. SOME_ROWS: those that the call requests
+/* The rows of the output that executions of a plan compute. EVERY_ROW: all. SOME_ROWS: those that the call requests
    (hga_io.rows). ROWS_THAT_STAY: as SOME_ROWS; and rows of the program's internal fields have a slot each in the
    workspace, stay there from one execution to the next, and are not computed again: see hga_workspace_rows. Not with
    keep_fields, and rows that stay not with gradient. */
@@ -53,12 +53,12 @@ typedef struct hga_options {
        hga_plan_explain says them; what is malformed there is HGA_EINVAL.) */
     const char *isa;
     hga_precision precision;
-    int generic; /* 1: every stage by the plain executor that defines its meaning */
+    int generic; /* 1: every stage by the plain executor that defines its semantics */
     /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
     const char *topology;
     int bind; /* HGA_BIND_OFF, HGA_BIND_ON or HGA_BIND_AUTO */
-    /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
-       0: rows of the workspace are used again once nobody needs them */
+    /* 1: all fields' rows stay to the end, and the caller's are copied to the workspace, for hga_workspace_field; 0:
+       rows of the workspace are reused once no stage needs them */
     int keep_fields;
     /* rows with more edges, and more than a 64th of their relation's, are cut and merged; 0: 16384. Part of the
        result's bits. (Rows that have consecutive columns alone, as spans have their tokens, are cut after 64 edges
@@ -68,13 +68,13 @@ typedef struct hga_options {
     int gradient;  /* 1: executions may leave a tape for hga_plan_gradient (hga_gradient.h) */
     float dropout; /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
     int64_t rows;  /* HGA_EVERY_ROW, HGA_SOME_ROWS or HGA_ROWS_THAT_STAY */
-    /* backward: how many strips the rows of an attended stage are cut into, at most 16; 0: as many as pay on the graph
-       and the shape. Results differ in rounding, never with threads */
+    /* backward: the number of row ranges of an attended stage, at most 16; 0: as many as pay on the graph and the
+       shape. Results differ in rounding, never with threads */
     int64_t gradient_row_ranges;
-    /* backward, on trees: tokens of a subtree that is computed at a time, or a few more; 0: as many as the caches hold.
+    /* backward, on trees: tokens of a subtree that is computed at a time, or some more; 0: as many as the caches hold.
        Results differ in rounding */
     int64_t gradient_subtree;
-    /* 1: a row's bits depend on its own edges and what it reads, and not on the rows beside it, for graphs of blocks
+    /* 1: a row's bits depend on its own edges and what it reads, and not on neighbouring rows, for graphs of blocks
        and edges that change: see hga_plan_execute. Slower where few rows share columns */
     int64_t strict_rows;
     const struct hga_ranks *ranks; /* several processes share the plan: hga_exchange.h; NULL: this one is alone */
@@ -92,8 +92,8 @@ typedef struct hga_options {
    with fold = n > 0 row i is at i / n * fold_stride + i % n * row_stride, its heads head_stride apart. So row h * n + t
    of [n][heads][columns] has row_stride heads * columns and fold_stride columns (times the query heads that share a
    key/value head), of [heads][n][columns] columns and n * columns. Where rows are token * heads + head, as the tree
-   builder's with a tree for each head, n is the heads, and the two strides change places. fold 0: not folded;
-   fold_stride 0: rows go on as they began. Each tensor may be folded by itself. With several heads one of the two
+   builder's with a tree for each head, n is the heads, and the two strides are swapped. fold 0: not folded;
+   fold_stride 0: rows continue with row_stride. Each tensor may be folded by itself. With several heads one of the two
    strides is their number times head_stride. Results have the bits of copies in the order of the rows; so have
    gradients that are computed in the same way (hga_plan_gradient_tried). HGA_EUNSUPPORTED: ranks, decoders. */
 typedef struct hga_tensor {
@@ -110,7 +110,7 @@ typedef struct hga_interval {
     int64_t first, n;
 } hga_interval;
 
-/* Some rows of the output, of plans with options.rows: intervals that ascend and share no row. They
+/* Some rows of the output, of plans with options.rows: ascending, disjoint intervals. They
    have the bits that they have among all rows, and the other rows of out and lse stay as they are. What they do not
    need is not computed, and a tape is of these rows. What must not overlap anything else (hga_io) is then all from the
    first row to the last. */
@@ -122,7 +122,7 @@ typedef struct hga_rows {
 
 #define HGA_CALL_INPUT_MEMBER(NAME, name) hga_table name;
 
-/* Everything a call reads and writes; NULL data where you do not use a thing. What the call writes (the rows of the
+/* Everything a call reads and writes; NULL data where you do not use a member. What the call writes (the rows of the
    output, their log-sum-exps, the tape, tensors of yours that stages write) must not overlap what it reads, nor itself,
    nor anything else it writes: HGA_EINVAL names the two. (Of two tensors that are both not contiguous and have
    different strides, the check compares the first address alone.) */
@@ -139,10 +139,10 @@ typedef struct hga_io {
             HGA_CALL_TABLES(HGA_CALL_INPUT_MEMBER)
         };
     };
-    /* of the HGA_IO_USER fields, in the order they were added; those that a stage writes are outputs: what their rows
-       hold before is not read, and replaced */
+    /* of the HGA_IO_USER fields, in the order they were added; those that a stage writes are outputs: their rows'
+       old values are not read, and are replaced */
     hga_tensor user[HGA_MAX_USER_TENSORS];
-    /* plans with options.gradient: NULL, or [hga_plan_tape_bytes], what a gradient needs of the execution */
+    /* plans with options.gradient: NULL, or [hga_plan_tape_bytes]: what a gradient needs of the execution */
     void *tape;
     /* Dropout: the weight of edge (v, u, type) of head h is multiplied with 0 or 1 / (1 - p); the log-sum-exp does not
        see it. Drawn by Philox4x32-10 with key `seed` at counter (v, u, type, layer << 8 | h / 8), sixteen bits a head:
@@ -151,9 +151,9 @@ typedef struct hga_io {
     uint32_t layer;       /* < 2^24 */
     hga_id first_head;    /* draws take head h for head first_head + h, where a call has some heads; all < 2048 */
     const hga_rows *rows; /* the rows of out (and lse) to compute; NULL: all */
-    /* [same rows][n_heads][columns of edge_value], float32: what edge_value comes to with the weights of out, dropout
-       included. Given with edge_value, and only with it. Of programs whose output one stage of softmax attention
-       leaves; HGA_EUNSUPPORTED: others, sinks, ranks, decoders */
+    /* [same rows][n_heads][columns of edge_value], float32: the sum of edge_value with the weights of out, dropout
+       included. Present with edge_value, and only with it. Of programs whose output one stage of softmax attention
+       writes; HGA_EUNSUPPORTED: others, sinks, ranks, decoders */
     hga_tensor edge_out;
     uint64_t reserved[1]; /* 0 */
 } hga_io;
@@ -222,7 +222,7 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
    log-sum-exp -inf. Inside a caller's parallel region it runs on the calling thread alone. Equal inputs give equal bits
    at any thread count.
 
-   A row's bits depend on its edges, on what it reads, and on the fifteen rows beside it with which it makes a group:
+   A row's bits depend on its edges, on what it reads, and on the fifteen neighbouring rows that form a group with it:
    sixteen rows from a multiple of sixteen on, counted from the first row of its level that the stage writes (relations
    with a row order: sixteen positions of it). They do not depend on how long the rest of the graph is, nor on how rows
    are cut into panels. So appending tokens to a causal graph does not change the bits of those before, except for the

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* What a call may bring, as members of hga_io and, with d_ before them, of hga_grad_io; hga_program.h has the formula.
-   New ones come at the end. */
+/* The tables that a call may have, as members of hga_io and, with d_ before them, of hga_grad_io; hga_program.h has the
+   formula. New ones come at the end. */
 #define HGA_CALL_TABLES(X)                                                                                   \
     X(SCALE, scale)                     /* a number that products of queries and keys are multiplied with */ \
     X(REL_KEY, rel_key)                 /* [types][dim], added to keys, shared by heads */                   \
@@ -28,13 +28,13 @@ extern "C" {
     X(EDGE_KEY, edge_key)               /* [edges][n_kv_heads * dim], added to keys, as edge_bias */         \
     X(EDGE_VALUE, edge_value)           /* [edges][f], summed with the output's weights: hga_io.edge_out */
 
-/* HGA_TABLE_SCALE and so on: place of the table in hga_io.table and hga_grad_io.d_table, row of hga_call_tables(). */
+/* HGA_TABLE_SCALE and so on: index of the table in hga_io.table and hga_grad_io.d_table, row of hga_call_tables(). */
 #define HGA_CALL_NUMBER(NAME, name) HGA_TABLE_##NAME,
 typedef enum hga_call_table { HGA_CALL_TABLES(HGA_CALL_NUMBER) HGA_N_TABLES } hga_call_table;
 #undef HGA_CALL_NUMBER
 enum { HGA_MAX_TABLES = 24 };
 
-/* A table [rows][columns] of yours, borrowed for the call; data NULL: the call does not bring it. Rows are counted
+/* A table [rows][columns] of yours, borrowed for the call; data NULL: the call does not have it. Rows are counted
    where they are types, edges or nodes; columns, where there may be one for all heads, or any number. Elsewhere 0 means
    as many as there are. A number is a table of one entry. */
 typedef struct hga_table {
@@ -58,7 +58,7 @@ typedef enum hga_extent {
     HGA_EXTENT_COLUMNS /* as many as you say, at least 1 */
 } hga_extent;
 
-/* What else a row says. */
+/* Properties of a row. */
 enum {
     HGA_CALL_GRADIENT = 1,     /* has a gradient, hga_grad_io.d_table */
     HGA_CALL_OF_GRAPH = 2,     /* the graph has it, no call has it: it has a gradient alone */
@@ -68,14 +68,15 @@ enum {
     HGA_CALL_NO_ENERGY = 32,   /* means nothing where scores are those of an energy */
     HGA_CALL_NO_PRODUCT = 64,  /* means nothing where scores are products */
     HGA_CALL_NEEDS_BIAS = 128, /* means nothing where the normaliser has no bias */
-    /* where it means nothing it is refused (HGA_EUNSUPPORTED), but for a number that is 0; without this passed over */
+    /* where it means nothing it is refused (HGA_EUNSUPPORTED), but for a number that is 0; without this ignored */
     HGA_CALL_IS_REFUSED = 256,
-    HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant brings it: the tool has no option of that name */
-    HGA_CALL_BY_WORD = 1024,   /* the normaliser's word brings it: the tool has no option of that name */
-    HGA_CALL_IS_PLAIN = 2048,  /* only the plain definition knows it: plans with options.generic take it */
+    HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant sets it: the tool has no option of that name */
+    HGA_CALL_BY_WORD = 1024,   /* the normaliser's word sets it: the tool has no option of that name */
+    HGA_CALL_IS_PLAIN = 2048,  /* only the plain semantics supports it: plans with options.generic accept it */
     /* means nothing where tokens have no positions (hga_graph_positions) */
     HGA_CALL_NEEDS_POSITIONS = 4096,
-    HGA_CALL_BENDS = 8192 /* changes scores otherwise than by adding what an edge or a node has: fewer ways know it */
+    /* changes scores otherwise than by adding terms of an edge or a node: fewer solvers support it */
+    HGA_CALL_BENDS = 8192
 };
 
 typedef struct hga_call_row {
@@ -83,15 +84,15 @@ typedef struct hga_call_row {
     const char *option; /* the tool's --OPTION and --grad-OPTION */
     hga_extent rows, columns;
     unsigned is;         /* HGA_CALL_GRADIENT and the others of that list */
-    size_t standard;     /* offset of a float in hga_program for calls that do not bring it, or HGA_NOWHERE */
+    size_t standard;     /* offset of a float in hga_program for calls that do not have it, or HGA_NOWHERE */
     const char *member;  /* that float in a program's JSON */
     double least, most;  /* no entry is outside, but for `none` */
     double none;         /* the entry that may be outside; NaN: there is none */
-    const char *numbers; /* that, in words: "finite and at least 0"; NULL: nobody looks at entries */
+    const char *numbers; /* that, in words: "finite and at least 0"; NULL: entries are not checked */
     const char *says;    /* one line */
 } hga_call_row;
 
-/* The rows of all tables that a call may bring, by their numbers (hga_call_table); one whose name is NULL ends them.
+/* The rows of all tables that a call may have, by their numbers (hga_call_table); one whose name is NULL ends them.
    Static. */
 HGA_API const hga_call_row *hga_call_tables(void);
 /* Find the row of a table by its name, with - for _ or not; NULL without. */

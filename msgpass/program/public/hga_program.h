@@ -2,15 +2,15 @@
    message-passing step each).
 
    A stage visits the rows (destinations) of its out field, gathers a message over each in-edge of its relation, reduces
-   them and updates the row. The legal combinations and their meaning, for row v, sources u over edges e of weight w (1
-   unless given):
+   them and updates the row. The legal combinations and their semantics, for row v, sources u over edges e of weight w
+   (default 1):
 
-   stage         message   reduce    update   meaning
+   stage         message   reduce    update   semantics
    mean          COPY      MEAN      REPLACE  out[v] = sum w m x[u] / sum w m, m = mass[u] if by_mass else 1; else 0
    sum           COPY      SUM       REPLACE  out[v] = sum w x[u]
    weighted sum  SCALED    SUM       REPLACE  out[v] = sum w type_scale[type(e)] x[u]
    attend        SCORE     SOFTMAX   REPLACE  the softmax state of the scores: O = sum p v[u], LSE = log sum e^s
-   attend more   SCORE     SOFTMAX   MERGE    the same, merged into the state that is there
+   attend more   SCORE     SOFTMAX   MERGE    the same, merged into the present state
    spread        STATE     MERGE     MERGE    state[v] = merge of state[v] and every e^(log w) state[u]
    energy        ENERGY    MEAN      REPLACE  psi[v] = sum m log(e^psi[u] + e^LSE[u]) / sum m; -inf without edges
    descend       GATE      SUM       DESCEND  s = sigmoid(LSE[v] - psi[v]);  out[v] = out[u] + keep[u] s O[v];
@@ -68,7 +68,7 @@ typedef enum hga_reduce { HGA_MEAN, HGA_SUM, HGA_SOFTMAX, HGA_MERGE, HGA_REDUCE_
 typedef enum hga_normaliser {
     HGA_NORMALISER_SOFTMAX = 0,
     /* weight m w / (1 + e^-(s' + B)), s' being the score without log w and log m, B the call's
-       hga_io.normaliser_bias: weights of a row sum to nothing in particular, states are plain sums and merge by
+       hga_io.normaliser_bias: weights of a row do not sum to 1, states are plain sums and merge by
        adding. There is no log-sum-exp: has_lse is 0, energy and descend are refused, user functions see +inf */
     HGA_NORMALISER_SIGMOID = 1,
     /* entmax (Peters et al. 2019): weight m w [(alpha - 1) s' - tau]_+^(1 / (alpha - 1)), alpha the stage's and tau
@@ -77,7 +77,7 @@ typedef enum hga_normaliser {
        is refused; there is no log-sum-exp, as with sigmoids. Energies and attention are one stage, `attend inside` */
     HGA_NORMALISER_ENTMAX = 2
 } hga_normaliser;
-/* What a query and a key have together. */
+/* The content of a score, of a query and a key. */
 typedef enum hga_scores {
     HGA_SCORES_PRODUCT = 0,
     /* a . LeakyReLU(q + k), a being hga_io.additive; such programs' default scale is 1 */
@@ -97,7 +97,7 @@ typedef enum hga_width {
 
 /* The caller's tensor that holds a field on its io rows; the engine keeps the field's other rows in the workspace.
    Queries, keys and values are not written over. A stage may write rows of a tensor of the user's, which is an output
-   then, unless a stage before it reads what the caller gave there (HGA_EPROGRAM): a second execution, and a gradient,
+   then, unless a stage before it reads the caller's values there (HGA_EPROGRAM): a second execution, and a gradient,
    would find it changed. */
 typedef enum hga_binding { HGA_INTERNAL, HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT, HGA_IO_USER } hga_binding;
 
@@ -130,9 +130,9 @@ typedef struct hga_field {
    The aggregate is `state_bytes` bytes aligned to 64, not cleared, and this row's and head's alone. It may be copied to
    another place between two calls, so it points neither into itself nor to what must be freed: after finish it is
    forgotten. Edges come in the same order in every execution, whatever the number of threads. With `merge`, rows of
-   more than hga_options.cut_edges edges are cut at places that depend on the row alone: each piece has a begin and its
-   edges, and merge(state, later) adds the piece `later`, whose edges all come after those in `state`. Pieces come in
-   order. Threads: calls for different rows, and for pieces of one, run at the same time on different threads with
+   more than hga_options.cut_edges edges are cut at positions that depend on the row alone: each split has a begin and
+   its edges, and merge(state, later) adds the split `later`, whose edges all come after those in `state`. Splits come
+   in order. Threads: calls for different rows, and for splits of one, run at the same time on different threads with
    different aggregates and the same ctx, which is therefore only read, or guarded by its owner. Functions return; an
    error is kept in ctx by those that may fail. They must not call the plan they run in. */
 
@@ -155,7 +155,7 @@ typedef struct hga_edge {
 } hga_edge;
 
 typedef struct hga_udf {
-    size_t state_bytes; /* at most 2^30: every thread has room for two (hga_plan_workspace_bytes) */
+    size_t state_bytes; /* at most 2^30: every thread has memory for two (hga_plan_workspace_bytes) */
     void (*begin)(void *state, const hga_end *v, hga_id head, void *ctx);
     void (*edge)(void *state, const hga_edge *e, hga_id head, void *ctx);
     /* NULL: rows of this stage are never cut */
@@ -164,11 +164,11 @@ typedef struct hga_udf {
     void *ctx;
     /* The backward pass (hga_gradient.h): both or none; without them such a program has no gradients. A row's aggregate
        is computed again. Then finish_adjoint gets the gradients of what finish wrote, d_v's fields in `writes`, and
-       sets those of the aggregate, d_state: state_bytes of zeros, laid out as `state` or otherwise. Then edge_adjoint,
-       for every edge, adds to d_source and d_destination, whose fields are as in edge, and to *d_score the gradients of
-       what edge read. What is shown is as in finish and edge, of gradients zeros: to be added to (in finish_adjoint
-       d_v's fields that are not in `writes`). A row gives nothing back, and neither is called for it, where the loss
-       asks for nothing that it wrote: where all those gradients are 0. */
+       sets those of the aggregate, d_state: state_bytes of zeros, in the layout of `state` or another. Then
+       edge_adjoint, for every edge, adds to d_source and d_destination, whose fields are as in edge, and to *d_score
+       the gradients of what edge read. What is shown is as in finish and edge, of gradients zeros: to be added to (in
+       finish_adjoint d_v's fields that are not in `writes`). A row adds no gradients, and neither is called for it,
+       where the gradients of all that it wrote are 0. */
     void (*finish_adjoint)(const void *state, void *d_state, const hga_end *v, const hga_end *d_v, hga_id head,
                            void *ctx);
     void (*edge_adjoint)(const void *state, const void *d_state, const hga_edge *e, double *d_score,
@@ -232,7 +232,7 @@ HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id qu
    edges had been among the first one's. */
 HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value,
                                            hga_id out, int by_mass);
-/* Choose what weights are: all stages that attend normalise in this way from now on; alpha is entmax's, else 0. What is
+/* Choose the normaliser of all stages that attend from now on; alpha is entmax's, else 0. What is
    no softmax has no LSE: has_lse becomes 0, and stays as it is with softmax. With entmax, but for alpha = 1, a stage
    that attends and the energies of its states become `attend inside`; with all else that becomes the two again.
    HGA_EPROGRAM where no stage attends. */
@@ -281,14 +281,14 @@ HGA_API hga_id hga_program_field(const hga_program *p, hga_binding binding);
    0 and for internal fields. */
 HGA_API hga_status hga_program_rows(const hga_program *p, const hga_graph *g, hga_id field, hga_id *first, hga_id *n);
 
-/* Write a program as the text of the JSON object that names the fields and stages, for hga_text_free. Relations go by
-   name. User functions cannot be written: HGA_EUNSUPPORTED. */
+/* Write a program as the text of the JSON object that names the fields and stages, for hga_text_free. Relations are
+   written by name. User functions cannot be written: HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **text);
 /* Read a program from the text that hga_program_to_json writes, over the graph's relations. Instead of an object the
    text may be the string "attend" (with its quotes): then it is hga_program_hierarchy of all relations of the graph. */
 HGA_API hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out);
 
-/* Write a graph and its program as one JSON file, the form in which hierarchies are kept and passed on (hga's
+/* Write a graph and its program as one JSON file, the form in which hierarchies are stored and passed on (hga's
    graph=FILE), which hga_program_read_file reads. Written whole or not at all; "-" is stdout. */
 HGA_API hga_status hga_program_write_file(const hga_program *p, const hga_graph *g, const char *path);
 /* Read a graph, which is then the caller's, and its program from a file of hga_program_write_file's; "-" is stdin.
