@@ -59,7 +59,7 @@ typedef struct kernel_chunk {
 } kernel_chunk;
 
 /* The most heads that a call takes at once; edges go by so many at a time: a call with more does what calls with as
-   many each do, one behind the other, bit for bit. */
+   many each do, in order, bit for bit. */
 enum { KERNEL_HEADS = 64, KERNEL_HEAD_EDGES = 16 };
 
 /* Keys and values of n edges or columns: head h of the call reads k[e] + h / share * k_head; values alike. */

@@ -14,10 +14,10 @@
 /* What is coarsened: queries, keys, values; and the given gradients, which are summed. */
 enum { Q, K, V, G, N_COARSE };
 
-/* Rows of a field: tokens' are the caller's, those above them in the workspace, with heads side by side. */
+/* Rows of a field: tokens' are the caller's, those above them in the workspace, with heads contiguous. */
 typedef struct family_rows {
     int needs_grad; /* of gradients: else it has no rows at all */
-    float *io;      /* NULL: a gradient that is not wanted */
+    float *io;      /* NULL: a gradient that is not required */
     ptrdiff_t io_row, io_head;
     hga_id heads, columns;
     ptrdiff_t head, row; /* floats of those above */
@@ -49,7 +49,7 @@ typedef struct family_stages {
     hga_id coarsen[G], attend, energy, descend;
 } family_stages;
 
-/* What the way makes once. */
+/* What the solver makes once. */
 typedef struct made_families {
     family_stages at;
     family_order order;
@@ -59,14 +59,14 @@ typedef struct families {
     const gradient_call *call;
     const hga_plan *plan;
     family_order order;
-    hga_id heads, first_head;           /* those that go back here */
-    family_rows x[N_COARSE], d[G];      /* values; gradients of those of Q, K, V */
-    double *d_scale;                    /* [shares][heads] */
-    float *bias;                        /* [positions], base 2 */
-    float *lse, *mean;                  /* [positions][heads]: see kernel_siblings */
-    float *product, *product_v;         /* [edges][heads], the same, from the way up to the way down; NULL: not kept */
+    hga_id heads, first_head;      /* those that run backward here */
+    family_rows x[N_COARSE], d[G]; /* values; gradients of those of Q, K, V */
+    double *d_scale;               /* [shares][heads] */
+    float *bias;                   /* [positions], base 2 */
+    float *lse, *mean;             /* [positions][heads]: see kernel_siblings */
+    float *product, *product_v;    /* [edges][heads], the same, from the pass up to the pass down; NULL: not cached */
     float *psi, *inside, *keep, *d_psi; /* [n_above][heads]: energies, what is lost of what passes inside, what does */
-    const table_sums *sums;             /* [key/value heads], of those that go back here */
+    const table_sums *sums;             /* [key/value heads], of those that run backward here */
     kernel_draw draw;                   /* of dropout */
     const float *node_pos;              /* NULL: scores have no positions */
 } families;
@@ -78,8 +78,8 @@ typedef struct family_thread {
     float *slots[G];
     float *psi, *mine, *rest, *upstream, *delta;
     float *pair;     /* products of members' positions; NULL without positions */
-    float *d_score;  /* [members][members][heads]: what is asked of scores; NULL: no table is given any of it */
-    double *d_scale; /* [heads], of the share at hand; NULL: not wanted */
+    float *d_score;  /* [members][members][heads]: gradients of scores; NULL: no table needs them */
+    double *d_scale; /* [heads], of the share at hand; NULL: not required */
 } family_thread;
 
 static inline hga_id index_of(const family_order *o, hga_id v) { return o->nodes.child_ptr[v - o->base]; }

@@ -72,7 +72,7 @@ typedef struct candidates {
     hga_id end;                 /* the candidates are the blocks before this one, but for its own */
 } candidates;
 
-/* Scratch of a thread that picks for sixteen: blocks lie behind each other, their rows side by side. */
+/* Scratch of a thread that picks for sixteen: blocks in order, the rows of each contiguous. */
 typedef struct picker {
     float *score;      /* [blocks of the longest sample, padded][KERNEL_TILE] */
     lane_mask *chosen; /* [the same]: bit r: row r has the block */

@@ -22,20 +22,20 @@ typedef enum array_use {
 typedef struct array {
     const char *name;
     array_use use;
-    int is_tensor, by_row; /* by_row: of rows that a call may ask some of */
+    int is_tensor, by_row; /* by_row: a call may request some of its rows */
     size_t at;             /* the hga_tensor, or the pointer, in hga_io or hga_grad_io */
     int64_t rows, columns;
     hga_id heads;
     ptrdiff_t row_stride, head_stride, fold_stride;
     int64_t fold; /* 0: rows are not folded */
-    int packed;   /* strides are told as 0 0 */
+    int packed;   /* strides are passed as 0 0 */
     hga_dtype dtype;
     int64_t elements; /* gaps included */
     /* rows from here on of a tensor of the user's are written by a stage, and not read before; else as many as rows */
     int64_t written_from;
 } array;
 
-/* Rows of an array: one interval, or two of which the second is behind the first. */
+/* Rows of an array: one interval, or two of which the second is after the first. */
 typedef struct asked {
     hga_interval interval[2];
 } asked;
@@ -58,7 +58,7 @@ struct drawn_call {
     hga_io io; /* what is not an array: scale, seed, layer, numbers of rows of tables */
     int n_samples, in_batch;
     asked asked[MOST_SAMPLES]; /* of out, of no rows: all */
-    int several;               /* who asks for three rows or more leaves out those in the middle */
+    int several;               /* a request for three rows or more leaves out those in the middle */
     hga_rows rows[MOST_SAMPLES];
     int64_t out_rows;
     int accumulate, updated;
@@ -109,7 +109,7 @@ enum {
 /* What holds for every call; returns what became of it. */
 typedef struct call_fate {
     hga_status forward, backward;       /* of the call as it was drawn */
-    int fast;                           /* gradients did not go the plain way */
+    int fast;                           /* gradients did not run in the plain solver */
     char refused[160];                  /* why not, where one of them is not HGA_OK */
     hga_status on_ranks, back_on_ranks; /* of all rows */
     char refused_on_ranks[160];
@@ -145,9 +145,9 @@ asked rows_written(const array *a);
 /* How a run's arrays are laid out and filled. */
 typedef struct filled {
     const array *arrays;
-    int byte;       /* of what nobody gives: gaps, what is to be written, rows that nobody asks for */
-    int whole;      /* all rows are asked for, and those that were not have no gradient */
-    int accumulate; /* wanted gradients hold numbers already */
+    int byte;       /* of what is not an input: gaps, what is to be written, rows that are not requested */
+    int whole;      /* all rows are requested, and those that were not have no gradient */
+    int accumulate; /* requested gradients hold numbers already */
     uint64_t wanted;
 } filled;
 void memory_fill(const drawn_call *c, const filled *f, call_memory *m);
