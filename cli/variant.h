@@ -16,7 +16,7 @@ enum { MAX_PARAMETERS = 24, MAX_TYPED = 64 };
 
 typedef struct setting {
     int is_set;
-    hga_id whole; /* flags, whole numbers, the place of a word */
+    hga_id whole; /* flags, whole numbers, the index of a word */
     double real;
     npy array;     /* lists and files */
     hga_tree tree; /* of a file that is a tree: the array is its parents; else zeroed */

@@ -24,8 +24,8 @@ typedef struct kernel_grad_positions {
     float *d_row, *d_column;           /* added to; NULL: not required */
 } kernel_grad_positions;
 
-/* Sixteen rows in the backward pass. Operands and gradients both turned, [dim][KERNEL_TILE] and [dim_v][KERNEL_TILE],
-   and row by row, padded; queries scaled. */
+/* Sixteen rows in the backward pass. Operands and gradients both transposed, [dim][KERNEL_TILE] and
+   [dim_v][KERNEL_TILE], and row by row, padded; queries scaled. */
 typedef struct kernel_grad_group {
     const lane_mask *rows; /* [n]: bit r when row r and the column have an edge; NULL: all have */
     const float *q, *g, *q_rows, *g_rows;

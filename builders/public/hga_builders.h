@@ -133,7 +133,7 @@ HGA_API int64_t hga_route_nodes(hga_id height, const hga_id *branching);
    stop(P) has gradient d log P:
      fine    of a query d_out . out, of a key d_log_mass (hga_gradient.h), in d_path;
      coarse  of every level's part of the path, in d_level, or of every node of the tree, in d_node: what
-             hga_coarse_gradient gives.
+             hga_coarse_gradient computes.
    Rows and heads are those of hga_route, and leaf is its result; a row in no leaf (-1) contributes nothing. */
 typedef struct hga_route_grad {
     const float *x;
@@ -370,7 +370,7 @@ typedef struct hga_routed {
     int causal;
     hga_id n_choosers, n_key_heads; /* n_key_heads 0: as many, then keys are the queries' tokens */
     hga_id slots;
-    const int32_t *choice; /* [n_choosers][query blocks][slots], ascending, -1 behind the last; see choice_first */
+    const int32_t *choice;       /* [n_choosers][query blocks][slots], ascending, -1 after the last; see choice_first */
     const hga_pos *choice_first; /* NULL, or [n_choosers * query blocks + 1]: `choice` is as in hga_chosen */
     const hga_allocator *allocator;
     hga_routed_choice choose;
@@ -395,7 +395,7 @@ HGA_API hga_routed hga_routed_defaults(void);
    Instance m, for every integer m, has rows row + m * row_step .. + n_rows - 1 and columns col + m * col_step .. +
    n_cols - 1, clipped to [row_begin, row_end) and [col_begin, col_end), which lie within 0 .. INT32_MAX. Steps are > 0.
    type(r, c) = type + r * type_dst + c * type_src, counted inside the unclipped instance. A shape other than HGA_ALL
-   may be clipped at the high ends only, and HGA_BAND cannot be given. */
+   may be clipped at the high ends only, and HGA_BAND is refused. */
 typedef struct hga_staircase {
     int64_t row, n_rows, row_step, col, n_cols, col_step;
     int64_t row_begin, row_end, col_begin, col_end;

@@ -84,7 +84,7 @@ enum { HGA_POS_OWN = 0 };
 /* Blocks of columns that blocks of rows chose, by content, say. Rows [dst, dst + n_dst) are cut into blocks of
    `row_block`, columns [src, src + n_src) into blocks of `block`, of which the last may be shorter. The rows of block i
    see the columns of blocks chosen[first[i]] .. chosen[first[i + 1] - 1], which ascend; where it is causal, row dst + r
-   no column behind src + r. Edges have type 0 and weight 1. */
+   no column after src + r. Edges have type 0 and weight 1. */
 typedef struct hga_choice {
     hga_id dst, n_dst, src, n_src;
     hga_id row_block, block;

@@ -37,10 +37,10 @@ typedef struct family_order {
     hga_id base, n_above; /* nodes from base on are above the tokens */
     uint64_t *columns;    /* [positions]: bit i: an edge to member i of the family */
     hga_pos *edge_ptr;    /* [n_above + 1]: how many edges the families of the nodes before have */
-    hga_id *up, *down;    /* [n_above]: node after node, each before its parent; and behind it */
+    hga_id *up, *down;    /* [n_above]: node after node, each before its parent; and after it */
     hga_id *slot;         /* [n_above]: which row its gradients have for as long as they are needed; -1: none */
     family_share *share;  /* [n_shares]; the last has the families above all others' */
-    hga_id n_shares, n_slots, n_top_slots; /* slots of a share; those of the last begin behind them */
+    hga_id n_shares, n_slots, n_top_slots; /* slots of a share; those of the last begin after them */
     int64_t share_capacity;
 } family_order;
 

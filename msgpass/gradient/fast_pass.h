@@ -67,7 +67,7 @@ typedef struct head_group_walk {
 /* Heads that a pass runs backward. */
 typedef struct pass_heads {
     hga_id kv, head;        /* at hand */
-    hga_id first, n;        /* the query heads of the group: head `first` and those behind it */
+    hga_id first, n;        /* the query heads of the group: head `first` and the following ones */
     hga_id at_once;         /* that attention runs backward for at once, panel by panel: the last is the one at hand */
     head_group_walk groups; /* that run with this pass's panels */
     int adds;               /* other groups add to the same keys' and values' gradients, too */

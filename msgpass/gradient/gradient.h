@@ -25,7 +25,7 @@ static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage
 
 /* ---- what a pass over some heads works on ---- */
 
-/* Which chunks of columns no row has an edge to behind a panel of them: [ptr[panel], ptr[panel + 1]) of the list. */
+/* Which chunks of columns no row has an edge to after a panel of them: [ptr[panel], ptr[panel + 1]) of the list. */
 typedef struct last_uses {
     hga_id *ptr, *chunk;
 } last_uses;
@@ -37,7 +37,7 @@ enum { N_COMPACT = 3 };
 /* All that the memory of a call depends on, besides its plan. */
 typedef struct call_needs {
     unsigned features;         /* CALL_HAS_*, see call.h */
-    uint32_t grads;            /* bit f: the gradient of field f goes to the caller */
+    uint32_t grads;            /* bit f: the gradient of field f is written for the caller */
     uint32_t packed, d_packed; /* bit f: the caller's rows of it, or of its gradient, are floats, heads contiguous */
     int64_t entries[HGA_N_TABLES]; /* of the tables whose gradients are required, 0: not required */
     uint32_t by_head;              /* bit t: every head has entries of table t of its own */

@@ -10,7 +10,7 @@ enum { WINDOW = KERNEL_CHUNK, GROUPS = ROW_RANGE_PANEL / KERNEL_TILE };
 
 /* What scores of the stage at hand have besides the product with the key, a mass and a weight. */
 typedef struct score_parts {
-    int types;     /* relative keys or biases, or dropout, which looks at types where there are several */
+    int types;     /* relative keys or biases, or dropout, which depends on types where there are several */
     int positions; /* node_pos */
     int ranks;     /* edge_bias, which counts a row's edges */
 } score_parts;

@@ -56,7 +56,7 @@ void selecting_find_shape(selecting *s);
 hga_status selecting_choose(const selecting *s, hga_chosen *out);
 
 /* Sixteen rows of a tile: `each` query blocks of a sample, from `first` on, for one chooser; or all that there are, for
-   several behind each other. Row `row` is the first among all rows. */
+   several in order. Row `row` is the first among all rows. */
 typedef struct sixteen {
     const sample_cut *sample;
     hga_id chooser, first, each, n;

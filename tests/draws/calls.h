@@ -1,6 +1,6 @@
 /* calls.h: one generator of calls. A call is a program on a graph with a shape, options, tensors of drawn layouts and
-   types, tables, rows asked for, samples, gradients wanted; everything is drawn together. call_hold runs it in several
-   ways and holds what comes out to what must be true of any call. */
+   types, tables, requested rows, samples, requested gradients; everything is drawn together. call_hold runs it in
+   several ways and holds what comes out to what must be true of any call. */
 #ifndef HGA_CALLS_H
 #define HGA_CALLS_H
 
@@ -84,7 +84,7 @@ void call_spell(const drawn_call *c, drawn_call *to);
 void call_forget_biases(drawn_call *c);
 /* Without keys and features of edges. */
 void call_drop_edges(drawn_call *c);
-/* Rows of the output to ask for, sample by sample, where the plan may be asked for some. */
+/* Rows of the output to request, sample by sample, where calls of the plan may request some. */
 void call_draw_rows(choices *c, drawn_call *call);
 /* Rows of some tensors are folded, as the number says. */
 void call_draw_folds(drawn_call *call, uint64_t at);
@@ -133,7 +133,7 @@ typedef struct call_memory {
     void *block[MOST_SAMPLES][MOST_ARRAYS];
 } call_memory;
 
-/* Rows of out that a sample is asked for; rows [first, first + n) of any array. */
+/* Requested rows of out of a sample; rows [first, first + n) of any array. */
 asked asked_of(const drawn_call *c, int sample, int whole);
 asked asked_between(int64_t first, int64_t n);
 /* How many rows, and the i-th of them. */
@@ -152,7 +152,7 @@ typedef struct filled {
 } filled;
 void memory_fill(const drawn_call *c, const filled *f, call_memory *m);
 void memory_clear(call_memory *m);
-/* Only what was asked for has changed since `before`, which was filled the same way. */
+/* Only what was requested has changed since `before`, which was filled the same way. */
 void memory_check(const drawn_call *c, const filled *f, const char *when, const call_memory *m, int written,
                   int wanted);
 float memory_at(const array *a, const void *block, int64_t row, hga_id head, int64_t column);
@@ -184,7 +184,7 @@ typedef struct outcome {
 } outcome;
 outcome call_run(const drawn_call *c, const way *w);
 void outcome_clear(outcome *o);
-/* Both have the same statuses and the same numbers wherever something was asked for: bits, or values as near as
+/* Both have the same statuses and the same numbers wherever something was requested: bits, or values as near as
    `forward` and `backward` say. */
 void outcomes_compare(const drawn_call *c, const char *what, const outcome *a, const outcome *b, double forward,
                       double backward);

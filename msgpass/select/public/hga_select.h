@@ -84,7 +84,7 @@ typedef struct hga_chosen {
 HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_input *in, hga_chosen *out);
 /* Free the arrays of a choice, and make it empty. */
 HGA_API void hga_chosen_clear(hga_chosen *c);
-/* Write a choice as a table [n_choosers][n_query_blocks][slots], -1 behind a row's last block. */
+/* Write a choice as a table [n_choosers][n_query_blocks][slots], -1 after a row's last block. */
 HGA_API void hga_chosen_table(const hga_chosen *c, int32_t *table);
 
 /* Results of an execution over a choice, and what its scores have besides products of queries and keys. */
