@@ -133,7 +133,7 @@ typedef struct kernel_ahead {
 
 /* Finished states of rows. */
 typedef struct kernel_results {
-    float *const *out; /* [n_rows]: head h's output is at out[r] + h * head; NULL: not computed */
+    float *const *out; /* [n_rows]: head h's output is at out[r] + h * head; NULL: leave the row alone */
     float *const *lse; /* [n_rows]: [heads] log-sum-exps */
     ptrdiff_t head;
     int streams; /* as a kernel_tile_group's */

@@ -11,7 +11,7 @@ typedef struct line_point {
     int disturbed;           /* hollow */
 } line_point;
 
-/* A line through its points, which line_add sorts by ascending x. */
+/* A line through its points, which line_add keeps by ascending x. */
 typedef struct chart_line {
     char name[LINE_NAME];
     paint ink;

@@ -25,7 +25,7 @@ extern "C" {
 #define HGA_CALL_GRADIENT(NAME, name) float *d_##name;
 
 /* The input and the requested gradients. A tensor without data, or a NULL pointer, is not requested; the call skips
-   work that only other gradients need. It writes every row of the requested ones, with zeros where no gradient
+   work that only unrequested gradients need. It writes every row of the requested ones, with zeros where no gradient
    arrives: for a tensor that no stage reads, or that the program has no field for (then all its rows, of n_heads dim,
    n_kv_heads dim or n_kv_heads dim_v numbers). A gradient has the shape of its tensor; strides, rows and dtype are its
    own, as in hga_io. Gradients of 16-bit tensors are those of the same numbers in float32. A 16-bit gradient is rounded
