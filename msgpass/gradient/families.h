@@ -11,7 +11,7 @@
 #include "plan.h"
 #include "solvers.h"
 
-/* What is coarsened: queries, keys, values; and the given gradients, which are summed. */
+/* What is coarsened: queries, keys, values; and the output's gradients, which are summed. */
 enum { Q, K, V, G, N_COARSE };
 
 /* Rows of a field: tokens' are the caller's, those above them in the workspace, with heads contiguous. */
@@ -72,7 +72,7 @@ typedef struct families {
 } families;
 
 /* What a thread has: rows of gradients, [n_slots] of each; of a family's members, [members][heads]: energies, shares of
-   their own state and of what is inside, and what kernel_siblings calls given and delta. */
+   their own state and of what is inside, and what kernel_siblings calls upstream and delta. */
 enum { FAMILY_SCALARS = KERNEL_SIBLINGS * KERNEL_HEADS, FAMILY_PAIRS = KERNEL_SIBLINGS * KERNEL_SIBLINGS };
 typedef struct family_thread {
     float *slots[G];
