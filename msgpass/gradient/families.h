@@ -30,7 +30,7 @@ typedef struct family_share {
     hga_id first, end;
 } family_share;
 
-/* Which families there are. Positions are those of children, family after family: of node v's from place_of(v). */
+/* Which families there are. Positions are those of children, family after family: of node v's from index_of(v). */
 typedef struct family_order {
     const hga_plan *plan;
     hga_nodes nodes;
