@@ -16,7 +16,7 @@ typedef struct turns {
     hga_workspace *workspace;
     hga_io io;
     hga_grad_io grad;
-    float *inputs[2][OUT]; /* two sets, used in turn */
+    float *inputs[2][OUT]; /* two sets, used alternately */
     float *requested[OUT]; /* of query, key, value */
     int64_t count[N_TENSORS];
     int64_t relative, turn;

@@ -6,13 +6,13 @@
 
 #include "timing.h"
 
-/* What to ask about. */
+/* What to measure. */
 typedef struct bench_asking {
     const char *isa;
     int pairs; /* products of bf16 pairs, too */
     /* reading memory, too, which leaves nothing of the case in the caches: for cases that are judged by it */
     int memory;
-    hga_id row;         /* .. and rows of so many floats at random, up to a multiple of 128; 0: not asked */
+    hga_id row;         /* .. and rows of so many floats at random, up to a multiple of 128; 0: not measured */
     int alone;          /* one thread stands for all: where the case's threads are not OpenMP's */
     float *memory_read; /* .. and where it reads, resident meanwhile */
     int64_t bytes;

@@ -6,7 +6,7 @@
 #include "hga.h"
 
 typedef struct counted_wire {
-    hga_exchange outer; /* what a plan is given: its ctx is this */
+    hga_exchange outer; /* the plan's exchange: its ctx is this */
     const hga_exchange *inner;
     bench_time within;
     int64_t messages[2], bytes[2]; /* in, out */

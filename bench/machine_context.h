@@ -11,7 +11,7 @@ typedef struct bench_cache {
     long long bytes;
 } bench_cache;
 
-/* What the system does not say is empty or 0. */
+/* Unknown to the system: empty or 0. */
 typedef struct bench_context {
     char cpu[128], governor[32]; /* the first core's model and frequency governor */
     double mhz;                  /* the first core's, now */

@@ -13,10 +13,10 @@ typedef struct peer_job {
     float *out;
 } peer_job;
 
-/* `start` prepares what a user would keep between calls, `run` is timed, `stop` accepts NULL. */
+/* `start` prepares what a user would hold between calls, `run` is timed, `stop` accepts NULL. */
 typedef struct peer {
     const char *name;
-    int (*can)(const peer_job *j); /* its library is here and it does what the job asks */
+    int (*can)(const peer_job *j); /* its library is here and it supports the job */
     hga_status (*start)(const peer_job *j, void **state);
     hga_status (*run)(void *state);
     void (*stop)(void *state);

@@ -10,7 +10,7 @@ enum { SLOW_WIRE_CHANNELS = 64 };
 
 /* A rank's end. Each is used by one thread, which computes on no others. */
 typedef struct slow_wire {
-    hga_exchange outer; /* what a plan is given: its ctx is this */
+    hga_exchange outer; /* the plan's exchange: its ctx is this */
     const hga_exchange *inner;
     struct slow_wire *other;
     double delay, begun, waited;

@@ -10,29 +10,29 @@
    from memory in their order, and of rows at random. */
 enum { BENCH_FMA, BENCH_PAIRS, BENCH_DRAM, BENCH_GATHER, BENCH_LIMITS };
 
-/* Asked in turns with the repeats of an action: on a shared core a limit that was measured a minute ago says nothing of
-   the repeat at hand. */
+/* Measured alternately with the repeats of an action: on a shared core a limit that was measured a minute ago says
+   nothing of the repeat at hand. */
 typedef struct bench_limits {
-    /* of `threads` threads together, 0 where nobody wants to know; takes a few milliseconds */
+    /* of `threads` threads together, 0 where not requested; takes a few milliseconds */
     hga_status (*ask)(void *context, int threads, double rate[BENCH_LIMITS]);
     void *context;
 } bench_limits;
 
-/* What was asked came to. */
+/* The measured limit. */
 typedef struct bench_limit {
-    double rate; /* the median, 1e9 a second; 0: was not asked */
-    /* 1e9: the median over the repeats of what could have been done in one's time, at the mean of the rates asked
+    double rate; /* the median, 1e9 a second; 0: not measured */
+    /* 1e9: the median over the repeats of what could have been done in one's time, at the mean of the rates measured
        before and after it. Work over this is the median share of the limit. */
     double possible;
 } bench_limit;
 
 /* When to stop. Zeroed: one warm-up, and repeats until the median is stable, for two seconds at most. */
 typedef struct bench_rules {
-    double budget;       /* seconds at most, warm-up apart; 0: two */
+    double budget;       /* seconds at most, without the warm-up; 0: two */
     double min_time;     /* seconds at least, whatever else says stop */
     int repetitions;     /* just as many; 0: until stable */
     int warmup;          /* calls before the clock runs; 0: one, -1: none */
-    bench_limits limits; /* asked before and after each repeat, or so many short ones; ask NULL: never */
+    bench_limits limits; /* measured before and after each repeat, or so many short ones; ask NULL: never */
 } bench_rules;
 
 /* The seconds that a case may take. */

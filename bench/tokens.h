@@ -29,7 +29,7 @@ typedef struct bench_feeding {
     float *numbers; /* query, key, value, out: `rows` of each */
     int64_t rows, workspace_bytes;
     hga_id at;
-    int chooses; /* tokens do: rows of the output cost them more than the prompt's tokens, and nobody needs these */
+    int chooses; /* tokens do: rows of the output cost them more than the prompt's tokens, and these are not needed */
 } bench_feeding;
 
 /* Appends a context of so many random tokens, timing seconds per token, and then tokens one by one. */

@@ -37,11 +37,11 @@ int gradients_bind_dropout(const gradient_arguments *typed, const model *m, atte
 /* Checks that the arguments fit together and fit what attend reads and writes. */
 int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_call *call);
 
-/* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */
+/* Gradients of all samples: of query, key and value a slice a sample, of what samples share the sum. */
 typedef struct attend_gradients {
     const gradient_arguments *typed;
-    tensor_file out, edge_out; /* given */
-    npy lse;                   /* given, [samples][rows][heads] */
+    tensor_file out, edge_out; /* inputs */
+    npy lse;                   /* input, [samples][rows][heads] */
     npy sum[N_GRADIENTS];      /* in the axes of its file; query, key and value have their tensors' */
 } attend_gradients;
 
@@ -84,7 +84,7 @@ typedef struct chosen_paths {
     const char *choice, *weights, *scores;
 } chosen_paths;
 
-/* A chooser's of a sample; weights [its heads][tokens][slots], NULL: not wanted. */
+/* A chooser's of a sample; weights [its heads][tokens][slots], NULL: not requested. */
 typedef struct chosen_part {
     chosen_blocks blocks;
     float *weights;

@@ -36,7 +36,7 @@ typedef struct attend_io {
     hga_io io;
     hga_id out_rows;              /* of the caller's output, heads unfolded */
     float *wide_key, *wide_value; /* a key and value for each query head, where heads are folded */
-    float *made[N_MADE];          /* NULL: not wanted */
+    float *made[N_MADE];          /* NULL: not requested */
 } attend_io;
 
 /* Reads all files, once, which for a pipe is the only time: query, key and value, or their sizes alone, by `read`;

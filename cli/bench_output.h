@@ -6,7 +6,7 @@
 #include "arguments.h"
 #include <jansson.h>
 
-/* Paths, NULL where nobody asked; "-" is standard output, which then has no tables. */
+/* Paths, NULL where not requested; "-" is standard output, which then has no tables. */
 typedef struct bench_output {
     const char *json, *report;
 } bench_output;

@@ -23,10 +23,10 @@ extern const option_list chosen_head_list, chosen_scores_list, chosen_list;
 /* A picture's tensors, layout and head choose its graph, too; no other file uses them. */
 void chosen_by_target(const typed_variant *typed, graph_target *t, chosen_source *c);
 
-/* Which heads' graph is wanted, where several choose for themselves and --head was not typed? */
+/* Which heads' graph is requested, where several choose for themselves and --head was not typed? */
 typedef enum chosen_head {
     CHOSEN_ONE,  /* --head must say */
-    CHOSEN_FIRST /* head 0's, which the title tells */
+    CHOSEN_FIRST /* head 0's, which the title says */
 } chosen_head;
 
 /* model_build: of a variant that content chooses the graph of a head, of others the graph, which does not depend on

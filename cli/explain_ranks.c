@@ -245,7 +245,7 @@ static int print_json(const estimate *e, const char *title, json_t *rows)
 
 /* ---- milliseconds against ranks, a line for each way ---- */
 
-/* A line: a figure of the rows of one way. */
+/* A line: a figure of the rows of one `way`. */
 static const struct line_of {
     const char *way, *key, *name;
     uint32_t rgb; /* 0: ink */

@@ -6,7 +6,7 @@
 
 enum { MAX_RANK_COUNTS = 32, MAX_RANKS = 65536 };
 
-/* What was asked, and the network that a message meets. */
+/* The options, and the network that a message crosses. */
 typedef struct rank_question {
     hga_id ranks[MAX_RANK_COUNTS];
     int n;

@@ -17,7 +17,7 @@ typedef struct graph_file {
     char *text;
     char lacks[256];
     node_ids map; /* from the file's nodes */
-    int in_order; /* tokens are in reading order, and the file's numbers nobody's business; or they were told */
+    int in_order; /* tokens are in reading order, and the file's numbers do not matter; or they were told */
 } graph_file;
 /* Reads a graph's file, or a tree's (tree_file.h), on which HSA is the program. `parents` is the name of a .npy
    file; NULL: none. pattern: every edge has weight 1. Prints on stderr what names of the file were taken for. */

@@ -18,7 +18,7 @@ enum { MOST_MOVES = 16 + 2 * HGA_N_TABLES };
 
 typedef struct ordered_move ordered_move;
 
-/* A call as the ordered graph takes it. Without an order everything is what was given. */
+/* A call as the ordered graph takes it. Without an order everything is the caller's. */
 typedef struct ordered_call {
     const model *m;
     hga_io io;

@@ -7,14 +7,14 @@
 #include "picture.h"
 #include "table.h"
 
-/* What is told of one contender. */
+/* What the report says of one contender. */
 typedef struct report_case {
     picture whole, start; /* the pattern on the whole text and on its first words, counted into cells */
     char *plan;           /* what hga_plan_explain says; hga_text_free */
     char *view;           /* the graph for the viewer, without the words' names; for free() */
 } report_case;
 
-/* What is told is borrowed; what is made here is the report's own. */
+/* The input is borrowed; what is made here is the report's own. */
 typedef struct report {
     hga_id threads, kl_words;
     const contenders *all;

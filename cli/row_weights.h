@@ -32,7 +32,7 @@ typedef struct row_tensors {
 int row_tensors_read(const weighing *w, const graph_file *f, const char *path, row_tensors *out);
 void row_tensors_clear(row_tensors *t);
 
-/* Edges in hga_program_row's order and their weights [n][weighed heads], NULL: not asked for. For free(). */
+/* Edges in hga_program_row's order and their weights [n][weighed heads], NULL: not requested. For free(). */
 typedef struct row_edge_list {
     hga_seen *seen;
     double *weight;

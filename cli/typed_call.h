@@ -64,7 +64,7 @@ int call_is_put(const typed_call *typed, hga_call_table which);
 typedef struct call_files {
     npy file[HGA_N_TABLES];
     float *made[HGA_N_TABLES]; /* what stands for a file: nodes in the graph's order, a column for each head */
-    int borrowed;              /* files are somebody else's */
+    int borrowed;              /* files are borrowed: another call_files frees them */
 } call_files;
 
 /* Reads those that are not read yet: a pipe is read once. */

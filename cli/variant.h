@@ -16,7 +16,7 @@ enum { MAX_PARAMETERS = 24, MAX_TYPED = 64 };
 
 typedef struct setting {
     int is_set;
-    hga_id whole; /* flags, whole numbers, the place of a word */
+    hga_id whole; /* flags, whole numbers, the index of a word */
     double real;
     npy array;     /* lists and files */
     hga_tree tree; /* of a file that is a tree: the array is its parents; else zeroed */
@@ -124,7 +124,7 @@ typedef struct model {
     hga_id tree_heads; /* more than 1: rows are token * tree_heads + head, and there is one head */
     float *alpha;      /* [n_alpha], the weights of levels, NULL without */
     hga_id n_alpha;
-    hga_id *order;      /* [nodes], the node at each place of `ordered`, NULL without */
+    hga_id *order;      /* [nodes], the node at each index of `ordered`, NULL without */
     hga_graph *ordered; /* the graph in that order (ordered.h), NULL without */
     chosen_blocks chosen;
     hga_selection how;          /* of tokens that choose as they come; block 0: they do not */

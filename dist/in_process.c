@@ -24,7 +24,7 @@ typedef struct parcel {
 /* The messages that a channel of a rank waits for. */
 typedef struct pending {
     int channel, open;
-    hga_packet *receive; /* [n], in the order given to `start` */
+    hga_packet *receive; /* [n], in the order passed to `start` */
     int64_t n, capacity;
 } pending;
 

@@ -10,7 +10,7 @@
 typedef struct array_entry {
     hga_array is;
     int64_t at, end; /* its elements' bytes in the stream */
-    float *kept;     /* its elements, NULL as long as nobody asks for all */
+    float *kept;     /* its elements, NULL until the caller reads them whole */
 } array_entry;
 
 struct hga_arrays {
@@ -19,7 +19,7 @@ struct hga_arrays {
     char *path;              /* as messages have it */
     FILE *stream;            /* the file, or the member of a .npz that was unpacked last */
     int64_t n, capacity;
-    array_entry *array; /* [room] */
+    array_entry *array; /* [capacity] */
     char *file;         /* the bytes of a pipe */
     int64_t n_file, file_capacity;
     npz *npz;

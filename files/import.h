@@ -15,9 +15,9 @@ typedef struct import_edge {
 } import_edge;
 
 typedef struct import_node {
-    hga_id parent, level; /* -1 without, level -1: not told */
-    float mass;           /* -1: not told */
-    int side;             /* HGA_SIDE_BOTH: not told */
+    hga_id parent, level; /* -1 without, level -1: not declared */
+    float mass;           /* -1: not declared */
+    int side;             /* HGA_SIDE_BOTH: not declared */
     int64_t label;        /* in `text`, -1 without */
 } import_node;
 

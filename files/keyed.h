@@ -7,7 +7,7 @@
 
 enum { LABEL, NAME, LEVEL, PARENT, MASS, SIDE, WEIGHT, TYPE, RELATION, ATTRIBUTES, UNKNOWN = -1 };
 
-/* What is told of the node or edge being read. */
+/* What the file declares of the node or edge being read. */
 typedef struct attributes {
     unsigned declared;           /* 1 << LABEL and so on */
     int64_t label, name, parent; /* in import.text */
@@ -28,7 +28,7 @@ import x;
     int is_own;                  /* hga wrote the file: what nodes have is what hga means by it */
     int directed;                /* the edge being read */
     int graphs, is_edge;         /* is_edge: an edge is being read, no node */
-    hga_id node, source, target; /* being read; -1 not told */
+    hga_id node, source, target; /* being read; -1 not declared */
     attributes now;
     int64_t n_ids, id_capacity;
     keyed_node *ids; /* by node */

@@ -39,11 +39,11 @@ typedef struct draft { /* a relation being collected */
     hga_block *blocks;
     declared_edges edges;
     hga_choice *choice; /* [n_choices] */
-    /* [n_lists]: where the choices' lists begin in `chosen`, one choice's behind another's, each with their end */
+    /* [n_lists]: where the choices' lists begin in `chosen`, choice after choice, each with their end */
     hga_pos *list;
     hga_id *chosen;
     int64_t n_choices, choice_capacity, n_lists, list_capacity, n_chosen, chosen_capacity;
-    int sums; /* edges that are given again add their weights up */
+    int sums; /* weights of repeated edges are added */
     hga_id n_dst_order, n_src_order;
     hga_id *dst_order, *src_order;
 } draft;

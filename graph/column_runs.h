@@ -26,9 +26,9 @@ typedef struct column_runs {
     const hga_id *dst_order, *src_order; /* position -> node, for explicit edges; NULL: the identity */
     int64_t n_list, list_capacity, n_open, open_capacity, n_next, next_capacity, n_slots, from;
     column_run *list;
-    int64_t *open, *next; /* pieces that end in the row before, by their columns there; those that end in this row */
-    int64_t *slots;       /* hash table: where a repeated piece is expected next; -1 empty */
-    int64_t *positions;   /* hash table: where pieces begin */
+    int64_t *open, *next; /* runs that end in the row before, by their columns there; those that end in this row */
+    int64_t *slots;       /* hash table: where a repeated run is expected next; -1 empty */
+    int64_t *positions;   /* hash table: where runs begin */
 } column_runs;
 
 /* Adds the next run of a row, to the right of the one before. Rows ascend. */

@@ -97,7 +97,7 @@ struct hga_graph {
     kind_list kinds;
 };
 
-/* Edges given one by one, each of their properties in an array of its own. */
+/* Edges declared one by one, each of their properties in an array of its own. */
 typedef struct declared_edges {
     hga_pos n, src_capacity, dst_capacity, type_capacity, weight_capacity;
     hga_id *src, *dst;

@@ -21,18 +21,18 @@ typedef struct kernel_grad_positions {
     hga_id dim;
     const float *row, *row_transposed; /* [KERNEL_TILE][dim padded] and [dim][KERNEL_TILE] */
     const float *column;               /* [columns][dim padded] */
-    float *d_row, *d_column;           /* added to; NULL: not wanted */
+    float *d_row, *d_column;           /* added to; NULL: not required */
 } kernel_grad_positions;
 
-/* Sixteen rows in the backward pass. Operands and gradients both turned, [dim][KERNEL_TILE] and [dim_v][KERNEL_TILE],
-   and row by row, padded; queries scaled. */
+/* Sixteen rows in the backward pass. Operands and gradients both transposed, [dim][KERNEL_TILE] and
+   [dim_v][KERNEL_TILE], and row by row, padded; queries scaled. */
 typedef struct kernel_grad_group {
     const lane_mask *rows; /* [n]: bit r when row r and the column have an edge; NULL: all have */
     const float *q, *g, *q_rows, *g_rows;
     const float *lse, *delta; /* [KERNEL_TILE]; +inf: a row without edges */
     float *dq;                /* row by row: sum of dc k */
-    const uint16_t
-        *drop_mask;      /* NULL, or [n]: weights are kept where the bit of the row is set, times the tile's `keep` */
+    /* NULL, or [n]: weights are multiplied by the tile's `keep` where the bit of the row is set, else by 0 */
+    const uint16_t *drop_mask;
     const float *row_at; /* [KERNEL_TILE]; read where the tile has column_at */
 } kernel_grad_group;
 
@@ -80,13 +80,13 @@ typedef struct kernel_wide {
     const float *at;
     ptrdiff_t row, head;
 } kernel_wide;
-/* Rows of a tensor that is written, as those of kernel_wide; NULL: not wanted. */
+/* Rows of a tensor that is written, as those of kernel_wide; NULL: not required. */
 typedef struct kernel_gradient {
     float *at;
     ptrdiff_t row, head;
 } kernel_gradient;
 
-/* The two ends of n edges of rows in order, and of `more` edges behind them, which are prefetched. */
+/* The two ends of n edges of rows in order, and of `more` edges after them, which are prefetched. */
 typedef struct kernel_ends {
     hga_id n, more;
     int far;           /* the others' rows come from memory itself: they are prefetched earlier, and without a pause */
@@ -120,8 +120,8 @@ typedef struct kernel_edge_cache {
     float *weights, *contents;
 } kernel_edge_cache;
 
-/* The adjoint of attention for all heads at once: edges of queries, which get what keys and values make of them, or of
-   keys, which get what queries do. */
+/* The adjoint of attention for all heads at once: edges of queries, whose gradients come from keys and values, or of
+   keys, whose gradients come from queries. */
 typedef struct kernel_grad_heads {
     kernel_ends ends;
     hga_id heads, dim, dim_v;
@@ -150,13 +150,12 @@ typedef struct kernel_dots {
 typedef struct kernel_rows {
     const float *const *at;
     const ptrdiff_t *head;
-    ptrdiff_t
-        ahead; /* the same member of the family that comes next lies so far on, and is asked for; 0: nobody knows */
+    ptrdiff_t ahead; /* distance to the same member of the next family, which is prefetched; 0: unknown */
 } kernel_rows;
 
-/* Gradients of members, written: at[m] + h * head[m]. Member m is given down[m] of `above`, too, unless that is NULL;
+/* Gradients of members, written: at[m] + h * head[m]. down[m] times `above` is added to member m, unless that is NULL;
    where bit m of `adds` is set, what was there stays in the sum, and where that of `streams` is, heads that lie at
-   multiples of 64 bytes may go past the caches. at NULL: not wanted. */
+   multiples of 64 bytes may go past the caches. at NULL: not required. */
 typedef struct kernel_members {
     float *const *at;
     const ptrdiff_t *head;
@@ -193,10 +192,10 @@ typedef struct kernel_siblings_drop {
 } kernel_siblings_drop;
 
 /* A family: n <= KERNEL_SIBLINGS members attend to each other, and to no other node, in all heads, at most
-   KERNEL_HEADS. Queries q, keys k, values v, and gradients g of outputs, of which each row has its own part. */
+   KERNEL_HEADS. Queries q, keys k, values v, and gradients g of outputs, of which each row has its own factor. */
 typedef struct kernel_siblings {
     hga_id n, heads, dim, dim_v;
-    /* these heads are `first_head` and those behind it of `crowd`, of which none changes another's bits */
+    /* these heads are `first_head` and the following ones of `crowd`, of which none changes another's bits */
     hga_id first_head, crowd;
     hga_id share;            /* heads to a key's head */
     kernel_terms terms;      /* scale and bias, in base 2 */

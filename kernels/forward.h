@@ -59,7 +59,7 @@ typedef struct kernel_chunk {
 } kernel_chunk;
 
 /* The most heads that a call takes at once; edges go by so many at a time: a call with more does what calls with as
-   many each do, one behind the other, bit for bit. */
+   many each do, in order, bit for bit. */
 enum { KERNEL_HEADS = 64, KERNEL_HEAD_EDGES = 16 };
 
 /* Keys and values of n edges or columns: head h of the call reads k[e] + h / share * k_head; values alike. */
@@ -120,8 +120,8 @@ enum { KERNEL_TILE = 16 };
 typedef uint16_t lane_mask;
 _Static_assert(KERNEL_TILE == 8 * sizeof(lane_mask), "a set of rows has a bit for each row of a tile");
 
-/* Floats that somebody reads soon, of which so many are asked for with each row that is computed: what the last range
-   says, whose `at` then moves on; a range that has come to its end is dropped. */
+/* Floats that are read soon. With each row that is computed, `floats` of the last range are prefetched, whose `at`
+   then moves on; a range that has come to its end is dropped. */
 enum { KERNEL_AHEAD = 4 };
 typedef struct kernel_ahead {
     hga_id n;
@@ -133,7 +133,7 @@ typedef struct kernel_ahead {
 
 /* Finished states of rows. */
 typedef struct kernel_results {
-    float *const *out; /* [n_rows]: head h's output goes to out[r] + h * head; NULL: leave the row alone */
+    float *const *out; /* [n_rows]: head h's output is at out[r] + h * head; NULL: leave the row alone */
     float *const *lse; /* [n_rows]: [heads] log-sum-exps */
     ptrdiff_t head;
     int streams; /* as a kernel_tile_group's */
@@ -163,7 +163,7 @@ typedef struct kernel_family {
     int sigmoid;         /* 1: weights are sigmoids; alpha is 0 then */
 } kernel_family;
 
-/* One head's scores of a row that entmax of alpha takes. What is written has room for KERNEL_PAD behind the last. */
+/* One head's scores of a row that entmax of alpha takes. Outputs have a capacity of KERNEL_PAD after the last. */
 typedef struct kernel_entmax {
     hga_id n;
     float alpha, step;  /* what scores are multiplied with: alpha - 1, in their unit */
@@ -176,16 +176,16 @@ typedef struct kernel_entmax {
     float *weight, *slope;
 } kernel_entmax;
 
-/* out = a x + b y for each head of n rows; where b is 0, y is not looked at. */
+/* out = a x + b y for each head of n rows; where b is 0, y is not read. */
 typedef struct kernel_mix {
     hga_id n, heads, columns;
     const float *a, *b; /* [n][heads]; a NULL: 1 */
     const float *const *x, *const *y;
     float *const *out; /* may be x or y */
     ptrdiff_t x_head, y_head, out_head;
-    int streams; /* out's rows are at multiples of 64 bytes, columns one of KERNEL_PAD, and nobody reads them soon: they
+    int streams; /* out's rows are at multiples of 64 bytes, columns one of KERNEL_PAD, and are not read soon: they
                     go past the caches, see streamed; out is neither x nor y */
-    kernel_ahead *ahead; /* NULL: nothing to ask for */
+    kernel_ahead *ahead; /* NULL: nothing to prefetch */
 } kernel_mix;
 
 /* Softmax states of a group's rows while they are being read; see kernel_state. Row r's vector is acc + r * stride, of
@@ -199,7 +199,7 @@ typedef struct kernel_tile_state {
 /* One group of a tile: up to KERNEL_TILE rows. Bit r of rows[c] tells whether row r and column c have an edge. */
 typedef struct kernel_tile_group {
     hga_id n_rows;
-    hga_id first_row;        /* no outputs are computed for the rows before it: nobody asks for them */
+    hga_id first_row;        /* no outputs are computed for the rows before it: they are not requested */
     const float *q;          /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
     const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see transpose_pairs */
     const lane_mask *rows;   /* [n]; NULL: every pair has an edge */
@@ -211,7 +211,7 @@ typedef struct kernel_tile_group {
     /* NULL, or [n_rows]: the states end here. Row r's outputs go to out[r], its log-sum-exp to state.greatest, and the
        rest is lost */
     float *const *out;
-    int streams; /* out's rows are at multiples of 64 bytes, dim_v one of KERNEL_PAD, and nobody reads them soon: they
+    int streams; /* out's rows are at multiples of 64 bytes, dim_v one of KERNEL_PAD, and are not read soon: they
                     go past the caches */
     kernel_tile_state state;
 } kernel_tile_group;
@@ -253,8 +253,8 @@ typedef struct kernel_drop {
     const hga_id *destination, *source; /* [KERNEL_TILE], [n] */
     const int32_t *type;                /* [n], NULL: 0; or where types vary [n][KERNEL_TILE] */
     int types_vary;
-    unsigned heads;   /* bit h: head h of the eight is wanted */
-    ptrdiff_t stride; /* a head's bits lie so far behind those of the wanted one before it */
+    unsigned heads;   /* bit h: head h of the eight is requested */
+    ptrdiff_t stride; /* from a requested head's bits to the next one's */
 } kernel_drop;
 
 /* Those of n pairs that have nothing in common, in heads first_head .. first_head + heads - 1. */

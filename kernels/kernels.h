@@ -45,26 +45,26 @@ typedef struct kernel_table {
     void (*attend_tile)(const kernel_tile *t);
     /* the scores of a tile's first group alone, without its pair biases: out[n][KERNEL_TILE] */
     void (*score_tile)(const kernel_tile *t, float *out);
-    /* out[c][r] = base[c][r] + table[place][r], [..][KERNEL_TILE] all three, of n columns c: each has the next many[c]
-       of `pick`, place | rows << 16, of which one at most has row r; base NULL: 0 */
+    /* out[c][r] = base[c][r] + table[index][r], [..][KERNEL_TILE] all three, of n columns c: each has the next many[c]
+       of `pick`, index | rows << 16, of which one at most has row r; base NULL: 0 */
     void (*look_up)(hga_id n, const uint8_t *many, const uint32_t *pick, const float *table, const float *base,
                     float *out);
-    /* Columns of KERNEL_TILE rows, x[n][KERNEL_TILE]: bit r of chosen[c] is set for the wanted[r] greatest of row r, of
-       equal ones the first; never for -inf, and for no more than there are. No x is NaN */
+    /* Columns of KERNEL_TILE rows, x[n][KERNEL_TILE]: bit r of chosen[c] is set for the requested[r] greatest of row r,
+       of equal ones the first; never for -inf, and for no more than there are. No x is NaN */
     void (*pick_best)(hga_id n, const int32_t *requested, const float *x, lane_mask *chosen);
     /* attention's adjoint */
     void (*grad_tile)(const kernel_grad_tile *t);
     void (*grad_row)(const kernel_grad_row *t);
     void (*grad_heads)(const kernel_grad_heads *c);
     void (*dot_heads)(const kernel_dots *c);
-    /* A family's lse and mean; and, with lse, given and delta, its gradients */
+    /* A family's lse and mean; and, with lse, upstream and delta, its gradients */
     void (*siblings_means)(const kernel_siblings *c);
     void (*siblings_gradients)(const kernel_siblings *c);
     /* x . y, of n floats, summed in double */
     double (*dot)(hga_id n, const float *x, const float *y);
-    /* What dropout leaves, 0 or 1 / (1 - dropout), of single pairs in some heads, kept[n][heads]; and as bits of a
-       tile's pairs in those of heads 8 * eight .. 8 * eight + 7 that are wanted: bit r of
-       kept[rank among the wanted * stride + column] */
+    /* Dropout's factors, 0 or 1 / (1 - dropout), of single pairs in some heads, drop_mask[n][heads]; and as bits of a
+       tile's pairs in the requested ones of heads 8 * eight .. 8 * eight + 7: bit r of
+       drop_mask[rank among the requested * stride + column] */
     void (*drop_pairs)(const kernel_drop_pairs *d, float *drop_mask);
     void (*drop_bits)(const kernel_drop *d, hga_id eight, uint16_t *drop_mask);
     /* how many of the row's edges have weights; all of them have NaN where one score is NaN or +inf */
@@ -73,7 +73,7 @@ typedef struct kernel_table {
     void (*grad_scores)(const kernel_grad_row *t, float *out);
     /* out[j][r] = a * x[r][j] for n <= KERNEL_TILE rows, 0 for the lanes after them; a row that is NULL is 0 */
     void (*transpose_rows)(hga_id n, const float *const *x, float a, hga_id columns, float *out);
-    /* n rows side by side: out[i * stride + j] = x[i][j] */
+    /* n rows, contiguous: out[i * stride + j] = x[i][j] */
     void (*copy_rows)(hga_id n, const float *const *x, hga_id columns, float *out, ptrdiff_t stride);
     /* the same as attend_heads for keys and values of 16 bits */
     void (*attend_heads_bf16)(const kernel_heads *c);
@@ -87,7 +87,7 @@ typedef struct kernel_table {
        the row after the last one, and for a row that is NULL */
     void (*pair_rows)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out, ptrdiff_t stride);
     /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN (where pairs are multiplied, what is below
-       2^-126 becomes 0, as in their products); and n rows back, side by side, which is exact:
+       2^-126 becomes 0, as in their products); and n rows back, contiguous, which is exact:
        out[i * stride + j] = x[i][j] */
     void (*narrow)(hga_id n, const float *x, uint16_t *out);
     void (*widen)(hga_id n, const uint16_t *const *x, hga_id columns, float *out, ptrdiff_t stride);
@@ -101,8 +101,8 @@ typedef struct kernel_table {
                            hga_id columns, float *const *out);
     /* to[i][j] += w[i] * x[j], of whole vectors, KERNEL_PAD each; rows may repeat */
     void (*give)(hga_id n, hga_id columns, const float *w, const float *x, float *const *to);
-    /* n families of rows side by side, of `columns`, a multiple of KERNEL_PAD: members ptr[i] - ptr[0] .. of family i
-       are rows of x, with weights w at the same places, NULL: 1; of 0: not at all. out[i] = sum of w x over the
+    /* n families of contiguous rows, of `columns`, a multiple of KERNEL_PAD: members ptr[i] - ptr[0] .. of family i
+       are rows of x, with weights w at the same indices, NULL: 1; of 0: not at all. out[i] = sum of w x over the
        members; and out[member] = x[member] + w[member] y[i], rows of out `stride` apart, where `put` says how; out may
        be x where it is not added to */
     void (*gather)(hga_id n, const hga_id *ptr, const float *w, const float *x, hga_id columns, float *out);
@@ -115,7 +115,7 @@ typedef struct kernel_table {
     /* n rows x, `stride` floats apart, of a multiple of KERNEL_PAD columns, past the caches; out[i] NULL or at a
        multiple of 64 bytes */
     void (*stream)(hga_id n, hga_id columns, const float *x, ptrdiff_t stride, float *const *out);
-    /* what mix has sent past the caches is in memory for everybody */
+    /* makes what mix has sent past the caches visible to all threads */
     void (*streamed)(void);
     /* x[i] = e^x[i]; e^-inf is 0 exactly, e^NaN is NaN */
     void (*exp)(hga_id n, float *x);

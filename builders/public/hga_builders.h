@@ -133,18 +133,18 @@ HGA_API int64_t hga_route_nodes(hga_id height, const hga_id *branching);
    stop(P) has gradient d log P:
      fine    of a query d_out . out, of a key d_log_mass (hga_gradient.h), in d_path;
      coarse  of every level's part of the path, in d_level, or of every node of the tree, in d_node: what
-             hga_coarse_gradient gives.
+             hga_coarse_gradient computes.
    Rows and heads are those of hga_route, and leaf is its result; a row in no leaf (-1) contributes nothing. */
 typedef struct hga_route_grad {
     const float *x;
     hga_id n;
     ptrdiff_t row_stride, head_stride; /* of x and of d_x */
     const int32_t *leaf;               /* [n][n_heads] */
-    /* given, NULL: nothing of the kind; their gradients are added */
+    /* inputs, NULL: none of the kind; their gradients are added */
     const float *d_path;  /* [n][n_heads]: of the log-probability of the whole path */
     const float *d_level; /* [n][n_heads][height + 1]: .. of its first l decisions */
     const float *d_node;  /* [n][n_heads][hga_route_nodes]: of the probability to come to a node, level after level */
-    /* wanted, or NULL: of the router's weights and bias, and of x; rows that several heads share get the sum */
+    /* required, or NULL: of the router's weights and bias, and of x; rows that several heads share get the sum */
     float *d_weights, *d_bias, *d_x;
     int accumulate; /* 1: add to what they hold; 0: overwrite */
     const hga_allocator *allocator;
@@ -155,7 +155,7 @@ typedef struct hga_route_grad {
    HGA_ENOMEM. Threads may call at once with gradients of their own. */
 HGA_API hga_status hga_route_gradient(const hga_router *r, const hga_route_grad *grad);
 
-/* The gradient that coarse attention gives the paths, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where a
+/* The gradient of the paths in coarse attention, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where a
    query's term of level l has factor P_l / stop(P_l) and a key's share of its node's mean likewise. `dense`: of the
    probabilities to come to every node, whose terms have weight 1 on the path and 0 elsewhere. Heads that share a tree
    are columns of one: dim_v is that of all of them. */
@@ -164,7 +164,7 @@ typedef struct hga_coarse_grad {
     const float *value, *d_out; /* [n_keys][n_tree_heads][dim_v], [n_queries][n_tree_heads][dim_v] */
     const float *alpha;         /* [height + 1] */
     int dense;
-    float *d_query, *d_key; /* wanted or NULL: [n][n_tree_heads][height + 1], dense: [..][hga_route_nodes] */
+    float *d_query, *d_key; /* required or NULL: [n][n_tree_heads][height + 1], dense: [..][hga_route_nodes] */
     uint64_t reserved[4];
 } hga_coarse_grad;
 /* Compute the gradients of the paths' probabilities, of queries and keys of hga_build_treeformer_coarse, into the
@@ -370,7 +370,7 @@ typedef struct hga_routed {
     int causal;
     hga_id n_choosers, n_key_heads; /* n_key_heads 0: as many, then keys are the queries' tokens */
     hga_id slots;
-    const int32_t *choice; /* [n_choosers][query blocks][slots], ascending, -1 behind the last; see choice_first */
+    const int32_t *choice;       /* [n_choosers][query blocks][slots], ascending, -1 after the last; see choice_first */
     const hga_pos *choice_first; /* NULL, or [n_choosers * query blocks + 1]: `choice` is as in hga_chosen */
     const hga_allocator *allocator;
     hga_routed_choice choose;
@@ -395,7 +395,7 @@ HGA_API hga_routed hga_routed_defaults(void);
    Instance m, for every integer m, has rows row + m * row_step .. + n_rows - 1 and columns col + m * col_step .. +
    n_cols - 1, clipped to [row_begin, row_end) and [col_begin, col_end), which lie within 0 .. INT32_MAX. Steps are > 0.
    type(r, c) = type + r * type_dst + c * type_src, counted inside the unclipped instance. A shape other than HGA_ALL
-   may be clipped at the high ends only, and HGA_BAND cannot be given. */
+   may be clipped at the high ends only, and HGA_BAND is refused. */
 typedef struct hga_staircase {
     int64_t row, n_rows, row_step, col, n_cols, col_step;
     int64_t row_begin, row_end, col_begin, col_end;

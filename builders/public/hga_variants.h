@@ -15,7 +15,7 @@ extern "C" {
 typedef enum hga_parameter_kind {
     HGA_PARAMETER_FLAG,  /* int, 0 or 1 */
     HGA_PARAMETER_WHOLE, /* hga_id */
-    HGA_PARAMETER_WORD,  /* an enumeration: the place of one of `words` */
+    HGA_PARAMETER_WORD,  /* an enumeration: the index of one of `words` */
     HGA_PARAMETER_REAL,  /* double, at least 0 */
     HGA_PARAMETER_IDS,   /* const hga_id *, typed 2,4,8 */
     HGA_PARAMETER_FLOATS /* const float * */
@@ -67,7 +67,7 @@ enum {
     HGA_NEEDS_CHOICE = 32768 /* its graph depends on queries and keys: what hga_select_blocks chose must be given */
 };
 
-/* Settings that are worth comparing: `words` with x in each place of a #, for each x while covers * x < tokens. */
+/* Settings that are worth comparing: `words` with x for each #, for each x while covers * x < tokens. */
 typedef struct hga_sweep {
     const char *words; /* NULL ends the table */
     hga_id covers;

@@ -18,11 +18,11 @@ typedef enum option_kind {
     OPTION_ID,      /* hga_id, from `least` to `most` */
     OPTION_WHOLE,   /* int64_t, likewise */
     OPTION_ABOVE_0, /* double */
-    OPTION_CHOICE,  /* an enumeration: the place of one of `words` */
+    OPTION_CHOICE,  /* an enumeration: the index of one of `words` */
     OPTION_READ     /* whatever `read` makes of it */
 } option_kind;
 
-/* What an option takes, and the member of its list's input that it goes to. */
+/* What an option takes, and the member of its list's input that it sets. */
 typedef struct option_value {
     option_kind kind;
     size_t at, said; /* said: of an int that becomes 1; 0: none */

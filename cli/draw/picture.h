@@ -41,7 +41,7 @@ typedef struct picture {
 int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns, progress *bar,
                     picture *out);
 
-/* The attention weights for given tensors [rows][heads][dim]; head -1: the mean over heads. */
+/* The attention weights for the caller's tensors [rows][heads][dim]; head -1: the mean over heads. */
 typedef struct picture_tensors {
     const char *query, *key; /* paths */
     hga_id head;

@@ -5,7 +5,7 @@
 #include "drawing.h"
 #include "picture.h"
 
-/* Where things go. Made before the picture, since the room decides how many cells it may have. */
+/* Positions and sizes. Made before the picture, since the space decides how many cells it may have. */
 typedef struct layout {
     int width, height;            /* of everything */
     int left, top;                /* of the plot itself */

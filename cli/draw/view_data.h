@@ -14,7 +14,7 @@ enum { VIEW_MOST_EXPLICIT = 200000 };
 typedef struct view_weights {
     hga_id heads, first_head;
     int64_t n;
-    const hga_id *count;  /* [n_queries] edges of each query token, in turn */
+    const hga_id *count;  /* [n_queries] edges of each query token, in order */
     const hga_seen *edge; /* [n] */
     const double *value;  /* [n][heads] */
 } view_weights;

@@ -31,9 +31,9 @@ void outfile_drop(outfile *out);
    to one name in one folder; devices may be given twice. */
 int outfile_same(const char *a, const char *b);
 
-/* An output as it was asked for: by which option, and where. */
+/* A requested output: by which option, and where. */
 typedef struct outfile_wish {
-    const char *option, *path; /* path NULL: it was not */
+    const char *option, *path; /* path NULL: not requested */
 } outfile_wish;
 /* Complains about the later of two that are one file. */
 int outfiles_distinct(const outfile_wish *all, int n);

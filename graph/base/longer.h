@@ -19,7 +19,7 @@ int graph_keeps_positions(const hga_graph *g);
 
 /* ---- the last rows of a level as they would be in the longer graph ---- */
 
-/* The longer graph's rows [first, first + n): those asked for and the ones that would come next, up to a whole
+/* The longer graph's rows [first, first + n): those requested and the ones that would come next, up to a whole
    sixteen. n 0: they end no level, or whole. */
 typedef struct rows_ahead {
     hga_id first, n;

@@ -11,7 +11,7 @@ typedef struct sorted_edges {
     hga_pos n;
     hga_pos *ptr;    /* [rows + 1] */
     hga_id *column;  /* [n] */
-    hga_pos *number; /* [n]: which edge it was before; NULL: nobody asked for it */
+    hga_pos *number; /* [n]: which edge it was before; NULL: not requested */
 } sorted_edges;
 
 static inline void edges_clear(const hga_allocator *a, sorted_edges *x)

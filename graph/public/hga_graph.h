@@ -84,7 +84,7 @@ enum { HGA_POS_OWN = 0 };
 /* Blocks of columns that blocks of rows chose, by content, say. Rows [dst, dst + n_dst) are cut into blocks of
    `row_block`, columns [src, src + n_src) into blocks of `block`, of which the last may be shorter. The rows of block i
    see the columns of blocks chosen[first[i]] .. chosen[first[i + 1] - 1], which ascend; where it is causal, row dst + r
-   no column behind src + r. Edges have type 0 and weight 1. */
+   no column after src + r. Edges have type 0 and weight 1. */
 typedef struct hga_choice {
     hga_id dst, n_dst, src, n_src;
     hga_id row_block, block;
@@ -94,7 +94,7 @@ typedef struct hga_choice {
     uint64_t reserved[2]; /* 0 */
 } hga_choice;
 
-/* A read-only view of one relation. n_edges counts blocks and explicit edges; a pair given by two blocks counts twice.
+/* A read-only view of one relation. n_edges counts blocks and explicit edges; a pair in two blocks counts twice.
    */
 typedef struct hga_relation {
     const char *name;
@@ -252,9 +252,9 @@ HGA_API hga_status hga_graph_set_names(const hga_graph *g, const char *const *na
 /* Kinds of nodes, such as text and picture, in the order in which they were named first: nodes of the same kind go
    through the same projection of a hierarchical transformer. They change nothing of attention. */
 typedef struct hga_kinds {
-    hga_id n;                /* 0: nobody told */
+    hga_id n;                /* 0: none declared */
     const char *const *name; /* [n] */
-    const int32_t *of;       /* [nodes]: each node's, -1: none; NULL: nobody told */
+    const int32_t *of;       /* [nodes]: each node's, -1: none; NULL: none declared */
 } hga_kinds;
 /* The kinds of a graph's nodes, for as long as the graph lives. */
 HGA_API hga_kinds hga_graph_kinds(const hga_graph *g);
@@ -460,7 +460,7 @@ typedef struct hga_mask {
     void *context;
     const uint8_t *bytes; /* [n_queries][n_keys], not 0 where the query sees the key; only read during the call */
     int64_t row_bytes;    /* from a row to the next; 0: n_keys */
-    hga_id rows_at_once;  /* that `sees` is asked for; 0: about four million bytes' */
+    hga_id rows_at_once;  /* of one call of `sees`; 0: about four million bytes' */
     const char *relation; /* its name; NULL: "edges" */
     const hga_mask_runs *runs;
     uint64_t reserved[3]; /* 0 */

@@ -128,7 +128,7 @@ done:
 
 /* ---- memory ---- */
 
-/* Are two products per edge and head few enough to be kept until the way down? */
+/* Are two products per edge and head few enough to be cached until the pass down? */
 static int keeps_products(const families *f)
 {
     int64_t products = 2 * (int64_t)f->order.edge_ptr[f->order.n_above] * f->plan->shape.n_heads;

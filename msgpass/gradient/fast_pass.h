@@ -8,26 +8,26 @@
 #include "plan.h"
 #include "subtrees.h"
 
-/* What a pass keeps of a field: rows of `columns` floats, padded with zeros, one a node. Softmax states have their
+/* What a pass holds of a field: rows of `columns` floats, padded with zeros, one a node. Softmax states have their
    adjoint in linear form, as if they were a sum of numerators and denominators: gradients `adjoint` = G, and for each
-   node delta and lse, +inf where nothing is asked of the node:
+   node delta and lse, +inf where the node has no gradient:
        d numerator = e^-lse G,  d denominator = -e^-lse delta. */
 typedef struct fast_field {
     hga_id columns, padded;
     const hga_id *value_index; /* [n_nodes]: the same of values alone, where they lie by subtrees */
     const hga_id *index; /* [n_nodes]: which row is a node's, where one order serves all stages; NULL: nodes' own */
-    int by_row;     /* attention alone looks at it, and takes its rows from the caller's tensors and puts them there:
+    int by_row;          /* attention alone reads it, and takes its rows from the caller's tensors and puts them there:
                             nothing of it is here */
-    hga_id writer;  /* the stage that is the first to ask of the field, if it writes each row once; -1 */
-    uint8_t *fresh; /* NULL, or [chunks]: 1 where adjoints are yet to be cleared, by whoever is the first to add */
-    float *value;   /* NULL where no adjoint needs it */
-    float *adjoint; /* NULL where nothing is wanted of it */
-    float *lse, *delta; /* [n_nodes], states only */
-    float *own_lse;     /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
+    hga_id writer;       /* the first stage that adds to the field's gradient, if it writes each row once; -1 */
+    uint8_t *fresh;      /* NULL, or [chunks]: 1 where adjoints are yet to be cleared, by the first thread that adds */
+    float *value;        /* NULL where no adjoint needs it */
+    float *adjoint;      /* NULL where its gradient is not required */
+    float *lse, *delta;  /* [n_nodes], states only */
+    float *own_lse;      /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
                            adjoint of attention `delta` is less the gradient of the log-sum-exp */
 } fast_field;
 
-/* Keys and values of a stage that alone looks at them: CHUNK rows, in the order of its columns, come when the first of
+/* Keys and values of a stage that alone reads them: CHUNK rows, in the order of its columns, come when the first of
    them is needed, into memory that was used last, and go when no row after them has an edge to them. */
 typedef struct column_chunks {
     hga_id stage;
@@ -36,13 +36,12 @@ typedef struct column_chunks {
     float *memory;  /* [chunks][floats] */
     hga_id *unused; /* [n_unused]: which of the memory */
     hga_id n_unused;
-    int stay; /* threads share them: all are here from beginning to end */
-    int64_t value, d_key, d_value,
-        floats; /* where a chunk's others are behind its keys, -1: nothing is asked of them */
+    int stay;                              /* threads share them: all are here from beginning to end */
+    int64_t value, d_key, d_value, floats; /* distances from a chunk's keys to its others, -1: not required */
 } column_chunks;
 
 /* A row that is weighed whole, by a threshold of all its scores: scores and counts of its edges; of those that have
-   weights numbers, weights, slopes (kernel_entmax) and what is asked of the weights. */
+   weights numbers, weights, slopes (kernel_entmax) and gradients of the weights. */
 typedef struct whole_row {
     float *score, *count, *weight, *slope, *product;
     hga_id *index;
@@ -55,12 +54,12 @@ typedef struct fast_thread {
     float *numbers; /* two rows of the caller's tensors */
     float *d_rel_key, *own_dk, *own_dv;
     whole_row whole;
-    int32_t *slot;  /* [chunks], -1 between strips */
-    table_sums own; /* of a strip, where there are several */
+    int32_t *slot;  /* [chunks], -1 between row ranges */
+    table_sums own; /* of a row range, where there are several */
     hga_status status;
 } fast_thread;
 
-/* Turns first, first + step, .. before `end`. */
+/* Head groups first, first + step, .. before `end`. */
 typedef struct head_group_walk {
     hga_id first, step, end;
 } head_group_walk;
@@ -68,7 +67,7 @@ typedef struct head_group_walk {
 /* Heads that a pass runs backward. */
 typedef struct pass_heads {
     hga_id kv, head;        /* at hand */
-    hga_id first, n;        /* the query heads of the group: head `first` and those behind it */
+    hga_id first, n;        /* the query heads of the group: head `first` and the following ones */
     hga_id at_once;         /* that attention runs backward for at once, panel by panel: the last is the one at hand */
     head_group_walk groups; /* that run with this pass's panels */
     int adds;               /* other groups add to the same keys' and values' gradients, too */
@@ -77,7 +76,7 @@ typedef struct pass_heads {
 /* What scores have besides products. */
 typedef struct pass_scores {
     float *log_mass;     /* [n_nodes]; NULL where no stage attends by mass */
-    int needs_tables;    /* any gradient that edges sum up one by one */
+    int needs_tables;    /* any gradient that sums over edges one by one */
     float *rel_key;      /* the table, its rows padded with zeros; NULL without */
     float softcap;       /* of contents, 0: none */
     const float *slopes; /* [n_heads], NULL: none */
@@ -92,7 +91,7 @@ typedef struct pass_team {
 /* Of the thread that is at work. */
 typedef struct pass_own {
     float *numbers;
-    float *d_rel_key; /* sums of rel_key's gradient before they are poured into `sums`, NULL where it is not required */
+    float *d_rel_key; /* sums of rel_key's gradient before they are added to `sums`, NULL where it is not required */
     float *dk, *dv;   /* rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
     whole_row whole;
     const int32_t *slot; /* [chunks]; NULL: none */

@@ -6,14 +6,14 @@
 #include "fast_pass.h"
 #include "solvers.h"
 
-/* fast_solver.c: what is made once: where stages are cut, by key/value heads and, where turns may be of query heads, by
-   these; when columns go; rows of stages that go row by row. */
+/* fast_solver.c: what is made once: where stages are cut, by key/value heads and, where head groups may be query
+   heads, by these; when columns are no longer needed; rows of stages that run row by row. */
 typedef struct made_fast {
     subtrees trees;            /* n = 0: stage by stage */
     row_ranges *row_ranges[2]; /* [stages] */
     last_uses last_uses;
     row_list *lists;           /* NULL: rows are read for every head */
-    int64_t widest, of_biased; /* most edges of a row that is read; where calls bring biases of edges */
+    int64_t widest, of_biased; /* most edges of a row that is read; where calls have biases of edges */
 } made_fast;
 
 /* The most edges of a row that such calls read: of any stage, where biases of edges count them. */

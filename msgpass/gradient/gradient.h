@@ -25,7 +25,7 @@ static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage
 
 /* ---- what a pass over some heads works on ---- */
 
-/* Which chunks of columns no row has an edge to behind a panel of them: [ptr[panel], ptr[panel + 1]) of the list. */
+/* Which chunks of columns no row has an edge to after a panel of them: [ptr[panel], ptr[panel + 1]) of the list. */
 typedef struct last_uses {
     hga_id *ptr, *chunk;
 } last_uses;
@@ -36,20 +36,20 @@ enum { N_COMPACT = 3 };
 
 /* All that the memory of a call depends on, besides its plan. */
 typedef struct call_needs {
-    unsigned features;         /* BRINGS_*, see call.h */
-    uint32_t grads;            /* bit f: the gradient of field f goes to the caller */
-    uint32_t packed, d_packed; /* bit f: the caller's rows of it, or of its gradient, are floats, heads side by side */
-    int64_t entries[HGA_N_TABLES]; /* of the tables whose gradients are wanted, 0: not wanted */
+    unsigned features;         /* CALL_HAS_*, see call.h */
+    uint32_t grads;            /* bit f: the gradient of field f is written for the caller */
+    uint32_t packed, d_packed; /* bit f: the caller's rows of it, or of its gradient, are floats, heads contiguous */
+    int64_t entries[HGA_N_TABLES]; /* of the tables whose gradients are required, 0: not required */
     uint32_t by_head;              /* bit t: every head has entries of table t of its own */
     hga_id n_rel_key;              /* 0: there are no relative keys */
     hga_id threads;
-    /* gradients of keys, values and the caller's own tensors: sums lose nothing when they are put down */
+    /* gradients of keys, values and the caller's own tensors: storing sums loses nothing */
     int as_floats;
-    /* What goes back by itself, as the way says: a key/value head with all query heads that read it, or each query
-       head, which adds what keys and values are given to the caller's rows behind those before it. */
+    /* What runs backward by itself, as the solver says: a key/value head with all query heads that read it, or each
+       query head, which adds its keys' and values' gradients to the caller's rows after the heads before it. */
     hga_id head_groups;
-    hga_id kv_first, kv_end; /* the key/value heads that go back here: all of them, or a rank's */
-    /* calls for some rows: what is given of them, of the output, of its log-sum-exps and of edge_out */
+    hga_id kv_first, kv_end; /* the key/value heads that run backward here: all of them, or a rank's */
+    /* calls for some rows: inputs of these rows, of the output, of its log-sum-exps and of edge_out */
     int64_t compact_bytes[N_COMPACT];
 } call_needs;
 
@@ -60,18 +60,18 @@ typedef struct gradient_call {
     const hga_grad_io *grad;
     call_needs needs;
     float scale;
-    hga_id threads;           /* as many as the plan has, or one where no others may start */
-    const float *tape_lse;    /* [rows of out][n_heads]; NULL where the program gives no softmax state */
-    ptrdiff_t lse_row;        /* floats from row to row of it */
-    table_sums *sums;         /* [turns], of all heads; those that heads write apart are one array for all */
-    nudge moved;              /* hga_plan_loss; zero: nothing is */
-    hga_id samples;           /* of a rank: the call goes back through so many, this one and those that follow */
-    requested_rows requested; /* of the output, where the way looks at no others; n = 0: it may look at all */
-    /* what the fast way has made: */
+    hga_id threads;        /* as many as the plan has, or one where no others may start */
+    const float *tape_lse; /* [rows of out][n_heads]; NULL where the program has no softmax state */
+    ptrdiff_t lse_row;     /* floats from row to row of it */
+    table_sums *sums;      /* [head groups], of all heads; tables that heads write disjointly are one array for all */
+    nudge moved;           /* hga_plan_loss; zero: nothing is */
+    hga_id samples;        /* of a rank: the call runs so many backward, this one and those that follow */
+    requested_rows requested; /* of the output, where the solver reads no others; n = 0: it may read all */
+    /* what the fast solver has made: */
     const struct row_ranges *row_ranges; /* [stages], of those that attend */
     const last_uses *last_uses;          /* of the stage whose keys and values come chunk by chunk */
-    const struct subtrees *subtrees;     /* then strips are of subtrees, at the stage that attends last */
-    const row_list *lists;               /* [stages], of those that go row by row; NULL: rows are read for every head */
+    const struct subtrees *subtrees;     /* then row ranges are of subtrees, at the stage that attends last */
+    const row_list *lists; /* [stages], of those that run row by row; NULL: rows are read for every head */
 } gradient_call;
 
 /* Of so many heads, as a field or a plan has them, those that this process computes; and the first of them. */
@@ -99,18 +99,18 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
 typedef struct sharing sharing;
 struct sharing {
     const struct sharing_functions {
-        /* Do all call for the same? */
+        /* Do all processes make the same call? */
         hga_status (*agree)(sharing *s, const gradient_call *c, hga_workspace *workspace);
         /* The call is given what it would have, for its needs. */
         void (*describe)(sharing *s, gradient_call *c);
         void (*lay_out)(sharing *s, const gradient_call *c, carver *arena); /* memory, or its size */
         /* Rows come to this process. */
         hga_status (*open)(sharing *s, gradient_call *c, const hga_io *io, const hga_grad_io *input);
-        /* Rows go to whose they are; what the call has summed up is of all processes, and c->grad the caller's own. */
+        /* Rows go to their owners; the call's sums are those of all processes, and c->grad the caller's own. */
         hga_status (*close)(sharing *s, gradient_call *c, const hga_grad_io *grad);
     } * of;
-    hga_id kv_first, kv_end; /* the key/value heads that go back here */
-    int reads_out;           /* does the way look at the output? */
+    hga_id kv_first, kv_end; /* the key/value heads that run backward here */
+    int reads_out;           /* does the solver read the output? */
 };
 struct shared_gradient {
     hga_status (*go)(gradient_call *c, hga_workspace *workspace);

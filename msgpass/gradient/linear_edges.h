@@ -7,7 +7,7 @@
 #include "plan.h"
 #include "solvers.h"
 
-/* Rows of nodes first .. first + n - 1, the columns of key/value heads side by side; `at` NULL: not needed. */
+/* Rows of nodes first .. first + n - 1, the columns of key/value heads contiguous; `at` NULL: not needed. */
 typedef struct linear_rows {
     float *at;
     ptrdiff_t row;

@@ -10,19 +10,19 @@ enum { WINDOW = KERNEL_CHUNK, GROUPS = ROW_RANGE_PANEL / KERNEL_TILE };
 
 /* What scores of the stage at hand have besides the product with the key, a mass and a weight. */
 typedef struct score_parts {
-    int types;     /* relative keys or biases, or dropout, which looks at types where there are several */
+    int types;     /* relative keys or biases, or dropout, which depends on types where there are several */
     int positions; /* node_pos */
     int ranks;     /* edge_bias, which counts a row's edges */
 } score_parts;
 
-/* An edge that no tile took. */
+/* An edge in no tile. */
 typedef struct left_edge {
     hga_id row; /* of the group */
     row_edge e;
     hga_pos position; /* canonical in the row, where that matters */
 } left_edge;
 
-/* Columns side by side, as a group is found to have them, at most WINDOW; bits of its rows that have edges to each.
+/* Consecutive columns of a group, at most WINDOW; bits of its rows that have edges to each.
    What the stage's scores do not have is not there. */
 typedef struct window {
     hga_id first, n;
@@ -46,21 +46,21 @@ typedef struct tile {
     hga_id group, n_groups;
     int64_t rows[2];   /* of each group, bits of its rows; -1: all rows that there are have edges to all columns */
     int64_t own, rank; /* of the window, among the numbers */
-    hga_id n_types;    /* types, among the numbers: one for each column, or, with `places`, those */
-    int64_t types, n_indices; /* that the pairs' places name */
+    hga_id n_types;    /* types, among the numbers: one for each column, or, with n_indices, those */
+    int64_t types, n_indices; /* that the pairs' indices name */
     draws drop_mask;
 } tile;
 
 /* Sixteen rows and what belongs to them. */
 typedef struct group {
-    hga_id node[KERNEL_TILE]; /* -1: no row, or one that nothing is asked of */
+    hga_id node[KERNEL_TILE]; /* -1: no row, or one without a gradient */
     uint32_t there;           /* bit i: node[i] >= 0 */
     float lse[KERNEL_TILE], delta[KERNEL_TILE];
     float at[KERNEL_TILE];           /* of scores that lose what distances take: hga_graph_positions of the nodes */
-    float *q, *g;                    /* turned, [padded][KERNEL_TILE] */
+    float *q, *g;                    /* transposed, [padded][KERNEL_TILE] */
     float *q_rows, *g_rows, *dq;     /* [KERNEL_TILE][padded] */
     int64_t windows, n_windows;      /* found, ascending, in the panel's list */
-    int64_t tiles, n_tiles;          /* its own, and those it has with the group behind it */
+    int64_t tiles, n_tiles;          /* its own, and those it shares with the next group */
     int64_t edges;                   /* its left edges in the panel's list, row after row: */
     hga_id row_end[KERNEL_TILE + 1]; /* row r's are [edges + row_end[r], edges + row_end[r + 1]) */
 } group;
@@ -84,7 +84,7 @@ typedef struct drawing {
     uint64_t number, seed; /* number 0: there was none yet */
     uint32_t layer;
     hga_id first_head, eight;
-    unsigned heads; /* bit h: head 8 * eight + h goes back with this panel */
+    unsigned heads; /* bit h: head 8 * eight + h runs backward with this panel */
     int64_t n;      /* of the panel's list that are drawn */
 } drawing;
 
@@ -92,7 +92,7 @@ typedef struct drawing {
 typedef struct pair_types {
     int mixed; /* some column has several */
     int32_t column[WINDOW], pair[WINDOW][KERNEL_TILE];
-    int16_t *index; /* [n_types]: a type's place, -1 without */
+    int16_t *index; /* [n_types]: a type's index, -1 without */
     int64_t n_types;
 } pair_types;
 
@@ -114,7 +114,7 @@ typedef struct panel_operands {
     float *row;                                                  /* a row of the caller's */
 } panel_operands;
 
-/* What is found of the group at hand, before it is laid into tiles. */
+/* What is found of the group at hand, before it is divided into tiles. */
 typedef struct panel_finding {
     pair_types seen;
     hga_id rank[KERNEL_TILE]; /* edges of the group's rows so far */
@@ -125,7 +125,7 @@ typedef struct panel_finding {
     int64_t segment_capacity, n_segments, window_capacity, n_windows, left_capacity, n_left;
 } panel_finding;
 
-/* What groups of the panel have: their tiles, and what these name by offsets. */
+/* The tiles of the panel's groups, and the lists that tiles refer to by offset. */
 typedef struct panel_lists {
     tile *tile;
     hga_id *number;
@@ -136,12 +136,12 @@ typedef struct panel_lists {
     lengths n;
 } panel_lists;
 
-/* What is remembered from head to head and from call to call. */
+/* Cached from head to head and from call to call. */
 typedef struct panel_memo {
     found *found; /* [stages][groups of all rows, an even number]; NULL: nothing is remembered */
     int64_t n_found;
     score_parts found_with; /* what the calls had that found it */
-    int64_t panels;         /* since relative keys' gradients were poured */
+    int64_t panels;         /* since relative keys' gradients were added to `sums` */
     lengths remembered;     /* what is remembered of the lists */
     lengths most;           /* what a panel had of them at most */
     int noted;              /* something of the panel at hand is to be remembered */

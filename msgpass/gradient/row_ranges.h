@@ -9,16 +9,16 @@
 
 struct subtrees;
 
-/* Strip i is of rows, or subtrees, first[i] .. first[i + 1] - 1, of about equal cost, rows in whole panels. Sources
-   come in chunks of CHUNK nodes, in the order of the relation's columns: what a strip sees lies together there. */
+/* Range i is of rows, or subtrees, first[i] .. first[i + 1] - 1, of about equal cost, rows in whole panels. Sources
+   come in chunks of CHUNK nodes, in the order of the relation's columns: what a range sees lies together there. */
 typedef struct row_ranges {
     hga_id n, first[MOST_ROW_RANGES + 1];
     int64_t
-        ptr[MOST_ROW_RANGES + 1]; /* strip i adds to chunks chunk[ptr[i]] .. chunk[ptr[i + 1] - 1], ascending, in rows
+        ptr[MOST_ROW_RANGES + 1]; /* range i adds to chunks chunk[ptr[i]] .. chunk[ptr[i + 1] - 1], ascending, in rows
                                      of its own */
     hga_id *chunk;
     int64_t capacity;
-    hga_id *order, *rank; /* [nodes]: place -> node, and back; NULL: the identity */
+    hga_id *order, *rank; /* [nodes]: position -> node, and back; NULL: the identity */
 } row_ranges;
 
 /* Chunks of all nodes. */

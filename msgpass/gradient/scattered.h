@@ -9,7 +9,7 @@
 
 enum { BLOCK = 128 }; /* rows that a thread takes at once */
 
-/* Rows of a tensor, and of its gradient; `at` NULL: not wanted. */
+/* Rows of a tensor, and of its gradient; `at` NULL: not required. */
 typedef struct wide_rows {
     hga_id heads, columns;
     kernel_wide read;
@@ -24,7 +24,7 @@ typedef struct edge_list {
     const int32_t *type; /* NULL: 0 */
 } edge_list;
 
-/* The relation's edges by their sources, those that attention looks at. */
+/* The relation's edges by their sources, those that attention reads. */
 typedef struct transposed_edges {
     sorted_edges list; /* columns are nodes */
     float *weight;     /* [list.n]; NULL: 1 */

@@ -19,7 +19,7 @@ typedef struct edge_pass {
     edge_list edges;
     hga_id n, first, other_first;   /* rows; the nodes of row 0 and of the other ends' */
     int of_keys, far;               /* far: the other ends come from memory */
-    const wide_rows *mine, *mine_v; /* given something; mine_v NULL: nothing */
+    const wide_rows *mine, *mine_v; /* whose gradients are summed; mine_v NULL: none */
     const hga_pos *index;           /* of edges in tables of edges; NULL: their own */
 } edge_pass;
 

@@ -13,7 +13,7 @@
 #include "gradient.h"
 #include "plan.h"
 
-/* Room for a reason that names something of the plan's. */
+/* Memory for a reason that names something of the plan's. */
 typedef struct reason {
     char text[160];
 } reason;
@@ -23,20 +23,20 @@ const char *reason_of(reason *buffer, const char *format, ...) HGA_PRINTF(2, 3);
 
 typedef struct solver {
     const char *name;
-    int reads_out;    /* looks at the caller's output */
+    int reads_out;    /* reads the caller's output */
     int writes_edges; /* gradients of keys and features of edges, which nothing shares, go to the caller at once */
-    int by_heads;     /* query heads that read one key/value head go by themselves, where that loses nothing */
-    /* Why does it not take the plan's program with such features? NULL: it does. Text that lasts, or in the room. */
+    int by_heads;     /* query heads that read one key/value head run by themselves, where that loses nothing */
+    /* Why does it refuse the plan's program with such features? NULL: it does not. Static text, or in `buffer`. */
     const char *(*refuses)(const hga_plan *plan, unsigned features, reason *buffer);
-    /* Are rows that a call for others does not name never looked at, and are gradients where nothing comes to them left
-       as they are, which range_clear has set? NULL: it is no such way. */
+    /* Are rows that a call for others does not name never read, and are gradients where nothing comes to them left
+       as they are, which range_clear has set? NULL: no. */
     int (*skips)(const hga_plan *plan);
     /* What it needs of the graph, in the plan's memory, and never changed again; or *why the graph is not for it, as
        above, and nothing is made. NULL: it needs nothing. */
     hga_status (*make)(const hga_plan *plan, void **made, const char **why, reason *buffer);
     void (*drop)(const hga_plan *plan, void *made);
     int64_t (*bytes)(const hga_plan *plan, const void *made, const call_needs *needs); /* bytes of a call */
-    /* What a workspace keeps for all calls, taken when it is not there; bytes of it. NULL: nothing. */
+    /* What a workspace caches for all calls, allocated when it is not there; bytes of it. NULL: nothing. */
     hga_status (*cache)(const hga_plan *plan, const void *made, const call_needs *needs, hga_workspace *workspace);
     int64_t (*cached_bytes)(const hga_plan *plan, const void *made, const call_needs *needs);
     /* What calls like this one find out and leave in the workspace, found now, in the call's memory. NULL: nothing. */
@@ -51,8 +51,8 @@ extern const solver families_solver, scattered_solver, linear_solver, subtrees_s
 
 enum { N_SOLVERS = 6 };
 
-/* Which way calls with some features go, and why the others do not; *why NULL for those behind it, too, which were not
-   asked. */
+/* The solver of calls with some features, and why the others refuse them; why[i] is NULL for those after it, too, which
+   were not tried. */
 typedef struct solver_choice {
     const solver *solver;
     const void *made;

@@ -14,7 +14,7 @@ typedef struct row_range {
 /* Nodes below level `n_levels` belong to subtrees: consecutive tokens and what stands for them alone. Those above are
    the top. */
 typedef struct subtrees {
-    hga_id n, n_levels;            /* n = 0: the program does not go by subtrees */
+    hga_id n, n_levels;            /* n = 0: the program does not run by subtrees */
     hga_id query, key, value, out; /* its fields, one each */
     hga_id last_attended;          /* of the stages that attend */
     int spreads;                   /* states are merged down the tree */
@@ -25,8 +25,8 @@ typedef struct subtrees {
                                         than the one before it; n + 1: to the top, too */
     hga_id *index; /* [nodes]: where queries', keys', values' and the output's rows lie, so that subtrees
                                         far from each other share memory; NULL: as nodes do */
-    /* The stage that sums children up, -1 without; and [nodes] what of a parent's gradient each of them has: 0, it is
-       not summed; NULL: all of it, or there is no such stage. Fields may have the same. */
+    /* The stage that sums children up, -1 without; and [nodes] the share of a parent's gradient that each of
+       them gets: 0, it is not summed; NULL: all of it, or there is no such stage. Fields may have the same. */
     hga_id sum[HGA_FIELD_SLOTS];
     float *share[HGA_FIELD_SLOTS];
 } subtrees;

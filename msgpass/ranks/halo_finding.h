@@ -9,7 +9,7 @@
 
 enum { SHARED = OWNED_BY_ALL, MOST_REQUESTS = 1 << 16, SIDES = 2, RECENT_LEVELS = 32 };
 
-/* Rank `to` wants rows [first, last] of a field as stage `wrote` left it, for stage `reads`. */
+/* Rank `to` requests rows [first, last] of a field as stage `wrote` left it, for stage `reads`. */
 typedef struct row_request {
     hga_id field, wrote, to, first, last, reads;
 } row_request;

@@ -16,7 +16,7 @@ typedef struct division {
     hga_plan *plan;
     slice s;
     row_bits *left, *ready; /* [n_jobs] */
-    /* [n_jobs]: while the first batch is at hand, what goes before it beside what it sends */
+    /* [n_jobs]: while the first batch is at hand, what is computed before it beside what it sends */
     row_bits *early;
     int has_early;
     double *cost; /* [n_jobs]: of a row, in edges, roughly */

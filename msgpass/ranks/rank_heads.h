@@ -21,7 +21,7 @@ enum { TYPE_UNKNOWN = 0xff };
 typedef struct head_wish {
     int64_t entries[HGA_N_TABLES];
     int64_t accumulate;
-    uint32_t grads, d_lse;                                  /* wanted: bit f, the gradient of field f */
+    uint32_t grads, d_lse;                                  /* requested: bit f, the gradient of field f */
     uint8_t type[HGA_FIELD_SLOTS], d_type[HGA_FIELD_SLOTS]; /* hga_dtype */
 } head_wish;
 
@@ -29,7 +29,7 @@ typedef struct head_call {
     sharing shared;       /* first */
     const hga_plan *plan; /* the rank's */
     head_wish all;
-    hga_io io;        /* all rows of the heads here; behind lay_out_tensors their memory */
+    hga_io io;        /* all rows of the heads here; after lay_out_tensors their memory */
     hga_grad_io grad; /* likewise */
     float *lse;       /* the tape's, [rows of out][heads here] */
     void *buffer;     /* the rank's rows of an array, of the other heads */
@@ -43,7 +43,7 @@ hga_id heads_of_rank(const hga_plan *plan, hga_id rank, hga_id *first);
 /* ---- rank_swap.c ---- */
 
 /* Rows of a field, with so many columns: the rank's own, of all heads, and all rows, of the heads here. `mine` without
-   data is zeros, or is not wanted. */
+   data is zeros, or is not requested. */
 typedef struct head_swap {
     const head_call *of;
     hga_id field, heads, columns;

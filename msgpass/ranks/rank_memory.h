@@ -12,8 +12,8 @@ typedef struct rank_memory {
     hga_packet *packet; /* a message's */
     rank_words *call;
     char *merged;    /* of a split: is it merged? */
-    hga_io staged;   /* what stages are given for the caller's tensors */
-    uint32_t copied; /* bit f: of field f stages are given a copy */
+    hga_io staged;   /* stages' tensors in place of the caller's */
+    uint32_t copied; /* bit f: stages have a copy of field f */
 } rank_memory;
 
 static inline rank_memory *memory_of(const hga_workspace *workspace) { return workspace->shared.at; }

@@ -16,12 +16,12 @@
 #include "rank_calls.h"
 #include "regions.h"
 
-/* Rows of one field; those of a message lie one behind the other in it, as hga_workspace_rows has them. Or what n
-   pieces of a stage's long row come to. */
+/* Rows of one field; those of a message are contiguous in it, as hga_workspace_rows has them. Or the results of n
+   splits of a stage's long row. */
 typedef struct rank_part {
-    hga_id field; /* 0: pieces */
+    hga_id field; /* 0: splits */
     hga_id first, n;
-    hga_id stage; /* of pieces */
+    hga_id stage; /* of splits */
 } rank_part;
 
 /* Nodes [first, first + n), all of one owner, which may be OWNED_BY_ALL. */
@@ -29,8 +29,8 @@ typedef struct owned_nodes {
     hga_id first, n, owner;
 } owned_nodes;
 
-/* Pieces [first, first + n) of a stage, which one rank computes and merges, to send what they come to; all ranks
-   compute those of OWNED_BY_ALL. */
+/* Splits [first, first + n) of a stage, which one rank computes and merges, to send the result; all ranks compute
+   those of OWNED_BY_ALL. */
 typedef struct rank_split {
     hga_id stage, first, n, rank;
 } rank_split;
@@ -38,7 +38,7 @@ typedef struct rank_split {
 /* What one rank sends another, or HGA_EVERY_RANK. */
 typedef struct rank_transfer {
     hga_id from, to;
-    hga_id written_by, read_by; /* as hga_transfer has them; pieces: their stage */
+    hga_id written_by, read_by; /* as hga_transfer has them; splits: their stage */
     rank_part part;
     int64_t bytes;
 } rank_transfer;
@@ -48,7 +48,7 @@ typedef struct rank_transfers {
     int64_t n, capacity;
 } rank_transfers;
 
-/* What goes to or comes from one rank: parts [part, part + n_parts). */
+/* What is sent to or received from one rank: parts [part, part + n_parts). */
 typedef struct rank_message {
     hga_id rank;
     int64_t part, n_parts;
@@ -75,11 +75,11 @@ static inline int rank_channel(hga_id batch) { return HGA_CHANNEL_OF_CALLS + 1 +
 typedef struct rank_batch {
     int64_t send, n_send, receive, n_receive; /* messages */
     rank_pass before;                         /* computes what it sends */
-    /* of what batches send that cannot go before this one has come, what can be computed before */
+    /* of what batches can send only after this one has arrived, what can be computed before */
     rank_pass ahead;
 } rank_batch;
 
-/* Whose rows are whose. */
+/* The owners of rows. */
 typedef struct rank_rows {
     hga_id *owner;      /* [nodes] */
     owned_nodes *owned; /* [n_owned]: all nodes */
@@ -88,7 +88,7 @@ typedef struct rank_rows {
     int64_t n_owned, owned_capacity, n_mine, mine_capacity;
 } rank_rows;
 
-/* What comes and goes in one execution: parts of messages of batches. */
+/* What is received and sent in one execution: parts of messages of batches. */
 typedef struct rank_traffic {
     rank_part *part;
     rank_message *message;
@@ -104,7 +104,7 @@ typedef struct rank_passes {
     int64_t n_runs, run_capacity, n_passes, pass_capacity;
 } rank_passes;
 
-/* Given; found when a plan is lowered, from top to bottom. */
+/* The caller's; then found when a plan is lowered, from top to bottom. */
 struct rank_plan {
     hga_allocator allocator;
     const hga_exchange *exchange;
@@ -112,7 +112,7 @@ struct rank_plan {
 
     hga_id n_nodes;
     rank_rows rows;
-    rank_split *split; /* of all ranks, by stage and first piece */
+    rank_split *split; /* of all ranks, by stage and first split */
     int64_t n_splits, split_capacity;
     rank_traffic traffic;
     uint64_t stamp; /* of all that is to be the same on all ranks */

@@ -7,7 +7,7 @@
 
 /* What it is made from, borrowed; check nothing. */
 typedef struct appended_tokens {
-    const hga_selection *how; /* causal, not by given scores */
+    const hga_selection *how; /* causal, not by the caller's scores */
     hga_shape shape;
     hga_precision precision;
     const float *scale; /* as in hga_select_input */

@@ -56,7 +56,7 @@ void selecting_find_shape(selecting *s);
 hga_status selecting_choose(const selecting *s, hga_chosen *out);
 
 /* Sixteen rows of a tile: `each` query blocks of a sample, from `first` on, for one chooser; or all that there are, for
-   several behind each other. Row `row` is the first among all rows. */
+   several in order. Row `row` is the first among all rows. */
 typedef struct sixteen {
     const sample_cut *sample;
     hga_id chooser, first, each, n;
@@ -72,7 +72,7 @@ typedef struct candidates {
     hga_id end;                 /* the candidates are the blocks before this one, but for its own */
 } candidates;
 
-/* Scratch of a thread that picks for sixteen: blocks lie behind each other, their rows side by side. */
+/* Scratch of a thread that picks for sixteen: blocks in order, the rows of each contiguous. */
 typedef struct picker {
     float *score;      /* [blocks of the longest sample, padded][KERNEL_TILE] */
     lane_mask *chosen; /* [the same]: bit r: row r has the block */

@@ -25,7 +25,7 @@ typedef struct part {
 
 typedef struct rank {
     const drawn_call *c;
-    const call_memory *whole; /* what all ranks together are given */
+    const call_memory *whole; /* the input of all ranks together */
     hga_exchange *exchange;
     const hga_id *cuts;
     filling memory;

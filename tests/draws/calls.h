@@ -1,6 +1,6 @@
 /* calls.h: one generator of calls. A call is a program on a graph with a shape, options, tensors of drawn layouts and
-   types, tables, rows asked for, samples, gradients wanted; everything is drawn together. call_hold runs it in several
-   ways and holds what comes out to what must be true of any call. */
+   types, tables, requested rows, samples, requested gradients; everything is drawn together. call_hold runs it in
+   several ways and holds what comes out to what must be true of any call. */
 #ifndef HGA_CALLS_H
 #define HGA_CALLS_H
 
@@ -22,20 +22,20 @@ typedef enum array_use {
 typedef struct array {
     const char *name;
     array_use use;
-    int is_tensor, by_row; /* by_row: of rows that a call may ask some of */
+    int is_tensor, by_row; /* by_row: a call may request some of its rows */
     size_t at;             /* the hga_tensor, or the pointer, in hga_io or hga_grad_io */
     int64_t rows, columns;
     hga_id heads;
     ptrdiff_t row_stride, head_stride, fold_stride;
     int64_t fold; /* 0: rows are not folded */
-    int packed;   /* strides are told as 0 0 */
+    int packed;   /* strides are passed as 0 0 */
     hga_dtype dtype;
     int64_t elements; /* gaps included */
     /* rows from here on of a tensor of the user's are written by a stage, and not read before; else as many as rows */
     int64_t written_from;
 } array;
 
-/* Rows of an array: one interval, or two of which the second is behind the first. */
+/* Rows of an array: one interval, or two of which the second is after the first. */
 typedef struct asked {
     hga_interval interval[2];
 } asked;
@@ -58,7 +58,7 @@ struct drawn_call {
     hga_io io; /* what is not an array: scale, seed, layer, numbers of rows of tables */
     int n_samples, in_batch;
     asked asked[MOST_SAMPLES]; /* of out, of no rows: all */
-    int several;               /* who asks for three rows or more leaves out those in the middle */
+    int several;               /* a request for three rows or more leaves out those in the middle */
     hga_rows rows[MOST_SAMPLES];
     int64_t out_rows;
     int accumulate, updated;
@@ -84,7 +84,7 @@ void call_spell(const drawn_call *c, drawn_call *to);
 void call_forget_biases(drawn_call *c);
 /* Without keys and features of edges. */
 void call_drop_edges(drawn_call *c);
-/* Rows of the output to ask for, sample by sample, where the plan may be asked for some. */
+/* Rows of the output to request, sample by sample, where calls of the plan may request some. */
 void call_draw_rows(choices *c, drawn_call *call);
 /* Rows of some tensors are folded, as the number says. */
 void call_draw_folds(drawn_call *call, uint64_t at);
@@ -109,7 +109,7 @@ enum {
 /* What holds for every call; returns what became of it. */
 typedef struct call_fate {
     hga_status forward, backward;       /* of the call as it was drawn */
-    int fast;                           /* gradients did not go the plain way */
+    int fast;                           /* gradients did not run in the plain solver */
     char refused[160];                  /* why not, where one of them is not HGA_OK */
     hga_status on_ranks, back_on_ranks; /* of all rows */
     char refused_on_ranks[160];
@@ -133,7 +133,7 @@ typedef struct call_memory {
     void *block[MOST_SAMPLES][MOST_ARRAYS];
 } call_memory;
 
-/* Rows of out that a sample is asked for; rows [first, first + n) of any array. */
+/* Requested rows of out of a sample; rows [first, first + n) of any array. */
 asked asked_of(const drawn_call *c, int sample, int whole);
 asked asked_between(int64_t first, int64_t n);
 /* How many rows, and the i-th of them. */
@@ -145,14 +145,14 @@ asked rows_written(const array *a);
 /* How a run's arrays are laid out and filled. */
 typedef struct filled {
     const array *arrays;
-    int byte;       /* of what nobody gives: gaps, what is to be written, rows that nobody asks for */
-    int whole;      /* all rows are asked for, and those that were not have no gradient */
-    int accumulate; /* wanted gradients hold numbers already */
+    int byte;       /* of what is not an input: gaps, what is to be written, rows that are not requested */
+    int whole;      /* all rows are requested, and those that were not have no gradient */
+    int accumulate; /* requested gradients hold numbers already */
     uint64_t wanted;
 } filled;
 void memory_fill(const drawn_call *c, const filled *f, call_memory *m);
 void memory_clear(call_memory *m);
-/* Only what was asked for has changed since `before`, which was filled the same way. */
+/* Only what was requested has changed since `before`, which was filled the same way. */
 void memory_check(const drawn_call *c, const filled *f, const char *when, const call_memory *m, int written,
                   int wanted);
 float memory_at(const array *a, const void *block, int64_t row, hga_id head, int64_t column);
@@ -184,7 +184,7 @@ typedef struct outcome {
 } outcome;
 outcome call_run(const drawn_call *c, const way *w);
 void outcome_clear(outcome *o);
-/* Both have the same statuses and the same numbers wherever something was asked for: bits, or values as near as
+/* Both have the same statuses and the same numbers wherever something was requested: bits, or values as near as
    `forward` and `backward` say. */
 void outcomes_compare(const drawn_call *c, const char *what, const outcome *a, const outcome *b, double forward,
                       double backward);

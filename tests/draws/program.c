@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* The fields of a random program; what a stage wants of one decides its width, where nothing does it is drawn. */
+/* The fields of a random program; what a stage requires of one decides its width, otherwise it is drawn. */
 typedef struct fields {
     hga_id query, key, value, mean, state, psi, keep, out, user, more;
 } fields;

@@ -39,7 +39,7 @@ static inline void say(const char *what, tally *t)
     if (t->all) printf(" %s %.1f %%", what, 100 * (double)t->near / (double)t->all);
 }
 
-/* The compiler must believe that somebody reads a block. */
+/* Makes the compiler assume that a block is read. */
 static inline void keep(void *block) { __asm__ volatile("" : : "r"(block) : "memory"); }
 
 /* What an application leaves: blocks that were written and freed, from a heap that keeps them. */

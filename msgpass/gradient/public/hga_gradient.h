@@ -24,18 +24,18 @@ extern "C" {
 
 #define HGA_CALL_GRADIENT_MEMBER(NAME, name) float *d_##name;
 
-/* The gradients that you give and the ones that you want. A tensor without data, or a NULL pointer, is not wanted; the
-   call skips work that only unwanted gradients need. It writes every row of what you want, with zeros where no gradient
+/* The input and the requested gradients. A tensor without data, or a NULL pointer, is not requested; the call skips
+   work that only unrequested gradients need. It writes every row of the requested ones, with zeros where no gradient
    arrives: for a tensor that no stage reads, or that the program has no field for (then all its rows, of n_heads dim,
    n_kv_heads dim or n_kv_heads dim_v numbers). A gradient has the shape of its tensor; strides, rows and dtype are its
    own, as in hga_io. Gradients of 16-bit tensors are those of the same numbers in float32. A 16-bit gradient is rounded
    to nearest. The formulas take a 16-bit output as it was rounded. */
 typedef struct hga_grad_io {
-    hga_tensor d_out;                        /* given: of out, [rows][n_heads][dim_v] */
-    hga_tensor d_lse;                        /* given, NULL data: zero; of lse, [rows][n_heads] */
-    hga_tensor d_query, d_key, d_value;      /* wanted */
-    hga_tensor d_user[HGA_MAX_USER_TENSORS]; /* wanted */
-    /* wanted, in the shapes of hga_call.h, packed and summed over whatever shares an entry: grad.d_slopes is
+    hga_tensor d_out;                        /* input: of out, [rows][n_heads][dim_v] */
+    hga_tensor d_lse;                        /* input, NULL data: zero; of lse, [rows][n_heads] */
+    hga_tensor d_query, d_key, d_value;      /* requested */
+    hga_tensor d_user[HGA_MAX_USER_TENSORS]; /* requested */
+    /* requested, in the shapes of hga_call.h, packed and summed over whatever shares an entry: grad.d_slopes is
        grad.d_table[HGA_TABLE_SLOPES] */
     HGA_EXTENSION union {
         float *d_table[HGA_MAX_TABLES];
@@ -43,8 +43,8 @@ typedef struct hga_grad_io {
             HGA_CALL_TABLES(HGA_CALL_GRADIENT_MEMBER)
         };
     };
-    hga_tensor d_edge_out; /* given, NULL data: zero; of edge_out, its shape, float32 */
-    int accumulate;        /* 1: add to what the wanted arrays hold; 0: overwrite */
+    hga_tensor d_edge_out; /* input, NULL data: zero; of edge_out, its shape, float32 */
+    int accumulate;        /* 1: add to what the requested arrays hold; 0: overwrite */
     uint64_t reserved[5];  /* 0 */
 } hga_grad_io;
 #undef HGA_CALL_GRADIENT_MEMBER

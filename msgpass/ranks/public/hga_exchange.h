@@ -60,7 +60,7 @@ typedef struct hga_packet {
 typedef struct hga_exchange {
     size_t size; /* sizeof(hga_exchange) */
     hga_id rank, n_ranks;
-    void *ctx; /* what the functions are given */
+    void *ctx; /* the context of the functions */
     /* Begins to send and to receive, and returns at once. On one channel the k-th start of a rank belongs to the k-th
        of every other rank. Of the messages between two ranks in these, the first that is sent is the first that is
        received, and has as many bytes. A channel starts again after its `wait`; different channels (0 and more) may be
@@ -77,7 +77,7 @@ typedef struct hga_exchange {
     /* This rank has failed: every other rank's pending and later calls return this status, so that none waits for what
        does not come. May be called more than once. */
     void (*fail)(void *ctx, hga_status status);
-    void (*close)(void *ctx); /* gives back what the end holds; see hga_dist_destroy */
+    void (*close)(void *ctx); /* frees what the end holds; see hga_dist_destroy */
 } hga_exchange;
 
 /* One rank of a run that several processes share; all of them plan with the same cuts. */

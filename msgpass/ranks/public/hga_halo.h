@@ -22,8 +22,8 @@ typedef struct hga_transfer {
     int64_t bytes;     /* n rows of float32; of a state with its log-sum-exp */
 } hga_transfer;
 
-/* A part of a shared row's edges that one rank computes. Parts of a row follow each other in the order of its edges;
-   together they are the row (hga_merge_states). */
+/* A run of a shared row's edges that one rank computes. Splits of a row follow each other in the order of its edges;
+   merged they are the row (hga_merge_states). */
 typedef struct hga_split {
     hga_id rank; /* HGA_EVERY_RANK: all ranks have its sources, and compute it */
     hga_id stage, node;
@@ -35,7 +35,7 @@ typedef struct hga_split {
 /* What one rank does in one execution. */
 typedef struct hga_rank_load {
     hga_id n_tokens, n_nodes; /* owned */
-    hga_pos n_edges;          /* of all stages: of owned rows, of shared rows, of its pieces */
+    hga_pos n_edges;          /* of all stages: of owned rows, of shared rows, of its splits */
     int64_t rows_in, bytes_in, messages_in;
     int64_t rows_out, bytes_out, messages_out; /* rows and bytes to every rank: counted once for each */
 } hga_rank_load;
@@ -43,7 +43,7 @@ typedef struct hga_rank_load {
 typedef struct hga_halo_list {
     hga_id n_ranks;
     hga_id n_shared;  /* nodes whose tokens belong to several ranks: every rank computes them */
-    hga_id n_gathers; /* stages for which every rank sends rows, or pieces, to every other one */
+    hga_id n_gathers; /* stages for which every rank sends rows, or splits, to every other one */
     int64_t n_transfers, n_splits;
     hga_transfer *transfer; /* by field, written_by, to, first; no row twice for one receiver */
     hga_split *split;       /* by stage, node, its first edge */

@@ -53,10 +53,10 @@ HGA_API hga_selection hga_selection_defaults(void);
 /* The tensors and scores that a choice is made from, borrowed for the call. */
 typedef struct hga_select_input {
     hga_id n_tokens;         /* of queries and of keys, which are the same tokens */
-    hga_id n_samples;        /* samples side by side, each with blocks of its own; 0: one */
+    hga_id n_samples;        /* samples in order, each with blocks of its own; 0: one */
     const hga_id *offsets;   /* [n_samples + 1]: sample s has tokens offsets[s] .. offsets[s + 1] - 1; NULL for one */
     hga_shape shape;         /* n_heads, n_kv_heads, dim */
-    hga_tensor query, key;   /* [n_tokens][heads][dim]; not read where scores are given */
+    hga_tensor query, key;   /* [n_tokens][heads][dim]; not read where scores are the caller's */
     const float *scale;      /* NULL: 1 / sqrt(dim) */
     const float *scores;     /* HGA_SELECT_SCORES: [choosers][query blocks][blocks of the longest sample]; candidates of
                                -inf are chosen only where forced */
@@ -84,12 +84,12 @@ typedef struct hga_chosen {
 HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_input *in, hga_chosen *out);
 /* Free the arrays of a choice, and make it empty. */
 HGA_API void hga_chosen_clear(hga_chosen *c);
-/* Write a choice as a table [n_choosers][n_query_blocks][slots], -1 behind a row's last block. */
+/* Write a choice as a table [n_choosers][n_query_blocks][slots], -1 after a row's last block. */
 HGA_API void hga_chosen_table(const hga_chosen *c, int32_t *table);
 
 /* Results of an execution over a choice, and what its scores have besides products of queries and keys. */
 typedef struct hga_chosen_scores {
-    hga_tensor lse;      /* [n_tokens][n_heads], float32: each row's, as an execution gives them */
+    hga_tensor lse;      /* [n_tokens][n_heads], float32: each row's, as an execution writes them */
     float softcap;       /* the program's; 0: none */
     const float *slopes; /* [n_heads]: a score loses slope |row - column|, tokens counted in their sample; NULL: none */
     uint64_t reserved[4];
