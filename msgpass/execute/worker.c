@@ -48,46 +48,72 @@ static int chunks_mix(const hga_plan *plan)
     return mix && !plan->fields.bf16_rows;
 }
 
-/* Carves arrays of numbers, some with padding that is read before it is written. */
+/* Carves arrays of numbers for rows, some with padding that is read before it is written. */
+static void lay_out_rows(worker_rows *x, const hga_plan *plan, carver *c)
+{
+    const hga_shape *s = &plan->shape;
+    const int drops = plan->options.dropout > 0;
+    const int64_t heads = s->n_heads, width = most(padded(s->dim), padded(s->dim_v)), queries = heads * padded(s->dim);
+    const int64_t mixed = x->mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads : 0;
+    x->row.query = carve(c, queries, sizeof(float));
+    x->row.additive = carve(c, scores_are_sums(plan) ? queries : 0, sizeof(float));
+    x->row.query16 = carve(c, plan->fields.bf16_rows ? queries : 0, sizeof(uint16_t));
+    x->row.acc = carve(c, heads * width, sizeof(float));
+    x->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    x->row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    x->row.drop_mask = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
+    x->row.greatest = carve(c, padded(s->n_heads), sizeof(float));
+    x->row.sum = carve(c, padded(s->n_heads), sizeof(float));
+    x->lanes = (hga_id)most(LANES, padded(s->n_heads));
+    for (int i = 0; i < 4; i++) x->scalars[i] = carve(c, x->lanes, sizeof(float));
+    x->mixed_key = carve(c, mixed * s->dim, sizeof(float));
+    x->mixed_value = carve(c, mixed * s->dim_v, sizeof(float));
+}
+
+/* The same for tiles. */
+static void lay_out_tiles(worker_tiles *x, const hga_plan *plan, carver *c)
+{
+    const hga_shape *s = &plan->shape;
+    const int64_t heads = s->n_heads, key = padded(s->dim), value = padded(s->dim_v);
+    const int64_t rows =
+        (heads + heads / s->n_kv_heads) * PANEL_ROWS; /* of each head, and of a key's heads once more */
+    const int64_t draws = plan->options.dropout > 0 ? BATCH_CHUNKS * PANEL_GROUPS * 8 * KERNEL_CHUNK : 0;
+    x->tile.query = carve(c, rows * key, sizeof(float));
+    x->tile.acc = carve(c, rows * value, sizeof(float));
+    x->tile.greatest = carve(c, rows, sizeof(float));
+    x->tile.sum = carve(c, rows, sizeof(float));
+    x->tile.pair_bias = carve(c, 2 * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
+    x->tile.drop_mask = carve(c, draws, sizeof *x->tile.drop_mask);
+    x->tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
+    x->packed_key = carve(c, KERNEL_CHUNK * key, sizeof(float));
+    x->packed_value = carve(c, KERNEL_CHUNK * value, sizeof(float));
+    x->tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
+}
+
+/* The same for panels that run head by head. */
+static void lay_out_wide(wide_scratch *x, const hga_shape *s, carver *c)
+{
+    x->key = carve(c, x->capacity * (int64_t)padded(s->dim), sizeof(float));
+    x->value = carve(c, x->capacity * (int64_t)padded(s->dim_v), sizeof(float));
+    x->base = carve(c, x->capacity, sizeof(float));
+    x->at = carve(c, x->capacity, sizeof(float));
+}
+
+/* The same for states and windows of panels that run by columns. */
+static void lay_out_states(column_rows *x, const hga_shape *s, carver *c)
+{
+    const int64_t states = x->visits.capacity ? COLUMN_ROWS * (int64_t)(s->n_heads / s->n_kv_heads) : 0;
+    x->visits.touched = carve(c, x->visits.words, sizeof *x->visits.touched);
+    x->state = carve(c, states * (padded(s->dim_v) + KERNEL_PAD), sizeof *x->state);
+}
+
+/* All arrays of numbers, which the worker's thread clears. */
 static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
 {
     const hga_shape *s = &plan->shape;
-    int bf16_rows = plan->fields.bf16_rows, drops = plan->options.dropout > 0, is_additive = scores_are_sums(plan);
-    int64_t heads = s->n_heads, capacity = padded(s->dim), padded_dim_v = padded(s->dim_v),
-            width = most(capacity, padded_dim_v);
-    int64_t n_slots = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
-    w->rows.row.query = carve(c, heads * capacity, sizeof(float));
-    w->rows.row.additive = carve(c, is_additive ? heads * capacity : 0, sizeof(float));
-    w->rows.row.query16 = carve(c, bf16_rows ? heads * capacity : 0, sizeof(uint16_t));
-    w->rows.row.acc = carve(c, heads * width, sizeof(float));
-    w->rows.row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
-    w->rows.row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
-    w->rows.row.drop_mask = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
-    w->rows.row.greatest = carve(c, padded(s->n_heads), sizeof(float));
-    w->rows.row.sum = carve(c, padded(s->n_heads), sizeof(float));
-    w->rows.lanes = (hga_id)most(LANES, padded(s->n_heads));
-    for (int i = 0; i < 4; i++) w->rows.scalars[i] = carve(c, w->rows.lanes, sizeof(float));
-    w->tiles.tile.query = carve(c, n_slots * capacity * PANEL_ROWS, sizeof(float));
-    w->tiles.tile.acc = carve(c, n_slots * padded_dim_v * PANEL_ROWS, sizeof(float));
-    w->tiles.tile.greatest = carve(c, n_slots * PANEL_ROWS, sizeof(float));
-    w->tiles.tile.sum = carve(c, n_slots * PANEL_ROWS, sizeof(float));
-    w->tiles.tile.pair_bias = carve(c, 2 * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
-    w->tiles.tile.drop_mask =
-        carve(c, drops ? BATCH_CHUNKS * PANEL_GROUPS * 8 * KERNEL_CHUNK : 0, sizeof *w->tiles.tile.drop_mask);
-    w->tiles.tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
-    w->tiles.packed_key = carve(c, KERNEL_CHUNK * capacity, sizeof(float));
-    w->tiles.packed_value = carve(c, KERNEL_CHUNK * padded_dim_v, sizeof(float));
-    w->rows.mixed_key = carve(c, w->rows.mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim : 0, sizeof(float));
-    w->rows.mixed_value = carve(c, w->rows.mixes ? KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim_v : 0, sizeof(float));
-    w->wide.columns.key = carve(c, w->wide.columns.capacity * (int64_t)capacity, sizeof(float));
-    w->wide.columns.value = carve(c, w->wide.columns.capacity * (int64_t)padded_dim_v, sizeof(float));
-    w->wide.columns.base = carve(c, w->wide.columns.capacity, sizeof(float));
-    w->wide.columns.at = carve(c, w->wide.columns.capacity, sizeof(float));
-    w->tiles.tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
-    w->columns.visits.touched = carve(c, w->columns.visits.words, sizeof *w->columns.visits.touched);
-    w->columns.state =
-        carve(c, w->columns.visits.capacity ? COLUMN_ROWS * (heads / s->n_kv_heads) * (padded_dim_v + KERNEL_PAD) : 0,
-              sizeof *w->columns.state);
+    const int64_t heads = s->n_heads, width = most(padded(s->dim), padded(s->dim_v));
+    lay_out_rows(&w->rows, plan, c), lay_out_tiles(&w->tiles, plan, c);
+    lay_out_wide(&w->wide.columns, s, c), lay_out_states(&w->columns, s, c);
     w->plain.numbers = carve(c, most(2 * w->plain.bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
 }
 

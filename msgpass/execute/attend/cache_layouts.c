@@ -199,7 +199,7 @@ static void drop_layouts(const hga_plan *plan, void *what)
 /* ---- phases ---- */
 
 /* Features of a call of the program, without or with those that depend on types. */
-static unsigned has(const hga_plan *plan, int typed)
+static unsigned features_of_calls(const hga_plan *plan, int typed)
 {
     static const hga_io none;
     return call_features(&plan->program, &none) | (typed ? CALL_HAS_TYPE_BIASES : 0);
@@ -210,7 +210,8 @@ static int may_keep(const hga_plan *plan, int typed)
 {
     int may = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++)
-        may |= kind_attends(plan->stage[s].kind) && !solver_refusal(plan, s, has(plan, typed), SOLVER_CACHED);
+        may |= kind_attends(plan->stage[s].kind) &&
+               !solver_refusal(plan, s, features_of_calls(plan, typed), SOLVER_CACHED);
     return may;
 }
 
@@ -279,7 +280,7 @@ static hga_status keep_set(layout_set *set, worker *w, int typed, int64_t most_w
 {
     writer x = {.w = w, .a = &w->workspace->base.allocator, .typed = typed};
     hga_status st = HGA_OK;
-    solvers_open(w->plan, has(w->plan, typed), 0, w->workspace);
+    solvers_open(w->plan, features_of_calls(w->plan, typed), 0, w->workspace);
     HGA_TRY(count_panels(set, &x));
     for (hga_id i = 0; i < set->n_phases; i++)
         if (set->first[i] >= 0) HGA_TRY(write_phase(set, &x, i, most_words));
