@@ -9,11 +9,11 @@ enum { LEAST_REPEATS = 3, MOST_REPEATS = 100 };
 static const double stable = 0.01 /* of the median */, usual_budget = 2, fresh = 0.01 /* seconds that a limit holds */;
 
 /* The machine's limits when they were last measured. */
-typedef struct requested {
+typedef struct limit_checks {
     const bench_limits *limits;
     double at, rate[BENCH_LIMITS];
     int threads, some; /* some: once at least */
-} requested;
+} limit_checks;
 
 /* One repeat. */
 typedef struct sample {
@@ -117,7 +117,7 @@ static void keep(record *r, bench_time took, const double before[BENCH_LIMITS], 
 }
 
 /* Measures the limits, unless that was a moment ago: repeats may be shorter than a measurement. */
-static hga_status ask(requested *a)
+static hga_status check_limits(limit_checks *a)
 {
     if (!a->limits->ask || (a->some && bench_seconds() - a->at < fresh)) return HGA_OK;
     hga_status st = a->limits->ask(a->limits->context, a->threads, a->rate);
@@ -126,17 +126,17 @@ static hga_status ask(requested *a)
 }
 
 /* Times one call, and records what the machine allowed before and after. */
-static hga_status timed(hga_status (*run)(void *), void *context, requested *a, record *r)
+static hga_status timed(hga_status (*run)(void *), void *context, limit_checks *a, record *r)
 {
     double before[BENCH_LIMITS];
     hga_status st;
     HGA_TRY(make_capacity(r, r->n + 1));
-    HGA_TRY(ask(a));
+    HGA_TRY(check_limits(a));
     memcpy(before, a->rate, sizeof before);
     bench_time start = bench_clock();
     HGA_TRY(run(context));
     bench_time took = bench_since(start);
-    HGA_TRY(ask(a));
+    HGA_TRY(check_limits(a));
     keep(r, took, before, a->rate);
 done:
     return st;
@@ -147,7 +147,7 @@ static hga_status repeat(hga_status (*run)(void *), void *context, const bench_r
                          bench_timing *out)
 {
     hga_status st;
-    requested a = {.limits = &rules->limits, .threads = r->threads};
+    limit_checks a = {.limits = &rules->limits, .threads = r->threads};
     double start = bench_seconds();
     do {
         for (int until = r->n < MOST_REPEATS ? r->n + 1 : r->n + r->n / 8; r->n < until;) {
@@ -179,7 +179,7 @@ hga_status bench_alternate(hga_status (*prepare)(void *context), hga_status (*co
 {
     hga_status st = HGA_OK;
     record r[2] = {{.threads = threads}, {.threads = threads}};
-    requested a = {.limits = &rules->limits, .threads = threads};
+    limit_checks a = {.limits = &rules->limits, .threads = threads};
     double start = 0;
     for (int i = 0, warmup = rules->warmup ? rules->warmup : 1; i < warmup; i++) {
         HGA_TRY(prepare(context));

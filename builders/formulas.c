@@ -296,13 +296,13 @@ static int64_t chosen_besides(const hga_routed *p, const query_rows *q, int64_t 
     int64_t after =
         q->last_own + 1 < p->choose.sinks && !p->causal ? least(p->choose.sinks, n_blocks) - (q->last_own + 1) : 0;
     int64_t forced = least(q->own, (int64_t)p->choose.sinks + p->choose.local) + after;
-    int64_t requested = p->choose.k - (q->last_own - q->own + 1);
-    if (p->choose.coarse && requested < all && requested > forced) {
+    int64_t budget = p->choose.k - (q->last_own - q->own + 1);
+    if (p->choose.coarse && budget < all && budget > forced) {
         int64_t each = p->choose.coarse / p->block, before = q->own / each;
         int64_t open = q->own % each + least(before, p->choose.coarse_k) * each;
-        if (before > p->choose.coarse_k && requested > open) return -1;
+        if (before > p->choose.coarse_k && budget > open) return -1;
     }
-    return requested > all ? all : requested > forced ? requested : forced;
+    return budget > all ? all : budget > forced ? budget : forced;
 }
 
 /* Not causal, chosen blocks are whole ones: fewer edges where the last is shorter and a row chose it. */

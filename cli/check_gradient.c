@@ -87,11 +87,11 @@ static int random_tables(trial *t, int64_t seed)
 static int tells_tokens(const typed_variant *typed)
 {
     static const char *const telling[] = {"tokens=", "parent=", "query-leaf=", "query-segment="};
-    int declared = typed->tokens || strncmp(typed->name, "graph=", 6) == 0;
+    int is_typed = typed->tokens || strncmp(typed->name, "graph=", 6) == 0;
     for (int i = 0; i < typed->n; i++)
         for (size_t j = 0; j < sizeof telling / sizeof telling[0]; j++)
-            declared |= strncmp(typed->setting[i], telling[j], strlen(telling[j])) == 0;
-    return declared;
+            is_typed |= strncmp(typed->setting[i], telling[j], strlen(telling[j])) == 0;
+    return is_typed;
 }
 
 /* Random heads choose blocks together; their choice then stays. */

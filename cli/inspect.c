@@ -146,13 +146,13 @@ static int row_wish_read(const char *text, row_wish *wish)
 }
 
 /* A name may end with the blanks that a text has after its words. */
-static int is_called(const char *name, const char *requested)
+static int is_called(const char *name, const char *text)
 {
     if (!name) return 0;
     name += strspn(name, " \t\n");
     size_t n = strlen(name);
     while (n && strchr(" \t\n", name[n - 1])) n--;
-    return n == strlen(requested) && memcmp(name, requested, n) == 0;
+    return n == strlen(text) && memcmp(name, text, n) == 0;
 }
 
 /* Finds the query token of that name, which must be the only one. */
@@ -172,10 +172,10 @@ static int find_named(const hga_graph *g, row_wish *wish)
 }
 
 /* Makes a document of the edges of the token, by its number or its name. */
-static int row_document(const graph_file *f, const row_wish *requested, json_t **out)
+static int row_document(const graph_file *f, const row_wish *of, json_t **out)
 {
     row_edge_list list = {0};
-    row_wish wish = *requested;
+    row_wish wish = *of;
     hga_id n_queries = hga_graph_nodes(f->graph).n_queries;
     json_t *rows = json_array();
     int status = CLI_GOOD;

@@ -22,7 +22,7 @@ static hga_status said(int code, const char *what)
     return hga_fail(HGA_EEXTERNAL, "MPI: %s: %s", what, text);
 }
 
-static hga_status declared(const mpi_exchange *x)
+static hga_status reported_failure(const mpi_exchange *x)
 {
     if (x->failure.rank == x->rank) return hga_fail(x->failure.status, "%s", x->failure.text);
     return hga_fail(x->failure.status, "rank %d: %s", x->failure.rank, x->failure.text);
@@ -33,13 +33,13 @@ static hga_status look_for_notice(mpi_exchange *x)
 {
     int arrived = 0;
     hga_status st = HGA_OK;
-    if (x->failed) return declared(x);
+    if (x->failed) return reported_failure(x);
     if (x->n_ranks == 1) return HGA_OK;
     HGA_TRY(said(MPI_Test(&x->awaits_notice, &arrived, MPI_STATUS_IGNORE), "a look for a notice"));
     if (!arrived) return HGA_OK;
     x->got[x->arriving.rank]++;
     x->failure = x->arriving, x->failed = 1;
-    st = declared(x);
+    st = reported_failure(x);
 done:
     return st;
 }

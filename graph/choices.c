@@ -210,9 +210,9 @@ static int ends_after(const void *context, int64_t i)
 /* Visits the segments of rows [first, first + n), choice by choice and list by list. */
 void choices_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context)
 {
-    const hga_choice from = {.dst = first}, *requested[2] = {r->choices.row, &from};
+    const hga_choice from = {.dst = first}, *searched[2] = {r->choices.row, &from};
     const int64_t last = (int64_t)first + n;
-    for (hga_pos i = search_first(0, r->choices.n, ends_after, requested); i < r->choices.n; i++) {
+    for (hga_pos i = search_first(0, r->choices.n, ends_after, searched); i < r->choices.n; i++) {
         const hga_choice *c = &r->choices.row[i];
         const int64_t begin = first > c->dst ? first - c->dst : 0, end = least(last - c->dst, c->n_dst);
         for (int64_t row = begin, next; row < end; row = next) {

@@ -10,7 +10,7 @@ static const double SECONDS = 0.02; /* between two calls of `ask` */
 static _Thread_local struct {
     hga_interrupt ask;
     void *context;
-    double requested;
+    double checked;
 } caller;
 
 /* A clock that is read in a few nanoseconds and has a resolution of some milliseconds. */
@@ -24,16 +24,16 @@ static double now(void)
 void hga_set_interrupt(hga_interrupt ask, void *context)
 {
     caller.ask = ask, caller.context = context;
-    caller.requested = now();
+    caller.checked = now();
 }
 
 hga_status interrupted(void)
 {
     if (!caller.ask) return HGA_OK;
     double at = now();
-    if (at < caller.requested + SECONDS) return HGA_OK;
+    if (at < caller.checked + SECONDS) return HGA_OK;
     hga_status st = caller.ask(caller.context);
-    if (!st) caller.requested = now(); /* after an interrupt the callback is asked again at once */
+    if (!st) caller.checked = now(); /* after an interrupt the callback is asked again at once */
     return st ? hga_fail(st, "the call was interrupted") : HGA_OK;
 }
 

@@ -176,11 +176,14 @@ done:
     return st;
 }
 
-static const hga_graph *declared(const hga_graph *g) { return g->base ? g->base->longer : g->longer; }
+static const hga_graph *longer_of(const hga_graph *g) { return g->base ? g->base->longer : g->longer; }
 
-const hga_graph *graph_longer(const hga_graph *g) { return declared(g) && declared(g)->n_levels ? declared(g) : NULL; }
+const hga_graph *graph_longer(const hga_graph *g)
+{
+    return longer_of(g) && longer_of(g)->n_levels ? longer_of(g) : NULL;
+}
 
-int graph_keeps_positions(const hga_graph *g) { return declared(g) && !declared(g)->n_levels; }
+int graph_keeps_positions(const hga_graph *g) { return longer_of(g) && !longer_of(g)->n_levels; }
 
 /* ---- its rows and nodes, and this graph's ---- */
 

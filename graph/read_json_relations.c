@@ -237,9 +237,9 @@ static hga_status read_choice(json_reader *r, const json_location *p, json_t *ob
     HGA_TRY(json_expect_member(p, object, "lists", &lists));
     HGA_TRY(json_expect_array(&at, lists));
     HGA_TRY(count_lists(&at, lists, &x));
-    const int64_t requested = c.row_block > 0 ? c.n_dst / c.row_block + (c.n_dst % c.row_block != 0) : x.n;
-    if (x.n != requested)
-        HGA_TRY(json_wrong(&at, "%lld lists for %lld blocks of rows", (long long)x.n, (long long)requested));
+    const int64_t expected = c.row_block > 0 ? c.n_dst / c.row_block + (c.n_dst % c.row_block != 0) : x.n;
+    if (x.n != expected)
+        HGA_TRY(json_wrong(&at, "%lld lists for %lld blocks of rows", (long long)x.n, (long long)expected));
     HGA_TRY(hga_new(r->allocator, x.n + 1, sizeof *x.first, &x.first));
     HGA_TRY(hga_new(r->allocator, x.n_chosen + 1, sizeof *x.chosen, &x.chosen));
     HGA_TRY(read_lists(&at, lists, &x));

@@ -30,7 +30,7 @@ _Noreturn static void die(const char *what, const char *which)
     exit(2);
 }
 
-static void *capacity(size_t bytes)
+static void *allocate(size_t bytes)
 {
     void *p = malloc(bytes + 1);
     if (!p) die("no memory", "");
@@ -81,7 +81,7 @@ static array load(const char *path)
     unsigned char front[10];
     if (!f || fread(front, 1, 10, f) != 10) die("cannot read", path);
     size_t length = front[8] + 256u * front[9];
-    char *header = capacity(length);
+    char *header = allocate(length);
     if (fread(header, 1, length, f) != length) die("short header", path);
     header[length] = 0;
     array a = {0};
@@ -98,7 +98,7 @@ static array load(const char *path)
         a.shape[a.n_axes++] = extent, p = end;
     }
     measure(&a);
-    a.data = capacity((size_t)(a.n * a.bytes_each));
+    a.data = allocate((size_t)(a.n * a.bytes_each));
     if (fread(a.data, (size_t)a.bytes_each, (size_t)a.n, f) != (size_t)a.n || fgetc(f) != EOF)
         die("not as long as its header says", path);
     fclose(f);
@@ -175,7 +175,7 @@ static int make(char **word)
         p = *end == ',' ? end + 1 : end;
     }
     measure(&a);
-    a.data = capacity((size_t)(a.n * a.bytes_each));
+    a.data = allocate((size_t)(a.n * a.bytes_each));
     fill(&a, word[3]);
     save(word[0], &a);
     free(a.data);

@@ -35,7 +35,7 @@ static void stop(const char *what)
     exit(1);
 }
 
-static void *capacity(int64_t n, size_t size)
+static void *allocate(int64_t n, size_t size)
 {
     void *p = malloc((size_t)n * size);
     if (!p) stop("no memory");
@@ -44,9 +44,9 @@ static void *capacity(int64_t n, size_t size)
 
 static input_edges draw_edges(hga_id nodes, int64_t n, int typed, int weighted)
 {
-    input_edges e = {nodes, n, capacity(n, sizeof *e.src), capacity(n, sizeof *e.dst), NULL, NULL};
-    if (typed) e.type = capacity(n, sizeof *e.type);
-    if (weighted) e.weight = capacity(n, sizeof *e.weight);
+    input_edges e = {nodes, n, allocate(n, sizeof *e.src), allocate(n, sizeof *e.dst), NULL, NULL};
+    if (typed) e.type = allocate(n, sizeof *e.type);
+    if (weighted) e.weight = allocate(n, sizeof *e.weight);
     for (int64_t i = 0; i < n; i++) {
         e.src[i] = (hga_id)(draw() % (uint64_t)nodes), e.dst[i] = (hga_id)(draw() % (uint64_t)nodes);
         if (typed) e.type[i] = (int32_t)(draw() % 8);
