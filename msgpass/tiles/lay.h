@@ -1,7 +1,6 @@
 /* lay.h: packing columns into chunks.
 
-   chunks.c the open chunk, and its batch
-   chunks.c a group's columns in narrow segments, as runs
+   chunks.c the open chunk and its batch; a group's columns in narrow segments, as runs
    shared_chunks.c long runs, in chunks that groups share
    choose_tiles.c which solver computes each edge of a panel */
 #ifndef LAY_H
@@ -27,7 +26,7 @@ void put_columns(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga
 /* Types of column e, by lane, of part i of the open chunk. */
 int32_t *chunk_pair_types(const tile_chooser *t, hga_id i, hga_id e);
 
-/* ---- runs.c ---- */
+/* ---- chunks.c: runs ---- */
 
 /* Numbers first .. last - 1 of the group's segments, as its rows see them: source positions [src, src + n), and which
    rows have each. */
