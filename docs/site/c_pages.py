@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 WHAT = {
     "hga_base.h": "Numbers, errors, memory", "hga_graph.h": "Graphs and how you build them", "hga_import.h": "Graphs of other programs", "hga_file.h": "Files that appear whole",
-    "hga_program.h": "Programs: fields and stages", "hga_call.h": "What a call brings", "hga_plan.h": "Plans and running them", "hga_gradient.h": "Gradients", "hga_decode.h": "Token by token", "hga_select.h": "Attention chosen by content", "hga_inspect.h": "Who sees whom", "hga_halo.h": "What ranks send each other", "hga_exchange.h": "How ranks talk", "hga_dist.h": "Transports for ranks",
+    "hga_program.h": "Programs: fields and stages", "hga_call.h": "Tables of a call", "hga_plan.h": "Plans and running them", "hga_gradient.h": "Gradients", "hga_decode.h": "Token by token", "hga_select.h": "Attention chosen by content", "hga_inspect.h": "Who sees whom", "hga_halo.h": "What ranks send each other", "hga_exchange.h": "How ranks talk", "hga_dist.h": "Transports for ranks",
     "hga_machine.h": "The machine: instruction sets, threads", "hga_builders.h": "Published hierarchies", "hga_variants.h": "Hierarchies by name", "hga.h": "What most programs need",
     "hga_export.h": "Graphs for other programs", "hga_documents.h": "Trees of documents", "hga_npy.h": "NumPy's files", "hga_arrays.h": "Arrays of files", "hga_files.h": "Everything of libhga-files",
 }  # fmt: skip
@@ -17,7 +17,7 @@ ORDER = ("hga.h", "hga_builders.h", "hga_variants.h", "hga_plan.h", "hga_gradien
 
 # The index begins with these; then comes everything, header by header.
 PARTS = (
-    ("Run a published hierarchy", "Ask for it by name, attend, give it back. [hga.h](hga-header.md) has a program.", (
+    ("Run a published hierarchy", "Build it by name, attend, free it. [hga.h](hga-header.md) has a program.", (
         "hga_variants", "hga_build", "hga_attention", "hga_graph_destroy", "hga_status_name", "hga_error_detail")),
     ("A hierarchy of your own", "A builder makes the graph, a program says what is computed, a plan runs it as often as you like, forward and backward. [hga in C](../c.md) does it step by step.", (
         "hga_builder_create", "hga_builder_add_level", "hga_builder_set_families", "hga_builder_set_children", "hga_builder_add_relation", "hga_builder_add_block", "hga_builder_add_blocks", "hga_builder_add_edges",
