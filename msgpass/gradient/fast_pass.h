@@ -153,14 +153,20 @@ static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
     return p->field[f].adjoint + (ptrdiff_t)row_number(p, f, v) * p->field[f].padded;
 }
 
-/* fast_clear.c: clear the adjoints of a field; of all fields of key/value heads or of all others; of a chunk of
-   rows; of chunks that no thread has added to. */
+/* ---- fast_clear.c: adjoints start at zero ---- */
+
+/* Clear the adjoints of a field. */
 void clear_field(fast_pass *p, hga_id f);
+/* Clear those of all fields of key/value heads, or of all others. */
 void clear_all(fast_pass *p, int kv);
+/* Clear a chunk of rows of a field. */
 void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk);
+/* Clear the chunks that no thread has added to. */
 void clear_rest(fast_pass *p);
 /* Finds for each field which stage writes it before others add to it, and whether its chunks are cleared on demand. */
 void plan_clearing(fast_pass *p);
+
+/* ---- rows of gradients ---- */
 
 /* The row of node u's gradient, cleared by the first thread that adds to it. */
 static inline float *cleared_row(const fast_pass *p, hga_id f, hga_id u)
@@ -197,19 +203,9 @@ static inline int is_kv(const fast_pass *p, hga_id f)
     return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
 }
 
-/* ---- fast_clear.c: adjoints start at zero ---- */
+/* ---- fast_orders.c ---- */
 
-/* Clear the adjoints of a field. */
-void clear_field(fast_pass *p, hga_id f);
-/* Clear those of all fields of key/value heads, or of all others. */
-void clear_all(fast_pass *p, int kv);
-/* Clear a chunk of rows of a field. */
-void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk);
-/* Clear the chunks that no thread has added to. */
-void clear_rest(fast_pass *p);
-/* Finds for each field which stage writes it before others add to it, and whether its chunks are cleared on demand. */
-void plan_clearing(fast_pass *p);
-/* fast_orders.c: stores rows of fields in the order in which attention takes them. */
+/* Stores rows of fields in the order in which attention takes them. */
 void plan_orders(fast_pass *p);
 
 #endif
