@@ -78,9 +78,9 @@ class Problem:
     def _by_graph(self, n_graphs: int, n_key_graphs: int) -> None:
         """Heads become those of a row of the graph."""
         if self.heads % n_graphs:
-            raise refuse(f"query has {self.heads} heads, the hierarchy graphs for {n_graphs}")
+            raise refuse(f"query has {self.heads} heads, the hierarchy has graphs for {n_graphs}")
         if self.kv_heads != n_key_graphs:
-            raise refuse(f"key has {self.kv_heads} heads, the hierarchy graphs for {n_key_graphs}")
+            raise refuse(f"key has {self.kv_heads} heads, the hierarchy has graphs for {n_key_graphs}")
         self.heads, self.kv_heads = self.heads // n_graphs, 1
 
     def plan_key(self, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Tuple[Any, ...]:

@@ -71,10 +71,10 @@ class FoldedHierarchy(Hierarchy):
     @staticmethod
     def of(h: Hierarchy, heads: int, key_heads: Optional[int] = None) -> "FoldedHierarchy":
         if type(h) is not Hierarchy:
-            raise refuse(f"{h!r} is no graph with a disjoint graph for each head")
+            raise refuse(f"{h!r} does not have a disjoint graph for each head")
         for which in ("query", "key", "value", "out"):
             if h._rows(which) % (heads if key_heads is None or which in ("query", "out") else key_heads):
-                raise refuse(f"{h._rows(which)} rows of {which} are no graphs for {heads} heads")
+                raise refuse(f"{h._rows(which)} rows of {which} do not divide into graphs for {heads} heads")
         made = FoldedHierarchy(h.graph, h._program, h.words, heads, by_token=False)
         made.n_key_graphs = key_heads or heads
         settle(made, h)

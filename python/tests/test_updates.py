@@ -357,11 +357,11 @@ class ByHead(unittest.TestCase):
 
     def test_wrong_heads_are_refused(self):
         h = self.graph().hierarchy()
-        with self.assertRaisesRegex(hga.Error, "120 rows of query are no graphs for 7 heads"):
+        with self.assertRaisesRegex(hga.Error, "120 rows of query do not divide into graphs for 7 heads"):
             h.by_head(7)
         h = h.by_head(self.HEADS)
         q, (k, v, _) = tensors(1, heads=4)[0], tensors(2, heads=self.HEADS)
-        with self.assertRaisesRegex(hga.Error, "query has 4 heads, the hierarchy graphs for 3"):
+        with self.assertRaisesRegex(hga.Error, "query has 4 heads, the hierarchy has graphs for 3"):
             h.attention(q, k, v)
         with self.assertRaisesRegex(hga.Error, "query of shape .* has 39 rows .*the hierarchy 40"):
             h.attention(v[:, 1:], k, v)
