@@ -1,4 +1,5 @@
-/* longer.c: what a graph's last rows would see in a longer graph. It is a graph itself, of levels and blocks alone. */
+/* longer.c: what a graph's last rows would see in a longer graph, which is a graph itself, of levels and blocks alone;
+   and rows and nodes of the one as those of the other. */
 #include "longer.h"
 #include "builder_relations.h"
 #include "builder.h"

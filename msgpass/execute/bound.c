@@ -1,4 +1,5 @@
-/* bound.c: binds a plan's storage to this call's addresses; the caller's tensors are checked here. */
+/* bound.c: binds a plan's storage to this call's addresses. The caller's tensors are checked here, each by itself and
+   for overlap with the others: a call's, and those of a batch's samples. */
 #include "attend_solvers.h"
 #include "bindings.h"
 #include "call_check.h"
@@ -256,9 +257,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     return st;
 }
 
-/* ---- arrays that a call writes are disjoint from those that it reads ---- */
-
-/* ---- of one call ---- */
+/* ---- overlap of one call's arrays ---- */
 
 static void add_array(call_arrays *c, const io_array *a, int written)
 {
@@ -327,7 +326,7 @@ done:
     return st;
 }
 
-/* ---- of the samples of a batch ---- */
+/* ---- overlap of the samples of a batch ---- */
 
 hga_status arrays_of_samples(hga_workspace *const *workspaces, hga_id n, hga_id *sample)
 {

@@ -1,5 +1,5 @@
-/* execute.c: an execution: begin, run, end. One parallel region a call; every thread walks its lists of panels, with
-   a barrier between waves. */
+/* execute.c: an execution: begin, run, end. One parallel region a call; every thread walks its list of items, which are
+   panels, splits and rows, with a barrier between waves. */
 #include "execution.h"
 #include "row_solvers.h"
 #include "layouts.h"

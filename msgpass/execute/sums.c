@@ -1,4 +1,4 @@
-/* sums.c: sums and means of rows. */
+/* sums.c: sums and means of rows, and prefetching the tokens that the next means read. */
 #include "bound.h"
 #include "tree_stages.h"
 #include "plan.h"

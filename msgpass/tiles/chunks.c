@@ -1,5 +1,6 @@
-/* chunks.c: the open chunk, and the batch that it joins. Neighbouring groups often have the same columns: a chunk with
-   the previous group's columns is not added again, but becomes one more part of that chunk. */
+/* chunks.c: columns packed into chunks: the open chunk and its batch; runs of a group's columns in narrow segments,
+   made of row bands, the intersections of the group and each segment. Neighbouring groups often have the same columns:
+   a chunk with the previous group's columns is not added again, but becomes one more part of that chunk. */
 #include "lay.h"
 #include "stage_plan.h"
 
@@ -341,7 +342,7 @@ int columns_are_full(const lane_mask *rows, hga_id n, const row_group *g)
     return 1;
 }
 
-/* ---- small questions of the chooser ---- */
+/* ---- lookups ---- */
 
 int32_t *chunk_pair_types(const tile_chooser *t, hga_id i, hga_id e)
 {

@@ -102,9 +102,7 @@ const char *solver_refusal(const hga_plan *plan, hga_id stage, unsigned call_has
     return refused ? feature_words(refused) : NULL;
 }
 
-/* ---- features that not every solver supports ---- */
-
-/* ---- in words ---- */
+/* ---- features that not every solver supports, in words ---- */
 
 static const struct {
     unsigned feature;
@@ -148,7 +146,7 @@ const char *feature_words(unsigned features)
     return words[i].words;
 }
 
-/* ---- detection ---- */
+/* ---- detection of these features ---- */
 
 static const area *stored_rows(const hga_plan *plan, hga_id f)
 {
