@@ -96,8 +96,12 @@ static inline ptrdiff_t bound_head(const bound_field *f, hga_id v)
     return bound_is_io(f, v) ? f->io.head : f->ws.head;
 }
 
-/* bound.c: checks the call and sets the addresses of its fields in `workspace`. */
+/* ---- bound.c ---- */
+
+/* Checks the call and sets the addresses of its fields in `workspace`. */
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
+
+/* ---- addresses.c ---- */
 
 /* Nodes: those of a list, or where that is NULL all from `first` on. */
 typedef struct some_nodes {
@@ -110,13 +114,18 @@ static inline hga_id node_of(const some_nodes *x, hga_id i) { return x->list ? x
 some_nodes nodes_of(hga_id n, const hga_id *list);
 static inline some_nodes nodes_from(hga_id n, hga_id first) { return (some_nodes){.n = n, .first = first}; }
 
+/* at[n] = the addresses of these nodes' rows, in the workspace or the caller's tensor, for head 0. */
 void find_rows(const bound_field *field, some_nodes of, float **at);
+/* at[n] = the addresses of their log-sum-exps, [heads] each. */
 void find_lses(const bound_field *field, some_nodes of, float **at);
 
-/* Load and store log-sum-exps, and rows of fields of scalars, [nodes][heads]. */
+/* to[nodes][heads] = log-sum-exps. */
 void load_lses(const bound_field *field, some_nodes of, float *to);
+/* Log-sum-exps = from[nodes][heads]. */
 void store_lses(const bound_field *field, some_nodes of, const float *from);
+/* to[nodes][heads] = rows of a field of scalars. */
 void load_scalars(const bound_field *field, some_nodes of, float *to);
+/* Rows of a field of scalars = from[nodes][heads]. */
 void store_scalars(const bound_field *field, some_nodes of, const float *from);
 
 enum { CHILDREN_AT_ONCE = 128 };

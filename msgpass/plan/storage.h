@@ -118,6 +118,7 @@ int rows_here_next(const hga_plan *plan, hga_id field, rows_here *at);
 int slots_recycle(const hga_plan *plan, hga_id storage);
 /* Assigns slots to all ranges, in the order of n_items items. */
 hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int64_t n_items);
+/* Frees the slots of every field, and its aliases. */
 void slots_clear(hga_plan *plan);
 
 #endif

@@ -70,8 +70,9 @@ double edge_score(const semantics *m, const scored_edge *x);
    */
 void edge_score_adjoint(const semantics *m, const scored_edge *x, double ds, double d_count, double *dq, double *dk,
                         const table_sums *sums);
-/* The count of an edge, as a number of equal tokens; and with the source's log mass moved, as in scores. */
+/* The number of equal tokens that an edge counts for: its weight, in stages by mass times its source's mass. */
 double edge_count(const semantics *m, const hga_stage *s, const row_edge *e);
+/* edge_count with the source's log mass moved, as in scores. */
 double edge_moved_count(const semantics *m, const hga_stage *s, const row_edge *e);
 /* The factor of an edge's source in a mean or a sum, before a mean's division. */
 double sum_factor(const semantics *m, const hga_stage *s, const row_edge *e);

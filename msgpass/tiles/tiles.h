@@ -168,6 +168,7 @@ typedef struct row_band {
 int row_band_trim(const hga_segment *s, const row_group *g, row_band *out);
 /* The row band at source positions [src, src + n); 0 when it is empty. */
 int row_band_cut(const row_band *x, int64_t src, hga_id n, row_band *out);
+/* Number of its edges. */
 int64_t row_band_edges(const row_band *x);
 /* Whether tiles are faster for the row band than row by row. */
 int row_band_pays(const row_band *x);

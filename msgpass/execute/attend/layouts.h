@@ -62,13 +62,18 @@ static inline uint32_t long_pick(uint32_t pick)
     return (pick & 0xff) | ((2u << (pick >> 12)) - 1) << (16 + (pick >> 8 & 0xf));
 }
 
-/* cache_layouts.c: chooses the tiles of a plan, when it gets its first workspace. */
+/* ---- cache_layouts.c ---- */
+
+/* Chooses the tiles of a plan, when it gets its first workspace. */
 hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
-/* cache_layouts.c: chooses those of calls whose scores depend on types, in the first such call. */
+/* Chooses those of calls whose scores depend on types, in the first such call. */
 hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace);
-/* replay.c: the words of an item's panel; NULL: this call has none. */
+
+/* ---- replay.c ---- */
+
+/* The words of an item's panel; NULL: this call has none. */
 const uint32_t *layout_of(const worker *w, wave_item item);
-/* replay.c: computes the batches and families that the words list. */
+/* Computes the batches and families that the words list. */
 void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *kept);
 
 static inline hga_id words_of_bytes(hga_id n) { return (n + 3) / 4; }
