@@ -70,16 +70,18 @@ static inline float *bound_io_row(const bound_field *f, hga_id i)
 {
     return f->io.at + i * f->io.row + (f->io.fold ? i / f->io.fold * f->io.step : 0);
 }
-/* Node v's values for head 0: in the workspace, and wherever they are. */
+/* Node v's values for head 0, which are in the workspace. */
 static inline float *bound_ws_row(const bound_field *f, hga_id v)
 {
     hga_id i = v - f->ws.first, row = f->ws.slot ? f->ws.slot[i] : i;
     return row < 0 ? f->ws.borrowed[~row].row : f->ws.at + row * f->ws.row;
 }
+/* Node v's values for head 0, in the workspace or the caller's tensor. */
 static inline float *bound_row(const bound_field *f, hga_id v)
 {
     return bound_is_io(f, v) ? bound_io_row(f, bound_io_number(f, v)) : bound_ws_row(f, v);
 }
+/* Node v's log-sum-exps, [heads]. */
 static inline float *bound_lse(const bound_field *f, hga_id v)
 {
     hga_id i = v - f->lse.first;
@@ -91,6 +93,7 @@ static inline uint16_t *bound_bf16(const bound_field *f, hga_id v)
     hga_id i = v - f->bf16.first;
     return f->bf16.at + (f->bf16.slot ? f->bf16.slot[i] : i) * f->bf16.row;
 }
+/* Head stride of bound_row, in floats. */
 static inline ptrdiff_t bound_head(const bound_field *f, hga_id v)
 {
     return bound_is_io(f, v) ? f->io.head : f->ws.head;

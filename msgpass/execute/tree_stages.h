@@ -17,8 +17,7 @@ void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *no
 void spread_row(worker *w, const row_job *job);
 /* A panel_function: spread_row of the panel's rows, many at once down the tree. */
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* A panel_function: computes rows down the tree; across its cut, mixes each with what its ancestor there passes down.
-   */
+/* A panel_function: computes rows down the tree; across its cut, mixes in what their ancestors there pass down. */
 void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
 /* ---- energies.c ---- */

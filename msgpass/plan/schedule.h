@@ -99,7 +99,7 @@ typedef void (*access_function)(void *context, int writes, int64_t first, int64_
 /* Cuts levels into buckets, and numbers the buckets of storages. recycles: whether a storage's rows hold one node after
    another. */
 hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(const hga_plan *plan, hga_id storage));
-/* Frees it; also after accesses_open failed. */
+/* Frees what accesses_open allocated; also after it failed. */
 void accesses_close(accesses *a);
 /* The accesses of phase `number` that phases before it (after = 0) or after it (1) share; with 1 also those of recycled
    rows. */
@@ -117,10 +117,12 @@ typedef void (*node_function)(void *context, hga_id first, hga_id last);
 void accesses_sources(const hga_plan *plan, const phase *ph, hga_id first, hga_id n, node_function each, void *context);
 /* The node of row i of a phase. */
 hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i);
+/* Rows of a panel; the last one may have fewer. */
 static inline hga_id phase_rows(const phase *ph, hga_id panel)
 {
     return ph->n - panel * ph->panel < ph->panel ? ph->n - panel * ph->panel : ph->panel;
 }
+/* Cost of an item of the panel: its head range's share. */
 static inline int64_t item_cost(const phase *ph, hga_id panel)
 {
     return (ph->cost ? ph->cost[panel] : phase_rows(ph, panel)) / head_ranges(ph);

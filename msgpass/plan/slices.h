@@ -87,6 +87,7 @@ static inline int64_t slice_job_of(const phase *ph, hga_id stage) { return ph->j
 #define FOR_JOBS(s, j)                                                       \
     for (int64_t j = bits_next(&(s)->jobs, 0, (s)->jobs.n); j < (s)->jobs.n; \
          j = bits_next(&(s)->jobs, j + 1, (s)->jobs.n))
+/* The rows of a stage that the slice runs in a phase. */
 static inline const row_bits *slice_rows(const slice *s, const phase *ph, hga_id stage)
 {
     return &s->run[slice_job_of(ph, stage)];

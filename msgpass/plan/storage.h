@@ -95,6 +95,7 @@ void storage_count_input(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);
 /* Removes the field's aliases. */
 void aliases_clear(hga_plan *plan, hga_id field);
+/* Whether node v's row is stored in its host's. */
 static inline int is_alias(const alias_rows *x, hga_id v)
 {
     return (uint32_t)(v - x->first) < (uint32_t)x->n && x->row[v - x->first] >= 0;

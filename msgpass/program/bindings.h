@@ -27,6 +27,7 @@ typedef struct row_layout {
 } row_layout;
 /* Of a tensor of `heads` heads of `columns`: a stride that is 0 is that of contiguous rows. */
 row_layout tensor_layout(const hga_tensor *t, hga_id heads, hga_id columns);
+/* Elements from the tensor's start to row i, head 0. */
 static inline ptrdiff_t row_offset(const row_layout *x, int64_t i)
 {
     return i * x->row + (x->fold ? i / x->fold * x->step : 0);

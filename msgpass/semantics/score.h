@@ -50,6 +50,7 @@ static inline double entry_of(const semantics *m, hga_gradient_input input, floa
 {
     return (double)x + (m->moved.input == input && m->moved.entry == i ? m->moved.by : 0);
 }
+/* entry_of for a table of the call. */
 static inline double table_entry(const semantics *m, hga_call_table which, float x, int64_t i)
 {
     return entry_of(m, (hga_gradient_input)(HGA_GRADIENT_TABLE + (int)which), x, i);

@@ -42,6 +42,7 @@ const softening *semantics_softening(const hga_program *p);
 
 /* tau: sum count [x - tau]_+^(1 / (alpha - 1)) = 1. Reorders x[n] and count[n], n > 0; the greatest x is about 0. */
 double entmax_threshold(double alpha, int64_t n, double *x, double *count);
+/* above^power. */
 static inline double entmax_power(double above, double power)
 {
     return power == 1 ? above : power == 2 ? above * above : pow(above, power);

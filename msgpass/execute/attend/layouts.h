@@ -57,6 +57,7 @@ static inline uint16_t short_pick(uint32_t pick)
     const uint32_t rows = pick >> 16, first = (uint32_t)__builtin_ctz(rows);
     return (uint16_t)((pick & 0xff) | first << 8 | (uint32_t)(__builtin_popcount(rows) - 1) << 12);
 }
+/* The pick, as part_types has it, of a short one. */
 static inline uint32_t long_pick(uint32_t pick)
 {
     return (pick & 0xff) | ((2u << (pick >> 12)) - 1) << (16 + (pick >> 8 & 0xf));
