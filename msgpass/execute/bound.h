@@ -70,16 +70,18 @@ static inline float *bound_io_row(const bound_field *f, hga_id i)
 {
     return f->io.at + i * f->io.row + (f->io.fold ? i / f->io.fold * f->io.step : 0);
 }
-/* Node v's values for head 0: in the workspace, and wherever they are. */
+/* Node v's values for head 0, which are in the workspace. */
 static inline float *bound_ws_row(const bound_field *f, hga_id v)
 {
     hga_id i = v - f->ws.first, row = f->ws.slot ? f->ws.slot[i] : i;
     return row < 0 ? f->ws.borrowed[~row].row : f->ws.at + row * f->ws.row;
 }
+/* Node v's values for head 0, in the workspace or the caller's tensor. */
 static inline float *bound_row(const bound_field *f, hga_id v)
 {
     return bound_is_io(f, v) ? bound_io_row(f, bound_io_number(f, v)) : bound_ws_row(f, v);
 }
+/* Node v's log-sum-exps, [heads]. */
 static inline float *bound_lse(const bound_field *f, hga_id v)
 {
     hga_id i = v - f->lse.first;
@@ -91,13 +93,18 @@ static inline uint16_t *bound_bf16(const bound_field *f, hga_id v)
     hga_id i = v - f->bf16.first;
     return f->bf16.at + (f->bf16.slot ? f->bf16.slot[i] : i) * f->bf16.row;
 }
+/* Head stride of bound_row, in floats. */
 static inline ptrdiff_t bound_head(const bound_field *f, hga_id v)
 {
     return bound_is_io(f, v) ? f->io.head : f->ws.head;
 }
 
-/* bound.c: checks the call and sets the addresses of its fields in `workspace`. */
+/* ---- bound.c ---- */
+
+/* Checks the call and sets the addresses of its fields in `workspace`. */
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
+
+/* ---- addresses.c ---- */
 
 /* Nodes: those of a list, or where that is NULL all from `first` on. */
 typedef struct some_nodes {
@@ -110,13 +117,18 @@ static inline hga_id node_of(const some_nodes *x, hga_id i) { return x->list ? x
 some_nodes nodes_of(hga_id n, const hga_id *list);
 static inline some_nodes nodes_from(hga_id n, hga_id first) { return (some_nodes){.n = n, .first = first}; }
 
+/* at[n] = the addresses of these nodes' rows, in the workspace or the caller's tensor, for head 0. */
 void find_rows(const bound_field *field, some_nodes of, float **at);
+/* at[n] = the addresses of their log-sum-exps, [heads] each. */
 void find_lses(const bound_field *field, some_nodes of, float **at);
 
-/* Load and store log-sum-exps, and rows of fields of scalars, [nodes][heads]. */
+/* to[nodes][heads] = log-sum-exps. */
 void load_lses(const bound_field *field, some_nodes of, float *to);
+/* Log-sum-exps = from[nodes][heads]. */
 void store_lses(const bound_field *field, some_nodes of, const float *from);
+/* to[nodes][heads] = rows of a field of scalars. */
 void load_scalars(const bound_field *field, some_nodes of, float *to);
+/* Rows of a field of scalars = from[nodes][heads]. */
 void store_scalars(const bound_field *field, some_nodes of, const float *from);
 
 enum { CHILDREN_AT_ONCE = 128 };

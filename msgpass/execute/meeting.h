@@ -13,7 +13,9 @@ typedef struct meeting {
     int round; /* times that all have met */
 } meeting;
 
+/* Opens a meeting at which no thread has arrived. */
 void meeting_open(meeting *m);
+/* Destroys its lock and condition; no thread may wait. */
 void meeting_close(meeting *m);
 /* Returns once n threads have arrived. */
 void meeting_await(meeting *m, hga_id n);

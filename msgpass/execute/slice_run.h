@@ -10,6 +10,7 @@
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
 /* Allocates memory for slices, where the plan has any. */
 hga_status slice_create(const hga_plan *plan, hga_workspace *workspace);
+/* Frees that memory. */
 void slice_destroy(hga_workspace *workspace);
 /* Whether the memory is large enough after an update. */
 int slice_fits(const hga_plan *plan, const hga_workspace *workspace);

@@ -61,6 +61,7 @@ void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end);
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace);
 /* Allocates more for calls with tables of edges, in the first such call. */
 hga_status workers_make_call_scratch(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
+/* Frees each worker's memory, with that of its reader and its edge scratch. */
 void workers_destroy(hga_workspace *workspace);
 /* Calls `look` with a separate worker, as if there were a call: pages of a workspace's workers belong to their
    threads. */

@@ -19,10 +19,12 @@ typedef struct coverage_count {
     int64_t capacity[2];
 } coverage_count;
 
-/* coverage_row is a flow_row whose context is the count; *out is written as rows are counted. Call coverage_end
-   whatever the outcome. */
+/* Initializes *out, which is written as rows are counted; HGA_EINVAL: out is NULL. Call coverage_end whatever the
+   outcome. */
 hga_status coverage_begin(coverage_count *s, const hga_graph *g, int causal, hga_coverage *out);
+/* A flow_row whose context is the count: counts v's list if v is a query token. */
 hga_status coverage_row(const interval *list, int64_t n, int same, hga_id v, void *context);
+/* Chooses the example pair in *out, and frees the count. */
 void coverage_end(coverage_count *s);
 
 #endif

@@ -62,7 +62,9 @@ typedef struct flow_sums {
     hga_id *chain, n_positions;
 } flow_sums;
 
+/* Finds the sources' order and chains for a relation. Call flow_sums_end whatever the outcome. */
 hga_status flow_sums_begin(flow_sums *w, hga_id relation);
+/* Frees the chains. */
 void flow_sums_end(flow_sums *w);
 /* Adds the lists of all sources of a group to the sum. */
 hga_status flow_add_sources(const flow_sums *w, const reach *r);

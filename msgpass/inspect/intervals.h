@@ -27,7 +27,9 @@ typedef struct interval_sum {
     int64_t spare_capacity;
 } interval_sum;
 
+/* Frees its lists: the sum is empty; `most` stays. */
 void interval_sum_clear(interval_sum *s);
+/* Adds one interval, its times clipped; one that precedes the interval added last begins another run. */
 hga_status interval_add(interval_sum *s, interval one);
 /* Adds a list of a sum that counted to no more than this one does. */
 hga_status interval_add_list(interval_sum *s, const interval *list, int64_t n);
@@ -46,14 +48,18 @@ typedef struct interval_lists {
 
 /* Creates n empty lists. */
 hga_status interval_lists_create(hga_id n, interval_lists *l);
+/* Frees the lists, and zeroes *l. */
 void interval_lists_clear(interval_lists *l);
+/* Node v's list, size[v] intervals in the pool: valid until a list is set; NULL: it is empty. */
 const interval *interval_list(const interval_lists *l, hga_id v);
 /* Sets v's list to `list` (not in the pool). */
 hga_status interval_put(interval_lists *l, hga_id v, const interval *list, int64_t n);
 /* The same in a slot that interval_leave makes vacant, for lists that are freed and shared by none. */
 hga_status interval_lodge(interval_lists *l, hga_id v, const interval *list, int64_t n);
+/* Empties v's list, which interval_lodge has set, and makes its slot vacant. */
 void interval_leave(interval_lists *l, hga_id v);
 
+/* min(a b, INTERVAL_MANY). */
 hga_pos interval_times(hga_pos a, hga_pos b);
 
 #endif

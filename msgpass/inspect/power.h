@@ -24,6 +24,7 @@ typedef struct hop {
 
 /* Creates the relation in which every node reaches itself only. */
 hga_status hop_create(hga_id n, hop *h);
+/* Frees the relation, and zeroes *h. */
 void hop_clear(hop *h);
 /* Sets what v reaches; `spans` may overlap and are sorted in place. */
 hga_status hop_set(hop *h, hga_id v, reach_span *spans, int64_t n);
@@ -32,6 +33,7 @@ hga_status hop_finish(hop *h);
 /* out: from v to what b reaches from what a reaches from v. *work is the number of intervals that may still be joined,
    and is reduced; HGA_EUNSUPPORTED: it does not suffice, or the result has too many intervals. */
 hga_status hop_compose(const hop *a, const hop *b, int64_t *work, hop *out);
+/* Whether both relations, of equally many nodes, have the same intervals. */
 int hop_equal(const hop *a, const hop *b);
 
 #endif

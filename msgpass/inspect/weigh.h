@@ -25,7 +25,10 @@ typedef struct weighing {
     hga_status st; /* the first error while values were computed */
 } weighing;
 
+/* Prepares the query of p, g, shape, io and head, the other members zeroed; HGA_EINVAL: shape or head do not fit. Call
+   weigh_end whatever the outcome. */
 hga_status weigh_begin(weighing *w);
+/* Frees what the query has computed. */
 void weigh_end(weighing *w);
 
 /* For node v's row that stage i writes, with its edges: out[v] = sum factor[e] source[e] + *own own[v]. score[e] is the

@@ -11,9 +11,11 @@ hga_allocator pages_fresh(void);
 /* The unit of placement, in bytes, of a block of that size. */
 int64_t pages_grain(int64_t bytes);
 
-/* Allocates one huge page, for memory whose rows are read at random; NULL: failed. And frees it. */
+/* Bytes of a huge page. */
 int64_t pages_huge_bytes(void);
+/* Allocates one huge page, for memory whose rows are read at random; NULL: failed. */
 void *pages_take_huge(void);
+/* Frees the page. */
 void pages_give_huge(void *page);
 
 #endif

@@ -30,6 +30,7 @@ void topology_close(topology *t);
 
 /* Domains that have a PU this process may use; at least 1. */
 hga_id topology_domains(const topology *t);
+/* Domain 0 .. topology_domains - 1; its PUs are the topology's. */
 topology_domain topology_domain_at(const topology *t, hga_id domain);
 /* The useful number of threads: the PUs that may be used, at most the cgroups' CPU quota rounded up. */
 hga_id topology_cores(const topology *t);

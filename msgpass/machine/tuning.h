@@ -44,10 +44,10 @@ typedef struct tuned {
     int declared;
 } tuned;
 
-/* "AuthenticAMD family 25, second cache 1024 kB: pack_readers 3, stream_output 33554432, .." */
 typedef struct tuning_words {
     char text[400];
 } tuning_words;
+/* "AuthenticAMD family 25, second cache 1024 kB: pack_readers 3, stream_output 33554432, .." */
 tuning_words tuned_say(const tuned *t);
 /* The same as an object of jansson's; NULL: no memory. */
 struct json_t *tuned_json(const tuned *t);

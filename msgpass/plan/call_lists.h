@@ -12,6 +12,7 @@ hga_status plan_make_call_lists(const hga_plan *plan, const hga_io *io);
 /* Prefix sum of in-degrees, [nodes + 1], in the plan's memory: canonical positions of rows' first edges; *degree grows
    to the widest row's. */
 hga_status first_edges_make(const hga_plan *plan, hga_id stage, hga_pos **first, hga_pos *degree);
+/* Frees the lists of the plan's cache. */
 void call_lists_clear(const hga_plan *plan);
 
 #endif

@@ -13,10 +13,11 @@ typedef struct io_array {
     uintptr_t first, end; /* addresses of the first byte and behind the last */
 } io_array;
 
-/* Describes rows [first_row, first_row + n) of a tensor of `heads` heads of `columns`, or a contiguous array.
-   HGA_EOVERFLOW where strides leave memory. */
+/* Describes rows [first_row, first_row + n) of a tensor of `heads` heads of `columns`. HGA_EOVERFLOW where strides
+   leave memory. */
 hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
                            hga_id heads, hga_id columns, io_array *out);
+/* Describes a contiguous array. */
 io_array array_of_block(const char *what, const char *name, const void *data, int64_t bytes);
 
 /* Whether both share a byte. Where neither is contiguous and their strides differ, only arrays that begin at the same

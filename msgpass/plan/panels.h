@@ -31,8 +31,9 @@ int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n);
 /* Adds a phase of rows: `rows` has its stage, or the first of those that run together, first, n, and by_position. The
    rest is computed, and its long rows are listed. */
 hga_status add_rows(hga_plan *plan, phase rows, long_search *found);
-/* add_phase appends a phase; last_phase is the last one. */
+/* Appends a phase. */
 hga_status add_phase(hga_plan *plan, phase ph);
+/* The phase appended last; valid until the next one is. */
 phase *last_phase(hga_plan *plan);
 /* Rows of a panel of the tree that begins with that node. */
 hga_id tree_rows(const hga_plan *plan, hga_id first);
@@ -45,6 +46,8 @@ int writes_at(const hga_plan *plan, hga_id stage, hga_id position);
 
 /* Number of stages, from that one on, that run level by level together: none reads what another writes. */
 hga_id stages_together(const hga_plan *plan, hga_id stage);
+/* Adds the phases of `together` stages from `stage` on, level by level; down a tree with a cut, those below it
+   first. */
 hga_status add_levels(hga_plan *plan, hga_id stage, hga_id together);
 
 #endif

@@ -208,6 +208,7 @@ static inline int attends_by_rows(const hga_plan *plan) { return scores_are_sums
 /* slice_plan.c: makes what executions of some rows of the output need of the plan (slices.h), where there may be
    any. */
 hga_status slices_make(hga_plan *plan);
+/* Frees what slices_make has made, if anything. */
 void slices_clear(hga_plan *plan);
 /* Bytes of a slice's memory. */
 int64_t slices_bytes(const hga_plan *plan);

@@ -21,7 +21,10 @@ typedef struct requested_stamp {
     uint64_t places;
 } requested_stamp;
 
+/* Finds the rows that a call requests; io->rows is borrowed, and *out must not move. HGA_EINVAL: the intervals
+   leave the output or do not ascend, or the plan has no slices. HGA_EUNSUPPORTED: the plan is on ranks. */
 hga_status ranges_requested(const hga_plan *plan, const hga_io *io, requested_rows *out);
+/* The stamp of these rows, n > 0. */
 requested_stamp ranges_stamp(const requested_rows *rows);
 
 #endif

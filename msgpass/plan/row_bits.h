@@ -18,10 +18,13 @@ typedef struct row_bits {
 
 static const row_bits no_bits = {NULL, NULL, NULL, 0, 0, 0};
 
-/* The word of bit i, and i's bit in its word; i >= 0, so that shift and mask divide. */
+/* The word of bit i; i >= 0, so that shift and mask divide. */
 static inline int64_t word_of(int64_t i) { return (int64_t)((uint64_t)i / WORD_BITS); }
+/* The number of bit i in its word, i >= 0. */
 static inline int shift_of(int64_t i) { return (int)((uint64_t)i % WORD_BITS); }
+/* Bit i in its word. */
 static inline uint64_t bit_of(int64_t i) { return UINT64_C(1) << shift_of(i); }
+/* Words of n bits. */
 static inline int64_t words_of(int64_t n) { return word_of(n + WORD_BITS - 1); }
 
 /* Carves bits for n rows; the arena's memory must be cleared. */
@@ -59,6 +62,7 @@ static inline void bits_put_run(row_bits *b, int64_t first, int64_t end, const r
     for (int64_t w = word_of(first), n = first < end ? words_of(end) : 0; w < n; w++)
         bits_put_word(b, w, bits_between(w, first, end) & (but->n ? ~but->word[w] : ~UINT64_C(0)));
 }
+/* Removes rows [first, end) from the words; `above` and `top` may keep their bits. */
 static inline void bits_take_run(row_bits *b, int64_t first, int64_t end)
 {
     for (int64_t w = word_of(first), n = first < end ? words_of(end) : 0; w < n; w++)

@@ -16,6 +16,8 @@ typedef struct queue_position {
     int round;
     hga_id sample;
 } queue_position;
+/* Assigns each sample to a thread of the team: the one that had its workspace first, else thread i team / n for
+   sample i. The workspaces are borrowed. */
 sample_queue sample_queue_open(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, hga_id team);
 /* The next sample for thread `me`; -1: there is none. */
 hga_id sample_queue_next(const sample_queue *d, hga_id me, queue_position *at);

@@ -96,8 +96,10 @@ typedef struct phase_accesses {
 /* Receives buckets first .. last of one set, which are read or written. */
 typedef void (*access_function)(void *context, int writes, int64_t first, int64_t last);
 
-/* recycles: whether a storage's rows hold one node after another. */
+/* Cuts levels into buckets, and numbers the buckets of storages. recycles: whether a storage's rows hold one node after
+   another. */
 hga_status accesses_open(accesses *a, const hga_plan *plan, int (*recycles)(const hga_plan *plan, hga_id storage));
+/* Frees what accesses_open allocated; also after it failed. */
 void accesses_close(accesses *a);
 /* The accesses of phase `number` that phases before it (after = 0) or after it (1) share; with 1 also those of recycled
    rows. */
@@ -108,16 +110,19 @@ void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_
 bucket_span accesses_buckets(accesses *a, hga_id storage, hga_id first, hga_id last);
 /* The storages that a phase uses for one of its stages (jobs on a field: for that). */
 storages_touched accesses_touched(const hga_plan *plan, const phase *ph, hga_id stage);
+/* Receives nodes first .. last. */
+typedef void (*node_function)(void *context, hga_id first, hga_id last);
 /* Calls `each` with the sources of rows [first, first + n) of a phase, nodes first .. last at a time, possibly repeated
    and in any order. */
-typedef void (*node_function)(void *context, hga_id first, hga_id last);
 void accesses_sources(const hga_plan *plan, const phase *ph, hga_id first, hga_id n, node_function each, void *context);
 /* The node of row i of a phase. */
 hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i);
+/* Rows of a panel; the last one may have fewer. */
 static inline hga_id phase_rows(const phase *ph, hga_id panel)
 {
     return ph->n - panel * ph->panel < ph->panel ? ph->n - panel * ph->panel : ph->panel;
 }
+/* Cost of an item of the panel: its head range's share. */
 static inline int64_t item_cost(const phase *ph, hga_id panel)
 {
     return (ph->cost ? ph->cost[panel] : phase_rows(ph, panel)) / head_ranges(ph);
@@ -140,7 +145,9 @@ extern const stamp never;
 /* Owner of a stamp that stands for panels of several threads: no single thread may join it. */
 enum { SEVERAL = -1 };
 
+/* Allocates n buckets that nothing has touched. */
 hga_status dependences_open(const hga_allocator *a, int64_t n, dependences *d);
+/* Frees them; also after dependences_open failed. */
 void dependences_close(const hga_allocator *a, dependences *d);
 /* The latest stamp on which a panel of phase `number` depends. */
 stamp dependences_of(const dependences *d, accesses *a, const phase_accesses *waits, hga_id number, hga_id panel);
@@ -163,8 +170,11 @@ typedef struct live_ranges {
     int64_t n, capacity;
 } live_ranges;
 
+/* Allocates n_buckets buckets that nothing has touched. */
 hga_status live_ranges_open(const hga_allocator *a, int64_t n_buckets, live_ranges *l);
+/* Frees the buckets and the ranges; also after live_ranges_open failed. */
 void live_ranges_close(const hga_allocator *a, live_ranges *l);
+/* Makes all buckets untouched again. */
 void live_ranges_forget(live_ranges *l);
 /* Notes that entry e, the latest of the program so far, uses these buckets. */
 void live_ranges_note(live_ranges *l, const entry *entries, int64_t e, int writes, int64_t first, int64_t last);

@@ -51,15 +51,17 @@ typedef struct slice {
 void slice_open(const hga_plan *plan, slice *s, void *memory);
 /* Clears what is needed and run; rows present stay. To be called before each slice. */
 void slice_begin(const hga_plan *plan, slice *s);
-/* Requests rows [first, first + n) of the output; or all that the program writes to the caller's other tensors. */
+/* Requests rows [first, first + n) of the output. */
 void slice_request(const hga_plan *plan, slice *s, int64_t first, int64_t n);
+/* Requests all rows that the program writes to the caller's other tensors. */
 void slice_request_others(const hga_plan *plan, slice *s);
 /* Requests rows [first, first + n) of a storage, those of them that are not present. */
 void slice_request_nodes(slice *s, hga_id storage, hga_id first, hga_id n);
 /* Requests node v's row of an internal field, unless it is present. */
 void slice_request_row(slice *s, hga_id storage, hga_id v);
-/* Requests splits [first, first + n) of a stage, those of them that are not present; or notes them as present. */
+/* Requests splits [first, first + n) of a stage, those of them that are not present. */
 void slice_request_splits(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
+/* Notes splits [first, first + n) of a stage as present. */
 void slice_put_splits(const hga_plan *plan, slice *s, hga_id stage, hga_id first, hga_id n);
 /* Finds the rows on which the requested ones depend and that are not present, from the last phase back. */
 void slice_find(const hga_plan *plan, slice *s);
@@ -72,9 +74,9 @@ void slice_own_nodes(const hga_plan *plan, const phase *ph, hga_id first, hga_id
                      void *context);
 /* Estimated cost of a row of a phase, in edges: the average of its stage's rows. */
 double slice_row_cost(const hga_plan *plan, const phase *ph);
-/* slice_end, after the execution: notes the rows that ran as present. slice_note_there: notes nodes [first, end) of a
-   storage, except the caller's. */
+/* After the execution: notes the rows that ran as present. */
 void slice_end(const hga_plan *plan, slice *s);
+/* Notes the rows of nodes [first, end) of a storage as present, except the caller's. */
 void slice_note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end);
 /* Notes that rows [first, first + n) of a field, and their rounded rows, are not present any more. */
 void slice_drop_rows(slice *s, hga_id field, hga_id first, hga_id n);
@@ -85,6 +87,7 @@ static inline int64_t slice_job_of(const phase *ph, hga_id stage) { return ph->j
 #define FOR_JOBS(s, j)                                                       \
     for (int64_t j = bits_next(&(s)->jobs, 0, (s)->jobs.n); j < (s)->jobs.n; \
          j = bits_next(&(s)->jobs, j + 1, (s)->jobs.n))
+/* The rows of a stage that the slice runs in a phase. */
 static inline const row_bits *slice_rows(const slice *s, const phase *ph, hga_id stage)
 {
     return &s->run[slice_job_of(ph, stage)];

@@ -146,14 +146,17 @@ typedef struct wave_order {
 
 /* ---- making them ---- */
 
+/* Makes the phases of all stages, in order, with their panels and long rows. */
 hga_status phases_make(hga_plan *plan);
 /* Drops costs and owners, which only planning needs. */
 void phases_forget_costs(hga_plan *plan);
+/* Frees phases, windows of columns, long rows and row_ptr. */
 void phases_clear(hga_plan *plan);
 /* Makes the order of all panels, once their storage is known; the plan's waves must be clear. */
 hga_status waves_make(hga_plan *plan);
 /* Sum of the longest shares of all waves as a fraction of all work: 1 where only one thread works at a time. */
 double waves_longest_shares(const hga_plan *plan);
+/* Frees the order; team.n must be as when it was made. */
 void waves_clear(hga_plan *plan);
 
 #endif

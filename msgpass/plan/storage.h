@@ -95,6 +95,7 @@ void storage_count_input(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);
 /* Removes the field's aliases. */
 void aliases_clear(hga_plan *plan, hga_id field);
+/* Whether node v's row is stored in its host's. */
 static inline int is_alias(const alias_rows *x, hga_id v)
 {
     return (uint32_t)(v - x->first) < (uint32_t)x->n && x->row[v - x->first] >= 0;
@@ -118,6 +119,7 @@ int rows_here_next(const hga_plan *plan, hga_id field, rows_here *at);
 int slots_recycle(const hga_plan *plan, hga_id storage);
 /* Assigns slots to all ranges, in the order of n_items items. */
 hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n, int64_t n_items);
+/* Frees the slots of every field, and its aliases. */
 void slots_clear(hga_plan *plan);
 
 #endif

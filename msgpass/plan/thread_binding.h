@@ -5,7 +5,10 @@
 #include "hga_plan.h"
 #include "machine.h"
 
+/* Sets team.domain and team.pu, [team.n], and who binds the threads (team.binding). HGA_EINVAL: options.bind is
+   not 0 to 2. */
 hga_status binding_choose(hga_plan *plan);
+/* Frees what binding_choose has allocated. */
 void binding_clear(hga_plan *plan);
 /* Binds a thread of a call's own region, and no other; *old is for topology_unbind. A thread that cannot be bound is
    noted, and runs unbound. */

@@ -40,15 +40,17 @@ window_visit *visits_last(window_visits *x, hga_id window);
 void visits_add(window_visits *x, hga_id window, window_visit visit);
 /* The next window with visits, from `window` on; -1: none. */
 hga_id visits_next(const window_visits *x, hga_id window);
+/* Removes all visits. */
 void visits_forget(window_visits *x);
 
-/* What n rows of a tile have of a window's columns[n]: those that some row has are computed, from the first to the
-   last; rows[e] tells which rows have column e. How many come before a row's own does not change its bits, as long as
-   these are multiples of SUM_ACCUMULATORS. */
+/* The columns [first, last) of a window that a tile computes. */
 typedef struct window_part {
     hga_id first, last;
     int full; /* every row has every column of these */
 } window_part;
+/* From the first to the last column of a window that some of n rows has, columns[n] as bits, not all 0; rows[e]: which
+   rows have column e. `first` is rounded down to a multiple of SUM_ACCUMULATORS: how many columns come before a row's
+   own does not change its bits then. */
 window_part visits_trim(const uint64_t *columns, hga_id n, lane_mask *rows);
 
 #endif

@@ -4,16 +4,18 @@
 
 #include "hga_gradient.h"
 
-/* Heads and columns of a field. */
+/* Heads of a field: key/value heads or query heads, by its width. */
 hga_id program_heads(const hga_program *p, const hga_shape *s, hga_id field);
+/* Columns of a field, for each head. */
 hga_id program_columns(const hga_program *p, const hga_shape *s, hga_id field);
 
-/* The caller's tensor of a field, and that of its gradient (of out: from the caller); NULL for internal fields and
-   those that a call has no tensor for. And the name of the gradient by it. */
+/* The caller's tensor of a field; NULL for internal fields and those that a call has no tensor for. */
 const hga_tensor *program_tensor(const hga_program *p, const hga_io *io, hga_id field);
+/* The tensor of its gradient (of out: from the caller); NULL as program_tensor. */
 const hga_tensor *program_gradient(const hga_program *p, const hga_grad_io *grad, hga_id field);
+/* The input whose gradient it is; HGA_GRADIENT_NONE for out and for internal fields. */
 hga_gradient_input program_gradient_input(const hga_program *p, hga_id field);
-/* The same by the binding itself; `user`: the number of the user tensor. */
+/* The tensor of the gradient by the binding itself; `user`: the number of the user tensor, else 0. */
 hga_tensor *binding_gradient(hga_grad_io *grad, hga_binding binding, hga_id user);
 
 /* The layout of a tensor's rows, in elements: row i, head h is at row_offset(i) + h * head. fold 0: rows have the
@@ -23,7 +25,9 @@ typedef struct row_layout {
     int64_t fold;
     ptrdiff_t step; /* from what would be row `fold` without it to where that row is */
 } row_layout;
+/* Of a tensor of `heads` heads of `columns`: a stride that is 0 is that of contiguous rows. */
 row_layout tensor_layout(const hga_tensor *t, hga_id heads, hga_id columns);
+/* Elements from the tensor's start to row i, head 0. */
 static inline ptrdiff_t row_offset(const row_layout *x, int64_t i)
 {
     return i * x->row + (x->fold ? i / x->fold * x->step : 0);
@@ -31,11 +35,13 @@ static inline ptrdiff_t row_offset(const row_layout *x, int64_t i)
 /* HGA_EINVAL or others where rows cannot be folded so. `what` and `name` name the tensor in errors. */
 hga_status tensor_check_fold(const hga_tensor *t, hga_id heads, hga_id columns, const char *what, const char *name);
 
-/* The address of row i, head h of a tensor of `heads` heads of `columns`; reads its numbers as floats, and writes
-   floats, rounded to nearest. */
+/* Bytes of a number. */
 size_t dtype_bytes(hga_dtype type);
+/* The address of row i, head h of a tensor of `heads` heads of `columns`. */
 void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
+/* to[n] = from[n], as floats. */
 void numbers_read(hga_dtype type, const void *from, hga_id n, float *to);
+/* to[n] = from[n], rounded to nearest. */
 void numbers_write(hga_dtype type, const float *from, hga_id n, void *to);
 
 #endif

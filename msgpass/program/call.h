@@ -4,6 +4,7 @@
 
 #include "hga_gradient.h"
 
+/* The table's row of hga_call_tables(). */
 const hga_call_row *call_row(hga_call_table which);
 
 /* Whether every head has entries of its own. */
@@ -12,6 +13,7 @@ int call_table_is_by_head(hga_call_table which, const hga_io *io);
 int call_table_is_of_shape(hga_call_table which);
 /* The name of the call's table of edges; NULL: none. */
 const char *call_of_edges(const hga_io *io);
+/* Whether the call has a table of edges. */
 int call_has_edges(const hga_io *io);
 /* Whether the call has a table that needs distances between nodes. */
 int call_needs_positions(const hga_io *io);
@@ -43,6 +45,7 @@ enum {
     CALL_HAS_OF_EDGES = CALL_HAS_EDGE_KEYS | CALL_HAS_EDGE_VALUES,
     CALL_FEATURE_SETS = 1024
 };
+/* The features of a call, as bits. */
 unsigned call_features(const hga_program *p, const hga_io *io);
 /* Whether the number may be an entry. */
 int call_entry_is_fit(const hga_call_row *row, float x);

@@ -16,10 +16,12 @@ typedef struct latest_tokens {
 /* For a program that program_check accepts; queries and keys are the same tokens. To be cleared; a failure clears it.
    */
 hga_status latest_find(const hga_program *p, const hga_graph *g, latest_tokens *out);
+/* Frees the tokens, and zeroes *x. */
 void latest_clear(latest_tokens *x);
 
-/* What a stage reads, as sets of fields: at the source of an edge; at the row itself (lone: it has no edge) */
+/* The fields that a stage reads at the source of an edge, as a set. */
 uint32_t latest_source_fields(const hga_stage *s);
+/* The fields that it reads at the row itself, as a set; lone: the row has no edge. */
 uint32_t latest_own_fields(const hga_stage *s, int lone);
 
 #endif

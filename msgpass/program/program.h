@@ -128,6 +128,7 @@ static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id 
     *first = ptr[0], *list = nodes->child_list ? nodes->child_list + ptr[0] : NULL;
     return ptr[1] - ptr[0];
 }
+/* Child i of the list and *first of children_of. */
 static inline hga_id child_number(const hga_id *list, hga_id first, hga_id i) { return list ? list[i] : first + i; }
 
 /* Whether every node of the graph among rows `a` is also among rows `b`. Tokens may have sides like any node. */

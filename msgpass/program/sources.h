@@ -30,7 +30,9 @@ hga_status reach_rows(const hga_graph *g, hga_id relation, hga_order order, reac
 
 /* The same for some nodes at a time. A walk belongs to one thread; `visit` must not use it. */
 typedef struct reach_walk reach_walk;
+/* Creates a walk over a relation of the graph, which it borrows. */
 hga_status reach_walk_create(const hga_graph *g, hga_id relation, reach_walk **out);
+/* Frees the walk; NULL is accepted. */
 void reach_walk_destroy(reach_walk *w);
 /* Calls `visit` for the rows of nodes [first, first + n), each once, in order. */
 hga_status reach_nodes(reach_walk *w, hga_id first, hga_id n, reach_visit visit, void *context);

@@ -34,15 +34,18 @@ typedef struct edge_rows {
 
 /* Selects the rows of a relation. `lists` and the buffer stay from one to the next. */
 void edges_open(edge_rows *rows, const hga_graph *g, const hga_allocator *a, hga_id relation);
+/* Frees the buffer. */
 void edges_close(edge_rows *rows);
 /* Reads node v's in-edges. */
 hga_status edges_read(edge_rows *rows, hga_id v);
-/* Whether v has in-edges; and the most in-edges of a row, of a relation or along the tree. */
+/* Whether v has in-edges, of a relation or along the tree. */
 int edges_exist(const hga_graph *g, hga_id relation, hga_id v);
+/* The most in-edges of a row, of a relation or along the tree. */
 int64_t edges_most(const hga_graph *g, hga_id relation);
 
 /* Lists all rows of a field, if they take at most `bytes`; `rows` has been opened. */
 hga_status edges_list(edge_rows *rows, hga_field_rows of, int64_t bytes, row_list *out);
+/* Frees the list, and zeroes it. */
 void edges_unlist(const hga_graph *g, const hga_allocator *a, row_list *list);
 
 #endif

@@ -50,6 +50,7 @@ static inline double entry_of(const semantics *m, hga_gradient_input input, floa
 {
     return (double)x + (m->moved.input == input && m->moved.entry == i ? m->moved.by : 0);
 }
+/* entry_of for a table of the call. */
 static inline double table_entry(const semantics *m, hga_call_table which, float x, int64_t i)
 {
     return entry_of(m, (hga_gradient_input)(HGA_GRADIENT_TABLE + (int)which), x, i);
@@ -70,8 +71,9 @@ double edge_score(const semantics *m, const scored_edge *x);
    */
 void edge_score_adjoint(const semantics *m, const scored_edge *x, double ds, double d_count, double *dq, double *dk,
                         const table_sums *sums);
-/* The count of an edge, as a number of equal tokens; and with the source's log mass moved, as in scores. */
+/* The number of equal tokens that an edge counts for: its weight, in stages by mass times its source's mass. */
 double edge_count(const semantics *m, const hga_stage *s, const row_edge *e);
+/* edge_count with the source's log mass moved, as in scores. */
 double edge_moved_count(const semantics *m, const hga_stage *s, const row_edge *e);
 /* The factor of an edge's source in a mean or a sum, before a mean's division. */
 double sum_factor(const semantics *m, const hga_stage *s, const row_edge *e);

@@ -38,14 +38,20 @@ extern const softening softenings[N_SOFTENINGS];
 /* The softening of a program's stages. */
 const softening *semantics_softening(const hga_program *p);
 
-/* entmax.c: for alpha greater than 1. tau of x and counts, which are reordered; the greatest x is about 0. */
+/* ---- entmax.c: for alpha greater than 1 ---- */
+
+/* tau: sum count [x - tau]_+^(1 / (alpha - 1)) = 1. Reorders x[n] and count[n], n > 0; the greatest x is about 0. */
 double entmax_threshold(double alpha, int64_t n, double *x, double *count);
+/* above^power. */
 static inline double entmax_power(double above, double power)
 {
     return power == 1 ? above : power == 2 ? above * above : pow(above, power);
 }
+/* softening.weigh: returns +inf; the score of an edge without weight becomes -inf. */
 double entmax_weigh(const soften_row *r);
+/* softening.conjugate: p . score + H(p) of the weights p, H Tsallis' entropy; -inf of no edge. */
 double entmax_conjugate(const soften_row *r);
+/* softening.adjoint; d_lse is the gradient of the conjugate. */
 void entmax_adjoint(const soften_row *r, double d_lse);
 
 #endif

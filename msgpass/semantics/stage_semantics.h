@@ -12,10 +12,13 @@ typedef struct plain_scratch {
     double *own, *source, *out;
 } plain_scratch;
 
-/* Grows a row's scratch where needed; its bytes; and scratch in memory of that size. */
+/* Grows a row's scratch where needed, for so many edges and columns; contents are lost where it grows. */
 hga_status plain_scratch_fit(plain_scratch *scratch, const hga_allocator *a, int64_t edges, hga_id columns);
+/* Frees scratch that plain_scratch_fit allocated. */
 void plain_scratch_clear(plain_scratch *scratch, const hga_allocator *a);
+/* Bytes of scratch for so many edges and columns. */
 int64_t plain_scratch_bytes(int64_t edges, hga_id columns);
+/* Scratch in memory of plain_scratch_bytes, which it borrows. */
 plain_scratch plain_scratch_at(void *memory, int64_t edges, hga_id columns);
 /* Columns of a program's widest field. */
 hga_id widest_columns(const hga_shape *s);

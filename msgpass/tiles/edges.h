@@ -104,8 +104,9 @@ edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *d
 void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
 /* Skips n edges. */
 void cursor_skip(edge_cursor *c, hga_pos n);
-/* Allocates memory to rank rows of up to so many edges; reader_unrank frees it. */
+/* Allocates memory to rank rows of up to so many edges. */
 hga_status reader_rank_capacity(row_reader *r, hga_pos edges, const hga_allocator *a);
+/* Frees that memory. */
 void reader_unrank(row_reader *r, const hga_allocator *a);
 /* Canonical positions of a chunk's edges within the row (add that of the row's first edge). */
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank);

@@ -16,8 +16,9 @@ tile_chunk *open_chunk(tile_chooser *t, hga_id parts);
 void close_chunk(tile_chooser *t);
 /* Runs the batch and empties it. */
 void hand_over(tile_chooser *t);
-/* next_group: the next chunks belong to another group. forget_twins: no earlier chunk may gain parts. */
+/* The next chunks belong to another group. */
 void next_group(tile_batch *b);
+/* No earlier chunk may gain parts. */
 void forget_twins(tile_batch *b);
 /* Describes columns [e, e + n) of the chunk, at source positions [position, position + n); does not say which rows have
    them. */
@@ -41,12 +42,14 @@ typedef struct run {
 
 /* Lists the segments that go into runs and in which the group has rows. */
 void list_own(tile_chooser *t, const row_group *g);
+/* Segment i of that list. */
 const hga_segment *own_segment(const tile_chooser *t, hga_pos i);
 /* The run that begins at index `from` or later; 0 when there is none. */
 int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r);
 /* Whether the run is faster in tiles than row by row. The group's present rows stand for sixteen: a level's last group,
    of which there is one, uses the solver that it would use with more rows after it. */
 int run_pays(const tile_chooser *t, const row_group *g, const run *r);
+/* Notes that the group has the run's segments in tiles (chooser_segments.tiled). */
 void mark_run(tile_chooser *t, const row_group *g, const run *r);
 /* Whether all rows of each of the run's columns have one type, that of the row band's column. */
 int run_types_are_columns(const run *r);
@@ -55,10 +58,11 @@ void load_run_types(tile_chooser *t, const row_group *g, const run *r);
 
 /* ---- shared_chunks.c ---- */
 
-/* Whether the run belongs to chunks that groups share; share_run adds it after the group's earlier shared runs (*index
-   is -1 before its first); lay_shared makes all shared chunks. */
+/* Whether the run belongs to chunks that groups share. */
 int is_shared_run(const tile_chooser *t, const row_group *g, const run *r);
+/* Adds a run after the group's earlier shared runs; *index is -1 before the first. */
 void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *index);
+/* Makes the chunks of all shared runs. */
 void lay_shared(tile_chooser *t);
 
 /* ---- choose_tiles.c, strict_tiles.c ---- */

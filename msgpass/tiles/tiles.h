@@ -9,11 +9,12 @@
 #include "sums.h"
 #include "window_visits.h"
 
-/* NO_ROW: the stage has no row here. left_out(v): this execution does not compute node v's row. Both are negative and
-   not computed; but tiles are chosen from all rows of the graph, requested or not, so that a row has the same bits in a
-   slice as in a whole execution. */
+/* In place of a row's node: the stage has no row here. */
 enum { NO_ROW = -1 };
+/* In place of a row's node v: this execution does not compute the row. But tiles are chosen from all rows of the graph,
+   requested or not, so that a row has the same bits in a slice as in a whole execution. */
 static inline hga_id left_out(hga_id v) { return -2 - v; }
+/* The node of a row, computed or left out; NO_ROW stays. */
 static inline hga_id row_node(hga_id node) { return node < NO_ROW ? -2 - node : node; }
 
 /* Rows that are computed together: group `number` of a panel. */
@@ -168,6 +169,7 @@ typedef struct row_band {
 int row_band_trim(const hga_segment *s, const row_group *g, row_band *out);
 /* The row band at source positions [src, src + n); 0 when it is empty. */
 int row_band_cut(const row_band *x, int64_t src, hga_id n, row_band *out);
+/* Number of its edges. */
 int64_t row_band_edges(const row_band *x);
 /* Whether tiles are faster for the row band than row by row. */
 int row_band_pays(const row_band *x);
@@ -179,11 +181,12 @@ void row_band_types(const row_band *x, hga_id c, int32_t *type);
 /* Whether all of the group's rows have all of the columns. */
 int columns_are_full(const lane_mask *rows, hga_id n, const row_group *g);
 
-/* Mask of the row band's lanes; row_band_is_whole: whether all of these have all of its columns. */
+/* Mask of the row band's lanes. */
 static inline unsigned row_band_mask(const row_band *x)
 {
     return ((1u << (x->row_last - x->row_first)) - 1) << x->row_first;
 }
+/* Whether all of its lanes have all of its columns. */
 static inline int row_band_is_whole(const row_band *x)
 {
     return !x->segment->has_hole && x->band_first <= 1 - (int64_t)x->row_last &&

@@ -6,13 +6,21 @@
 #include "carve.h"
 #include "stage_kernel.h"
 
-/* attend_panel.c: splits a panel's rows into groups of sixteen. */
+/* ---- attend_panel.c ---- */
+
+/* Splits a panel's rows into groups of sixteen. */
 void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p);
-/* attend_panel.c: prepares the chooser of tiles for the panel that the reader has loaded. */
+/* Prepares the chooser of tiles for the panel that the reader has loaded. */
 void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families, void *context);
-/* run_family.c: computes families of a group; the context is the worker. */
+
+/* ---- run_family.c ---- */
+
+/* Computes families of a group; the context is the worker. */
 void run_families(void *worker, row_group *g, const family_chunk *c);
-/* attend_rows.c: attends to all edges of a row and stores it. */
+
+/* ---- attend_rows.c ---- */
+
+/* Attends to all edges of a row and stores it. */
 void attend_row(worker *w, const row_job *job);
 
 /* The state that run_by_columns.c carries of a row from tile to tile, for one head of the current key/value head:

@@ -4,12 +4,10 @@
 
 #include "attend.h"
 
-/* attend_rows.c: initializes a row with an empty state, or with its output's state where the stage continues from
-   that. */
+/* Initializes a row with an empty state, or with its output's state where the stage continues from that. */
 void attend_start(worker *w, const row_job *job);
 
-/* attend_rows.c: attends to the row's edges outside the segments `done`, continuing the current state, and stores
-   it. */
+/* Attends to the row's edges outside the segments `done`, continuing the current state, and stores it. */
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
 
 #endif

@@ -12,19 +12,27 @@ typedef struct chunk_heads {
 /* Computes all heads of the chunk's edges from `first` on, some or all of them. */
 typedef void (*heads_runner)(worker *w, kernel_heads *heads, hga_id first, const row_job *job);
 
-/* attend_rows.c: loads the row's queries. attend_open finds the chunk's keys and values and its score bases;
-   attend_part gives the row kernels' arguments for one head, without dropout. */
+/* ---- attend_rows.c ---- */
+
+/* Loads the row's queries. */
 void attend_load(worker *w, const row_job *job);
+/* Finds the chunk's keys and values, its score bases and, where tables of edges need them, its ranks. */
 chunk_heads attend_open(worker *w, const row_job *job);
+/* The row kernels' arguments for head h, without dropout. */
 kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, hga_id h);
+/* Calls `run` for all of the chunk's edges: once, or where keys or values are packed first, KERNEL_HEAD_EDGES at a
+   time. */
 void run_all_heads(worker *w, const row_job *job, const chunk_heads *at, heads_runner run);
 
-/* edge_sums.c: sums of edge features of a row, or split, that has them: sets them to 0 before attention; attends and
-   sums, where that is possible, and scales them by the state's factor; else adds those of the chunk with weights
-   already computed. */
+/* ---- edge_sums.c: sums of edge features of a row, or split, that has them ---- */
+
+/* Sets them to 0, before attention, and finds whether attend_and_sum can compute them (edges.at_once). */
 void edge_sums_begin(worker *w, const row_job *job);
+/* A heads_runner: attends, and sums the features of the edges; edge_sums_scale finishes the sums. */
 void attend_and_sum(worker *w, kernel_heads *heads, hga_id first, const row_job *job);
+/* Multiplies the sums of each head h by row.sum[h], the state's factor. */
 void edge_sums_scale(const worker *w, const row_job *job);
+/* Adds the features of the chunk's edges, times edges.weight, which is already computed. */
 void edge_sums_add(const worker *w, const row_job *job);
 
 #endif

@@ -57,18 +57,24 @@ static inline uint16_t short_pick(uint32_t pick)
     const uint32_t rows = pick >> 16, first = (uint32_t)__builtin_ctz(rows);
     return (uint16_t)((pick & 0xff) | first << 8 | (uint32_t)(__builtin_popcount(rows) - 1) << 12);
 }
+/* The pick, as part_types has it, of a short one. */
 static inline uint32_t long_pick(uint32_t pick)
 {
     return (pick & 0xff) | ((2u << (pick >> 12)) - 1) << (16 + (pick >> 8 & 0xf));
 }
 
-/* cache_layouts.c: chooses the tiles of a plan, when it gets its first workspace. */
+/* ---- cache_layouts.c ---- */
+
+/* Chooses the tiles of a plan, when it gets its first workspace. */
 hga_status layouts_open(const hga_plan *plan, hga_workspace *workspace);
-/* cache_layouts.c: chooses those of calls whose scores depend on types, in the first such call. */
+/* Chooses those of calls whose scores depend on types, in the first such call. */
 hga_status layouts_learn_types(const hga_plan *plan, const hga_workspace *workspace);
-/* replay.c: the words of an item's panel; NULL: this call has none. */
+
+/* ---- replay.c ---- */
+
+/* The words of an item's panel; NULL: this call has none. */
 const uint32_t *layout_of(const worker *w, wave_item item);
-/* replay.c: computes the batches and families that the words list. */
+/* Computes the batches and families that the words list. */
 void replay_panel(worker *w, hga_id stage, row_panel *p, const uint32_t *kept);
 
 static inline hga_id words_of_bytes(hga_id n) { return (n + 3) / 4; }

@@ -7,13 +7,18 @@
 #include "worker.h"
 #include "workspace.h"
 
-/* splits.c: merges the worker's state into the row's folded state, in `plain`, or starts that where this is the first;
-   the worker's state becomes empty. */
+/* ---- splits.c ---- */
+
+/* Merges the worker's state into the row's folded state, in `plain`, or starts that where this is the first; the
+   worker's state becomes empty. */
 void fold_split(worker *w, int first);
-/* splits.c: makes the folded state the worker's. */
+/* Makes the folded state the worker's. */
 void unfold_splits(worker *w);
-/* merge_splits.c: merges splits [lo, hi) of a stage's row into split lo. On ranks each split is merged once in an
-   execution: when it is sent, or when its row is finished, whichever is first. Splits of other ranks arrive merged. */
+
+/* ---- merge_splits.c ---- */
+
+/* Merges splits [lo, hi) of a stage's row into split lo. On ranks each split is merged once in an execution: when it
+   is sent, or when its row is finished, whichever is first. Splits of other ranks arrive merged. */
 void splits_merge(const hga_plan *plan, const hga_workspace *workspace, hga_id stage, hga_id lo, hga_id hi);
 
 /* ---- edge_sums.c: weighted sums of edge features ---- */
