@@ -29,6 +29,7 @@ struct hga_pages {
     int poison; /* tests: freed pages are overwritten */
 };
 
+/* Node's row in its page. */
 static inline char *page_row(const hga_decoder *d, page *p, hga_id node)
 {
     hga_id in_page = node & ((1 << d->page_shift) - 1);

@@ -74,11 +74,12 @@ typedef struct gradient_call {
     const row_list *lists; /* [stages], of those that run row by row; NULL: rows are read for every head */
 } gradient_call;
 
-/* Of so many heads, as a field or a plan has them, those that this process computes; and the first of them. */
+/* Of so many heads, as a field or a plan has them, how many run backward in this process. */
 static inline hga_id heads_here(const hga_plan *plan, const call_needs *needs, hga_id heads)
 {
     return heads / plan->shape.n_kv_heads * (needs->kv_end - needs->kv_first);
 }
+/* The first of these. */
 static inline hga_id first_here(const hga_plan *plan, const call_needs *needs, hga_id heads)
 {
     return heads / plan->shape.n_kv_heads * needs->kv_first;
@@ -135,11 +136,12 @@ void tables_clear(const gradient_call *c);
    the call accumulates. */
 void tables_store(const gradient_call *c);
 
-/* Heads and columns of a field. */
+/* The heads of a field. */
 static inline hga_id field_heads(const hga_plan *plan, hga_id field)
 {
     return program_heads(&plan->program, &plan->shape, field);
 }
+/* The columns of a field, of each head. */
 static inline hga_id field_columns(const hga_plan *plan, hga_id field)
 {
     return program_columns(&plan->program, &plan->shape, field);
@@ -165,11 +167,12 @@ static inline float call_requests_lse(const gradient_call *c, int64_t i, hga_id 
     if (rows_are_whole(c->plan)) return 0;
     return weights_are_sigmoids(c->plan) ? -call_number(HGA_TABLE_NORMALISER_BIAS, &c->plan->program, c->io) : lse;
 }
-/* The caller's tensor of a field, and that of its gradient (which is read for the output); NULL for internal fields. */
+/* The caller's tensor of a field; NULL for internal fields. */
 static inline const hga_tensor *field_tensor(const gradient_call *c, hga_id field)
 {
     return program_tensor(&c->plan->program, c->io, field);
 }
+/* The caller's tensor of a field's gradient, which is read for the output; NULL for internal fields. */
 static inline const hga_tensor *field_gradient(const gradient_call *c, hga_id field)
 {
     return program_gradient(&c->plan->program, c->grad, field);

@@ -70,7 +70,9 @@ typedef struct sixteen {
     hga_pos row;
 } sixteen;
 
+/* The query block of row i of sixteen, counted in the sample. */
 static inline hga_id query_block_of(const sixteen *x, hga_id i) { return x->first + i % x->each; }
+/* The last query block of sixteen. */
 static inline hga_id last_query_block(const sixteen *x) { return x->first + x->each - 1; }
 
 /* What a query block may choose. */
