@@ -24,6 +24,7 @@ static inline hga_id forest_member(const forest *f, hga_id position)
 /* Hopping windows over the tokens, or the caller's tree of parents; f->a is set, the rest zero. To be cleared whatever
    the status. */
 hga_status forest_plant(const hga_hsa *p, forest *f);
+/* Frees the arrays. */
 void forest_clear(forest *f);
 
 #endif

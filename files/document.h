@@ -48,6 +48,7 @@ typedef struct document {
 void document_begin(document *d, const hga_allocator *a, hga_tree *out);
 /* Flushes the text so far into the innermost element and opens a new element. */
 hga_status document_open(document *d, int kind);
+/* Flushes the text so far; closes the innermost element that is not a section, and the sections inside it. */
 hga_status document_close(document *d);
 /* Within the innermost element that is not a section, closes sections of this rank and lower ones, and opens a section
    whose name is the text of its heading, n bytes of UTF-8. */

@@ -92,6 +92,8 @@ enum { NO_RELATION = -9 };
 /* The relation of that name, added if new; NULL: the default name of the options. Edges of "tree up" and "tree down"
    are parents. */
 hga_status import_relation(import *x, const char *name, hga_id *relation);
+/* Adds an edge; one of the tree sets a parent. HGA_EFORMAT for a type out of range, or a weight that is not
+   positive and finite; with wish->pattern every weight is 1. */
 hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst, int64_t type, double weight);
 /* Reads the type of an edge. If any type is not a valid number, has_strange_types is set and the types of all edges are
    ignored. */

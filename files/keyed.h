@@ -46,7 +46,9 @@ void keyed_start(keyed *k, int is_edge);
 int keyed_attribute(const keyed *k, int of_edges, const char *name);
 /* Notes an attribute of the node or edge being read. */
 hga_status keyed_note(keyed *k, const char *name, const char *value, int64_t n);
+/* Stores the noted attributes of the node being read. HGA_EFORMAT without an id, or for a wrong mass or level. */
 hga_status keyed_node_end(keyed *k);
+/* Adds the edge being read with the noted attributes, both ways where it is undirected. HGA_EFORMAT without an end. */
 hga_status keyed_edge_end(keyed *k);
 /* Makes every edge so far undirected. */
 hga_status keyed_both_ways(keyed *k);

@@ -22,6 +22,7 @@ typedef struct text_lines {
 
 /* Reads UTF-8 text; the caller sets r->a and r->bytes and zeroes the rest, and clears r in any case. */
 hga_status text_lines_read(text_lines *r, const char *text);
+/* Frees the copy of the text and the marks. */
 void text_lines_clear(text_lines *r);
 
 #endif

@@ -4,11 +4,18 @@
 
 #include "builder.h"
 
-/* relation_blocks.c: a relation's blocks, checked and sorted. */
+/* ---- relation_blocks.c ---- */
+
+/* Checks the draft's blocks; sorts and indexes copies of those that have edges, which are the relation's. */
 hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r);
-/* choices.c: checks and copies a choice. */
+
+/* ---- choices.c ---- */
+
+/* Checks a choice and copies it to the draft. */
 hga_status choice_add(hga_builder *b, draft *d, const hga_choice *c);
+/* Moves the draft's choices to the relation. HGA_EGRAPH if it has blocks, single edges or an order as well. */
 hga_status choices_finish(draft *d, stored_relation *r);
+/* Frees the draft's choices. */
 void choices_drop(const hga_allocator *a, draft *d);
 
 #endif

@@ -33,6 +33,7 @@ typedef struct column_runs {
 
 /* Adds the next run of a row, to the right of the one before. Rows ascend. */
 hga_status column_runs_add_run(column_runs *c, const edge_run *x);
+/* Ends a row: its runs are those that runs of the next row may continue. */
 void column_runs_end_row(column_runs *c);
 /* Repeats the last row n more times. 0, and nothing done, where a run of that row would have to change its form: then
    add the rows one by one. */
@@ -41,6 +42,7 @@ int column_runs_repeat_row(column_runs *c, hga_id n);
 hga_status column_runs_add_row(column_runs *c, hga_id row, cell *cells, int64_t n);
 /* Adds the blocks and explicit edges to the builder. */
 hga_status column_runs_tell(column_runs *c);
+/* Frees the lists. */
 void column_runs_clear(column_runs *c);
 
 #endif

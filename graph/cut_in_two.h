@@ -17,6 +17,7 @@ const hga_allocator *subgraph_allocator(const hga_allocator *a);
 /* Allocates a graph of n vertices and n_adj neighbours, to be filled; to be cleared by subgraph_clear, whatever the
    status. */
 hga_status subgraph_create(const hga_allocator *a, int64_t n, int64_t n_adj, subgraph *p);
+/* Frees the arrays; the subgraph is zero then. */
 void subgraph_clear(const hga_allocator *a, subgraph *p);
 
 /* (*side)[p->n] becomes 0 and 1, for `left` and `right` parts: each side has at least as many vertices as parts. Where

@@ -105,8 +105,9 @@ typedef struct declared_edges {
     float *weight; /* NULL: 1 each */
 } declared_edges;
 
-/* degrees.c: rules that bound the edges and rows that small files can declare. */
+/* degrees.c: HGA_EGRAPH if blocks give a row more edges than can be listed, as small files could declare. */
 hga_status rows_can_be_listed(const hga_graph *g);
+/* degrees.c: HGA_EGRAPH unless count * n_dst <= max(1024 n, 2^28) for each block. */
 hga_status instances_can_be_visited(const hga_graph *g);
 
 /* A token's index among the queries or, if it is none, among the keys. */
@@ -128,7 +129,7 @@ static inline hga_id node_stand(const hga_graph *g, hga_id v)
 hga_status sparse_compress(const hga_allocator *a, hga_id n, const declared_edges *declared, int sums,
                            stored_relation *out);
 
-/* graph.c */
+/* graph.c: frees the graph; one that shares its base's contents releases the base. */
 void graph_free(hga_graph *g);
 
 #endif

@@ -14,7 +14,9 @@ typedef struct json_location {
     const char *name; /* NULL: an item */
     size_t index;
 } json_location;
+/* The location of up's member `name`, which is borrowed. */
 json_location json_member_of(const json_location *up, const char *name);
+/* The location of up's item `index`. */
 json_location json_item_of(const json_location *up, size_t index);
 
 /* HGA_EFORMAT with the location: "graph.json: relations[2].blocks[17].n_dst: .." */
@@ -24,17 +26,22 @@ hga_status json_refused(const json_location *p, hga_status st);
 
 /* ---- values ---- */
 
+/* The value's type as errors name it: "an object". */
 const char *json_type_name(const json_t *value);
+/* An integer of 32 bits; else HGA_EFORMAT. */
 hga_status json_read_integer(const json_location *p, const json_t *value, int32_t *out);
+/* A number that a float can hold, not rounded to 0; else HGA_EFORMAT. */
 hga_status json_read_real(const json_location *p, const json_t *value, float *out);
 /* An array of `least` to `most` integers; *n gets how many. */
 hga_status json_read_integers(const json_location *p, const json_t *value, size_t least, size_t most, int32_t *out,
                               size_t *n);
 /* One of n words; *out is its index. */
 hga_status json_read_word(const json_location *p, const json_t *value, const char *const *words, int n, int *out);
+/* HGA_EFORMAT unless it is an array. */
 hga_status json_expect_array(const json_location *p, const json_t *value);
 /* An object whose members are all in one of two lists ended by NULL; `more` may be NULL. */
 hga_status json_expect_object(const json_location *p, json_t *value, const char *const *names, const char *const *more);
+/* The member of that name, borrowed; HGA_EFORMAT if it is missing. */
 hga_status json_expect_member(const json_location *p, const json_t *object, const char *name, json_t **out);
 
 /* Members that a graph carries along for others; ended by NULL. */
@@ -56,8 +63,9 @@ typedef struct json_reader {
     int64_t n_named;          /* nodes of the runs of sides, or of masses, so far */
 } json_reader;
 
-/* Read each item of an optional array. */
+/* Reads one item at its location. */
 typedef hga_status (*item_reader)(json_reader *r, const json_location *p, json_t *value);
+/* Calls `read` for each item of the array that is the object's member `name`, if it has one, until one fails. */
 hga_status json_each_item(json_reader *r, const json_location *up, const json_t *object, const char *name,
                           item_reader read);
 

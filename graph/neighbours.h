@@ -14,11 +14,12 @@ typedef struct neighbours {
 
 /* Of all relations and the tree together, every edge of a block expanded. */
 hga_status neighbours_find(const hga_graph *g, neighbours *out);
+/* Frees the lists. */
 void neighbours_clear(neighbours *x);
 
-/* Calls visit(context, source, destination) with every edge of every relation, rows ascending within one; a status
-   other than HGA_OK ends the walk. */
+/* Visits an edge; a status other than HGA_OK ends the walk. */
 typedef hga_status (*edge_visit)(void *context, hga_id source, hga_id destination);
+/* Calls `visit` with every edge of every relation, but the tree's; rows ascend within a relation. */
 hga_status edges_visit(const hga_graph *g, edge_visit visit, void *context);
 
 #endif

@@ -17,6 +17,7 @@ typedef const char *(*name_of)(const void *records, int64_t i);
 int32_t names_find(const name_index *x, const void *records, name_of of, const char *name);
 /* Note record number x->n, whose name must be new. */
 hga_status names_add(const hga_allocator *a, name_index *x, const void *records, name_of of);
+/* Frees the table, which is empty then. */
 void names_clear(const hga_allocator *a, name_index *x);
 
 #endif

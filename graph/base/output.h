@@ -13,6 +13,7 @@ typedef struct output {
     char buffer[1 << 14];
 } output;
 
+/* Opens a file that appears at `path` when output_close has succeeded. */
 hga_status output_open(output *o, const char *path);
 /* HGA_EIO once a write has failed, so that long loops can stop. */
 hga_status output_check(const output *o);
@@ -20,13 +21,17 @@ hga_status output_check(const output *o);
    Returns the first failure. */
 hga_status output_close(output *o, hga_status st);
 
+/* Appends n bytes; output_check and output_close report failures. */
 void output_bytes(output *o, const void *bytes, size_t n);
+/* Appends a text without its final zero. */
 void output_text(output *o, const char *text);
+/* Appends an integer in decimal. */
 void output_integer(output *o, int64_t value);
 /* The shortest decimal that reads back as the same float, with a point in every locale. */
 void output_real(output *o, float value);
-/* The same as text, in REAL_BYTES; returns `text`. */
+/* Bytes that real_text needs. */
 enum { REAL_BYTES = 64 };
+/* Writes a number as output_real does, to `text`; returns it. */
 char *real_text(float value, char *text);
 
 #endif

@@ -29,6 +29,7 @@ struct hga_pages {
     int poison; /* tests: freed pages are overwritten */
 };
 
+/* Node's row in its page. */
 static inline char *page_row(const hga_decoder *d, page *p, hga_id node)
 {
     hga_id in_page = node & ((1 << d->page_shift) - 1);
@@ -39,8 +40,11 @@ static inline uint64_t page_bit(const hga_decoder *d, hga_id node)
 {
     return UINT64_C(1) << (node & ((1 << d->page_shift) - 1));
 }
+/* Takes a free page of the kind, or allocates one within the pool's limit; it has one user. */
 hga_status page_take(hga_pages *pool, hga_id kind, page **out);
+/* Adds a user of the page. */
 void page_share(page *p);
+/* Removes a user; the last one's page is free in the pool. */
 void page_drop(hga_pages *pool, page *p);
 
 /* ---- table.c ---- */
@@ -60,12 +64,15 @@ static inline uint64_t page_key(const hga_decoder *d, hga_id kind, hga_id node)
 {
     return ((uint64_t)kind << 32 | (uint32_t)(node >> d->page_shift)) + 1;
 }
+/* The entry of a key, valid until the table changes; NULL: there is none. */
 page_entry *table_find(const page_table *t, uint64_t key);
 /* Grows the table to hold n more entries. */
 hga_status table_reserve(const hga_allocator *a, page_table *t, int64_t n);
 /* Adds an entry to a table that is large enough. */
 page_entry *table_add(page_table *t, uint64_t key);
+/* Removes an entry; others may move into its slot. */
 void table_remove(page_table *t, page_entry *e);
+/* Frees the entries; the table is empty. */
 void table_clear(const hga_allocator *a, page_table *t);
 
 /* ---- cache.c ---- */
@@ -87,6 +94,7 @@ int cache_has_row(const hga_cache *c, hga_id kind, hga_id node);
 hga_status cache_own_page(hga_cache *c, hga_id kind, hga_id node, page_entry **out);
 /* Returns pages without live rows to the pool. */
 void cache_sweep(hga_cache *c);
+/* Drops node's row of a kind, and its page when no other row of it is live. */
 void cache_drop_row(hga_cache *c, hga_id kind, hga_id node);
 /* Sets the number of tokens; rows that no later token reads are dropped. */
 void cache_advance(hga_cache *c, hga_id tokens);

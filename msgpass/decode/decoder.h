@@ -46,7 +46,10 @@ struct hga_decoder {
     int64_t row_floats[N_PAGE_KINDS], row_bytes[N_PAGE_KINDS], page_bytes[N_PAGE_KINDS];
 };
 
+/* Finds d->ready, born, dies, io_node and io_ptr: when each row is whole, who reads it last, and rows of tensors by
+   token. d->plan is set. */
 hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p);
+/* Frees what ready_find found. */
 void ready_clear(hga_decoder *d);
 
 /* Whether a row that is born in an append up to token `end` is cached after it. */

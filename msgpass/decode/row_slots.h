@@ -14,13 +14,14 @@ extern const struct rows_on_demand slots_on_demand;
 /* Takes a slot for node v's row of a field, and returns the row for the caller to write, in the layout that stages
    read. */
 hga_status workspace_take_slot(hga_workspace *workspace, hga_id field, hga_id v, float **row);
-/* Whether rows of the field can be borrowed: stages read them unrounded. workspace_borrow_row makes node v's row one in
-   the caller's memory, until the node frees it or another is borrowed in its place; it takes no slot of the
-   workspace. */
+/* Whether rows of the field can be borrowed: they have no log-sum-exps, and stages read them unrounded. */
 int workspace_borrows(const hga_workspace *workspace, hga_id field);
+/* Makes node v's row one in the caller's memory, until the node frees it or another is borrowed in its place; takes no
+   slot of the workspace. */
 hga_status workspace_borrow_row(hga_workspace *workspace, hga_id field, hga_id v, float *row);
-/* The row of a node that has one, and the log-sum-exps of a state. */
+/* Node v's row of a field, its slot's or the borrowed one; it must have one. */
 float *workspace_input_row(const hga_workspace *workspace, hga_id field, hga_id v);
+/* The log-sum-exps of node v's state; it must have a slot. */
 const float *workspace_row_lse(const hga_workspace *workspace, hga_id field, hga_id v);
 /* Frees the slot of node v's row, which is not present any more. */
 void workspace_leave_slot(hga_workspace *workspace, hga_id field, hga_id v);

@@ -56,9 +56,11 @@ void stage_settle(hga_decode_workspace *w, const hga_cache *c, hga_id least);
 /* Counts the workspace's bytes anew; to be called after each call that may have allocated, whether it failed or not. */
 void stage_count_bytes(hga_decode_workspace *w);
 
-/* append.c: checks that the tensors have the rows of tokens [from, from + n_tokens). */
+/* ---- append.c ---- */
+
+/* Checks that the tensors have the rows of tokens [from, from + n_tokens). */
 hga_status append_check_io(const hga_decoder *d, hga_id from, hga_id n_tokens, const hga_io *io);
-/* append.c: reserves pages for all that the cache holds of tokens up to `end`. */
+/* Reserves pages for all that the cache holds of tokens up to `end`. */
 hga_status append_reserve(const hga_decoder *d, hga_cache *c, hga_id end);
 
 #endif

@@ -92,14 +92,21 @@ static inline hga_id member_at(const family_order *o, hga_id index)
     return o->nodes.child_list ? o->nodes.child_list[index] : index;
 }
 
-/* family_order.c: the order of the families whose edges are the relation's; or *why it has other edges, or families
-   with too many members. order_clear frees it, whatever the outcome. */
+/* ---- family_order.c ---- */
+
+/* The order of the families whose edges are the relation's; or *why it has other edges, or families with too many
+   members. order_clear frees it, whatever the outcome. */
 hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, const char **why);
+/* Frees the order; a zeroed one is accepted. */
 void order_clear(family_order *o);
 
-/* family_steps.c: of node v's children: coarse rows, energies and what the loss loses by what passes inside (up);
-   then their gradients (down). */
+/* ---- family_steps.c ---- */
+
+/* Computes from node v's children the means of their scores, v's energy, and v's coarse rows. Each node comes
+   before its parent. */
 void family_up(families *f, hga_id v, const family_thread *l);
+/* Passes v's gradients on to its children and computes theirs; accumulates tables' gradients. Each node comes after its
+   parent. */
 void family_down(families *f, hga_id v, const family_thread *l);
 
 #endif

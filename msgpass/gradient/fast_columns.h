@@ -12,8 +12,9 @@ int is_by_row(const hga_plan *plan, hga_id f);
 hga_id columns_stage(const hga_plan *plan);
 /* Finds after which panel each chunk may leave. */
 hga_status last_uses_create(const hga_plan *plan, const row_ranges *cut, last_uses *out);
+/* Frees the list. */
 void last_uses_clear(const hga_plan *plan, last_uses *x);
-/* Carves their memory; NULL: no stage has chunks. */
+/* Carves the memory of chunks of keys and values; NULL: no stage has chunks. */
 column_chunks *columns_lay_out(const fast_pass *p, carver *arena);
 /* Starts with no chunk loaded; with several threads, loads all. */
 void columns_begin(const fast_pass *p);

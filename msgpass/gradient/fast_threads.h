@@ -28,9 +28,10 @@ static inline const row_ranges *row_ranges_for(const made_fast *made, const hga_
     return made->row_ranges[needs->head_groups > plan->shape.n_kv_heads];
 }
 
-/* A thread's memory, measured or carved. */
+/* Measures a thread's memory, or carves it where the carver has memory. */
 void fast_thread_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_thread *l,
                          carver *arena);
+/* Starts a thread with its cached panel: zeros its sums of relative keys and tables, and has no chunk of its own. */
 void fast_thread_begin(const gradient_call *c, struct panel *cached, fast_thread *l);
 typedef hga_status (*row_range_rows)(fast_pass *p, hga_id stage, hga_id first, hga_id end);
 /* Runs the row ranges of a stage, in order or in parallel. */

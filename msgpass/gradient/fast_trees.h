@@ -15,6 +15,7 @@ void sum_families(const fast_pass *p, hga_id f, row_range nodes);
 /* Adds these nodes' gradients to those of their children; or, where are_children_of says so, writes the sums to the
    caller's rows `out`. */
 void give_families(const fast_pass *p, hga_id f, row_range nodes, const direct_rows *out);
+/* Are `nodes` exactly the children of `parents`, with contiguous rows of the field? */
 int are_children_of(const fast_pass *p, hga_id f, row_range nodes, row_range parents);
 /* Are families' rows contiguous, and has the field rows for all nodes? */
 int families_lie_together(const hga_program *p, const hga_nodes *nodes, hga_id f);

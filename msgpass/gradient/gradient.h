@@ -74,24 +74,27 @@ typedef struct gradient_call {
     const row_list *lists; /* [stages], of those that run row by row; NULL: rows are read for every head */
 } gradient_call;
 
-/* Of so many heads, as a field or a plan has them, those that this process computes; and the first of them. */
+/* Of so many heads, as a field or a plan has them, how many run backward in this process. */
 static inline hga_id heads_here(const hga_plan *plan, const call_needs *needs, hga_id heads)
 {
     return heads / plan->shape.n_kv_heads * (needs->kv_end - needs->kv_first);
 }
+/* The first of these. */
 static inline hga_id first_here(const hga_plan *plan, const call_needs *needs, hga_id heads)
 {
     return heads / plan->shape.n_kv_heads * needs->kv_first;
 }
 
-/* needs.c: the needs of a call whose tensors have been checked; and of one that requires every gradient, by all
-   threads, of packed floats and without tables. */
+/* The needs of a call whose tensors have been checked. */
 call_needs needs_of(const gradient_call *c);
+/* The needs of a call that requires every gradient, by all threads, of packed floats and without tables. */
 call_needs needs_of_all(const hga_plan *plan);
 
-/* gradient.c: checks a call's arguments before anything is written; then does all its work, by c->threads. */
+/* Makes *c of the arguments and checks them before anything is written. HGA_EINVAL for another plan's
+   workspace. */
 hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io,
                           const hga_grad_io *grad, gradient_call *c);
+/* Does all the work of a checked call, by c->threads; through the plan's wing where it has one. */
 hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
 
 /* What several processes share of a call, see plan_wing. Functions in the order in which they are asked; NULL in place
@@ -117,22 +120,28 @@ struct shared_gradient {
     hga_status (*prepare)(gradient_call *c, hga_workspace *workspace, int64_t *bytes);
     hga_status (*none)(const hga_plan *plan); /* of a batch without samples, of which others may have some */
 };
-/* gradient.c: runs a call; and measures calls like this one (without tensors: calls of packed floats without
-   tables), taking the memory where there is a workspace. */
+/* Runs a checked call in this process: chooses the solver, runs it, and stores the sums of tables;
+   c->plan, io and grad are restored. */
 hga_status gradient_run(gradient_call *c, hga_workspace *workspace, sharing *shared);
+/* Sets *bytes (unless NULL) to the memory of calls like this one; without io, of packed floats without
+   tables. With a workspace, takes the memory and runs the solver's find. *c is of no use after it. */
 hga_status gradient_prepare(gradient_call *c, hga_workspace *workspace, int64_t *bytes, sharing *shared);
 
-/* tables.c: the sums of the required tables, in the call's memory; heads are added in their order, to the caller's
-   arrays. */
+/* Carves the sums of the required tables, [head groups]; those that head groups write disjointly are one
+   array. */
 table_sums *tables_lay_out(const call_needs *needs, carver *arena);
+/* Zeros the sums. */
 void tables_clear(const gradient_call *c);
+/* Writes the head groups' sums, added in their order, to the caller's arrays; added to what these hold if
+   the call accumulates. */
 void tables_store(const gradient_call *c);
 
-/* Heads and columns of a field. */
+/* The heads of a field. */
 static inline hga_id field_heads(const hga_plan *plan, hga_id field)
 {
     return program_heads(&plan->program, &plan->shape, field);
 }
+/* The columns of a field, of each head. */
 static inline hga_id field_columns(const hga_plan *plan, hga_id field)
 {
     return program_columns(&plan->program, &plan->shape, field);
@@ -158,11 +167,12 @@ static inline float call_requests_lse(const gradient_call *c, int64_t i, hga_id 
     if (rows_are_whole(c->plan)) return 0;
     return weights_are_sigmoids(c->plan) ? -call_number(HGA_TABLE_NORMALISER_BIAS, &c->plan->program, c->io) : lse;
 }
-/* The caller's tensor of a field, and that of its gradient (which is read for the output); NULL for internal fields. */
+/* The caller's tensor of a field; NULL for internal fields. */
 static inline const hga_tensor *field_tensor(const gradient_call *c, hga_id field)
 {
     return program_tensor(&c->plan->program, c->io, field);
 }
+/* The caller's tensor of a field's gradient, which is read for the output; NULL for internal fields. */
 static inline const hga_tensor *field_gradient(const gradient_call *c, hga_id field)
 {
     return program_gradient(&c->plan->program, c->grad, field);

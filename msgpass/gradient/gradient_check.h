@@ -4,17 +4,22 @@
 
 #include "gradient.h"
 
-/* check.c: does a call have a tape of its plan, stages with adjoints, and the tensors that they need? Then
-   c->tape_lse is set. For a loss alone stages and tensors suffice. */
+/* ---- check.c ---- */
+
+/* Does a call have a tape of its plan, stages with adjoints, and the tensors that they need? Then c->tape_lse
+   is set. Includes call_check_outputs and check_disjoint. */
 hga_status call_check(gradient_call *c);
+/* For a loss alone: does it have stages with adjoints, and the tensors that they need? */
 hga_status call_check_loss(const gradient_call *c);
 /* May the input be moved? */
 hga_status call_check_input(hga_gradient_input input);
 /* A required gradient of a table needs the table. */
 hga_status call_check_outputs(const gradient_call *c);
-/* disjoint.c: are the required gradients disjoint from what is read, and from each other? */
-hga_status check_disjoint(const gradient_call *c);
 
+/* ---- disjoint.c ---- */
+
+/* Are the required gradients disjoint from what is read, and from each other? */
+hga_status check_disjoint(const gradient_call *c);
 /* Are the gradients of each of n calls disjoint from what the other calls read and write? Else *sample is the later
    of two. */
 hga_status calls_disjoint(const gradient_call *call, hga_id n, hga_id *sample);

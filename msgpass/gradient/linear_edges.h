@@ -26,10 +26,11 @@ typedef struct linear_edges {
     int32_t *type;          /* that type; NULL: there are no scales */
 } linear_edges;
 
-/* Lay out: decides which of the stage's ends has more rows, and carves arrays for its edges. List: fills them, in
-   scratch of linear_scratch_bytes. */
+/* Decides which end of the stage's edges has more rows, and carves arrays for as many edges as its relation has. */
 void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, carver *arena);
+/* Fills the arrays that linear_edges_lay_out carved, in scratch of linear_scratch_bytes. */
 void linear_edges_list(const hga_plan *plan, hga_id stage, linear_edges *e, void *scratch);
+/* Bytes of the scratch of linear_edges_list. */
 int64_t linear_scratch_bytes(const hga_plan *plan, hga_id stage);
 /* An upper bound of the number of heavy nodes. */
 hga_id linear_most_heavy(const hga_plan *plan, hga_id stage);

@@ -45,10 +45,14 @@ const double *row_as_read(const pass *p, const hga_stage *s, hga_id f, hga_id v,
 
 /* Carves the aggregates of user stages; nothing where the program has none. */
 void user_rows_lay_out(pass *p, carver *arena);
+/* Computes the aggregate of a row's edges, and from it the fields that the stage writes. */
 void user_row(pass *p, const stage_row *r);
+/* Computes the aggregate again; adds the adjoints of finish and of every edge to rows, scores and tables. */
 void user_adjoint(pass *p, const stage_row *r);
 
-/* plain.c: the loss of key/value head `kv`, with c->moved. */
+/* ---- plain.c ---- */
+
+/* The loss of key/value head `kv`, with c->moved. */
 hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss);
 
 #endif

@@ -28,6 +28,7 @@ static inline hga_id count_chunks(const hga_plan *plan) { return (plan->nodes.n 
    Zero `out` first; row_ranges_clear frees it, whatever the outcome. */
 hga_status row_ranges_create(const hga_plan *plan, hga_id stage, const struct subtrees *trees, hga_id heads,
                              row_ranges *out);
+/* Frees the ranges. */
 void row_ranges_clear(const hga_plan *plan, row_ranges *s);
 /* Calls `visit` for runs of columns, in the order of `s`, from first to last index, that rows at positions [first,
    first + n) have edges to. */

@@ -17,6 +17,7 @@
 typedef struct reason {
     char text[160];
 } reason;
+/* Formats a reason into the buffer, cut to its size; returns its text. */
 const char *reason_of(reason *buffer, const char *format, ...) HGA_PRINTF(2, 3);
 
 /* ---- the rows ---- */

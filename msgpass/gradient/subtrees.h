@@ -36,6 +36,7 @@ typedef struct subtrees {
 hga_status subtrees_create(const hga_plan *plan, subtrees *out, const char **why);
 /* Why are the stages of the plan's program, whatever its graph, not those that run by subtrees? NULL: they are. */
 const char *subtrees_refuse(const hga_plan *plan, reason *buffer);
+/* Frees the subtrees. */
 void subtrees_clear(const hga_plan *plan, subtrees *s);
 
 /* shares.c: the shares of all fields; or *why a stage sums up others than the children of its rows. */

@@ -65,6 +65,7 @@ typedef hga_status (*interval_visit)(finding *f, hga_id first, hga_id last, void
 
 /* ---- halo_requests.c ---- */
 
+/* Before the first request: sets after how many they are merged, and forgets recent ones. */
 void halo_begin_requests(finding *f);
 /* Sorts the requests and merges those that touch. */
 void halo_melt(finding *f);

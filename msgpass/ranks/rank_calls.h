@@ -29,9 +29,11 @@ typedef struct rank_words {
     rank_word mine, theirs[2];
 } rank_words;
 
-/* Tell: at the start of every call, before any wait; check: before the first wait for rows. Between the two the
-   transport uses the buffer. A failure of either must reach all ranks. */
+/* Starts to exchange words with the neighbours, at the start of every call, before any wait; the transport uses the
+   buffer until rank_call_check. A failure must reach all ranks. */
 hga_status rank_call_tell(const hga_exchange *x, const rank_word *call, rank_words *buffer);
+/* Waits for the neighbours' words and compares them with this rank's, before the first wait for rows. A failure must
+   reach all ranks. */
 hga_status rank_call_check(const hga_exchange *x, const rank_words *buffer);
 /* Tells and checks. */
 hga_status rank_call_meet(const hga_exchange *x, rank_word call);

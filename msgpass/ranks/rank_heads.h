@@ -50,10 +50,13 @@ typedef struct head_swap {
     const hga_tensor *mine, *here;
 } head_swap;
 
+/* The capacity of `send` and of `receive`: runs of owned nodes + ranks * those of them that are here. */
 int64_t swap_packets(const hga_plan *plan);
+/* Bytes of the rank's rows of a field in other ranks' heads: input_n * (heads - heads here) * columns * number. */
 int64_t swap_bytes(const hga_plan *plan, hga_id field, hga_id heads, hga_id columns, size_t number);
-/* From the ranks that have rows to those that have heads, and back. */
+/* Sends the rank's own rows to the ranks that have their heads; receives all rows of the heads here. */
 hga_status swap_to_heads(const head_swap *s);
+/* Sends all rows of the heads here to the ranks that own them; receives the rank's own rows of all heads. */
 hga_status swap_to_rows(const head_swap *s);
 
 #endif

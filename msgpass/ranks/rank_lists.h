@@ -22,9 +22,11 @@ hga_status rank_splits_list(const hga_plan *plan, struct rank_plan *r, const hga
 int64_t rank_split_at(const struct rank_plan *r, hga_id stage, hga_id lo, hga_id hi);
 /* Lists transfers of rows and of splits. */
 hga_status rank_transfers_list(const struct rank_plan *r, const hga_halo_list *halo, rank_transfers *out);
+/* Frees the list. */
 void rank_transfers_clear(const struct rank_plan *r, rank_transfers *all);
 /* Adds the hops of a transfer that start or end at this rank. */
 hga_status hops_add(const struct rank_plan *r, const rank_transfer *t, hga_id batch, int64_t at, hop_list *l);
+/* Frees the list. */
 void hops_clear(const struct rank_plan *r, hop_list *l);
 /* Makes their messages, those to send first; counts bytes both ways. */
 hga_status hops_to_messages(struct rank_plan *r, hop_list *l);

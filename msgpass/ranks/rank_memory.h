@@ -18,10 +18,14 @@ typedef struct rank_memory {
 
 static inline rank_memory *memory_of(const hga_workspace *workspace) { return workspace->shared.at; }
 
-/* rank_stage.c: bytes of the memory; *io, the caller's tensors, becomes what stages read and write; and what these
-   have written is copied to the caller. */
+/* ---- rank_stage.c ---- */
+
+/* Bytes of the memory of an execution. */
 int64_t rank_memory_bytes(const hga_plan *plan);
+/* Points *io, the caller's tensors, to those that stages read and write: tensors of 16 bits become widened copies, in
+   spare memory of the workspace. */
 hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io **io);
+/* Copies what stages have written to copies back to the caller's tensors. */
 void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io);
 
 #endif

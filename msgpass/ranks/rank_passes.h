@@ -4,9 +4,9 @@
 
 #include "ranks.h"
 
-/* rank_passes.c, rank_slots.c: once there are slices, finds what is computed when; then rows of the workspace for
-   what the rank computes and receives. */
+/* Finds what is computed when, once there are slices. */
 hga_status rank_passes_make(hga_plan *plan);
+/* Then assigns rows of the workspace to what the rank computes or receives. */
 hga_status rank_slots_make(hga_plan *plan);
 
 #endif

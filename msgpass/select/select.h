@@ -36,23 +36,30 @@ typedef struct selecting {
     const float *const *query_at; /* NULL, or where each query is, [n_heads][dim]: not in a tensor */
 } selecting;
 
-/* select.c: of a checked selection, the shape, the machine, and the samples' blocks. */
+/* select.c: finds of a checked selection the shape, the machine, and the samples' blocks. */
 hga_status selection_open(selecting *s);
 
-/* blocks.c: cut samples into blocks; make the summary rows of blocks, on all threads; and free these. */
+/* ---- blocks.c ---- */
+
+/* Cuts samples into blocks of keys, queries and coarse ones: s->sample, their numbers, and the longest. */
 hga_status blocks_cut(selecting *s);
+/* Makes the summary rows of blocks of keys, coarse ones, and query blocks of several tokens, on all threads; none where
+   scores are the caller's. */
 hga_status blocks_make(selecting *s);
+/* Frees the samples and the summary rows. */
 void blocks_drop(selecting *s);
 /* Row i of the queries, of head `head`, as floats: in place, or in `buffer` [dim]. */
 const float *query_row(const selecting *s, int64_t i, hga_id head, float *buffer);
+/* Row i of the keys, of key/value head `head`, likewise. */
 const float *key_row(const selecting *s, int64_t i, hga_id head, float *buffer);
 
 /* The summary row of a block of n rows, [heads][dim] each: of head h at out + h * stride. */
 void block_of_rows(const selecting *s, const float *const *row, hga_id n, hga_id heads, int bounds, ptrdiff_t stride,
                    float *out);
 
-/* select.c: shape, choosers and scale; and the choice, once blocks are made. */
+/* select.c: sets heads, dim, choosers and the scale, 1 / sqrt(dim) unless the input has one. */
 void selecting_find_shape(selecting *s);
+/* select.c: the choice of all query blocks, once blocks are made; *out is yours, and cleared on failure. */
 hga_status selecting_choose(const selecting *s, hga_chosen *out);
 
 /* Sixteen rows of a tile: `each` query blocks of a sample, from `first` on, for one chooser; or all that there are, for
@@ -63,7 +70,9 @@ typedef struct sixteen {
     hga_pos row;
 } sixteen;
 
+/* The query block of row i of sixteen, counted in the sample. */
 static inline hga_id query_block_of(const sixteen *x, hga_id i) { return x->first + i % x->each; }
+/* The last query block of sixteen. */
 static inline hga_id last_query_block(const sixteen *x) { return x->first + x->each - 1; }
 
 /* What a query block may choose. */
@@ -83,7 +92,9 @@ typedef struct picker {
     double *p;    /* [the same]: the softmax of a row's scores */
 } picker;
 
-/* pick.c */
+/* ---- pick.c ---- */
+
+/* What query block i of the sample may choose: causal: the blocks before its own, else all but its own. */
 candidates candidates_of(const hga_selection *s, const sample_cut *sample, hga_id i);
 /* The number of coarse blocks before that of the last of sixteen. */
 hga_id coarse_before(const selecting *s, const sixteen *x);

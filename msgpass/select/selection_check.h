@@ -4,8 +4,9 @@
 
 #include "select.h"
 
-/* check.c: HGA_EINVAL names what is wrong. */
+/* Checks whether the selection can choose from this input. */
 hga_status selection_check(const hga_selection *s, const hga_select_input *in);
+/* Checks a tensor of n rows; HGA_EUNSUPPORTED for a folded one. `name` is its name in errors. */
 hga_status selection_check_tensor(const char *name, const hga_tensor *t, hga_id n);
 
 #endif
