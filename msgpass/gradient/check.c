@@ -21,7 +21,7 @@ static hga_status check_numbers(const hga_tensor *t, const char *what, const cha
 static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_id field, hga_id columns,
                                const char *what)
 {
-    hga_id n = field_is_input(c->plan, field);
+    hga_id n = field_rows_input(c->plan, field);
     const char *name = c->plan->program.field[field].name;
     hga_status st = check_numbers(t, what, name);
     if (!st) st = tensor_check_fold(t, field_heads(c->plan, field), columns, what, name);
@@ -58,7 +58,7 @@ static hga_status check_tensors(const gradient_call *c)
         const hga_tensor *input = field_tensor(c, f), *output = field_gradient(c, f);
         if (!input) continue;
         int out = p->field[f].binding == HGA_IO_OUT;
-        hga_id n = field_is_input(c->plan, f), columns = field_columns(c->plan, f);
+        hga_id n = field_rows_input(c->plan, f), columns = field_columns(c->plan, f);
         if (out && n > 0 && !output->data) return hga_fail(HGA_EINVAL, "the gradient of the output is missing");
         if (!input->data && n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", p->field[f].name);
         st = check_tensor(c, input, f, columns, "the tensor of field");

@@ -17,7 +17,7 @@ static hga_status add_tensor(const gradient_call *c, hga_id f, gradient_arrays *
     const hga_program *p = &c->plan->program;
     const hga_tensor *input = field_tensor(c, f), *output = field_gradient(c, f);
     hga_id heads = field_heads(c->plan, f), columns = field_columns(c->plan, f);
-    int64_t n = field_is_input(c->plan, f);
+    int64_t n = field_rows_input(c->plan, f);
     int out = p->field[f].binding == HGA_IO_OUT;
     hga_status st = array_of_tensor("the tensor of field", p->field[f].name, input, 0, n, heads, columns,
                                     &all->read[all->n_read++]);
@@ -62,7 +62,7 @@ static hga_status add_others(const gradient_call *c, gradient_arrays *all)
         all->outputs[all->n_outputs++] = array_of_block("the gradient of", call_row(t)->name, g->d_table[t], bytes);
         if (input) all->read[all->n_read++] = array_of_block(call_row(t)->name, "", input, bytes);
     }
-    hga_id n = field_is_input(c->plan, program_bound(&c->plan->program, HGA_IO_OUT));
+    hga_id n = field_rows_input(c->plan, program_bound(&c->plan->program, HGA_IO_OUT));
     HGA_TRY(
         array_of_tensor("edge_out", "", &io->edge_out, 0, n, heads, io->edge_value.columns, &all->read[all->n_read++]));
     HGA_TRY(array_of_tensor("the gradient of edge_out", "", &g->d_edge_out, 0, n, heads, io->edge_value.columns,

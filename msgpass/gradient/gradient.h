@@ -152,7 +152,10 @@ static inline hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
     return range_of_rows(plan, plan->program.field[field].io, first);
 }
 /* How many of them a call has: on a rank, its own and shared ones. */
-static inline hga_id field_is_input(const hga_plan *plan, hga_id field) { return plan->fields.storage[field].input_n; }
+static inline hga_id field_rows_input(const hga_plan *plan, hga_id field)
+{
+    return plan->fields.storage[field].input_n;
+}
 /* The tape's log-sum-exp of row i of the output. */
 static inline float call_lse(const gradient_call *c, int64_t i, hga_id head)
 {
@@ -177,12 +180,10 @@ static inline const hga_tensor *field_gradient(const gradient_call *c, hga_id fi
 {
     return program_gradient(&c->plan->program, c->grad, field);
 }
-/* Are all the caller's tensors and gradients of float32? */
-int numbers_are_floats(const gradient_call *c);
 
 static inline double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head)
 {
-    return edge_is_undropped(c->plan->options.dropout, c->io, e, v, head);
+    return edge_dropout_factor(c->plan->options.dropout, c->io, e, v, head);
 }
 
 #endif

@@ -42,7 +42,7 @@ static void clear_rows(const hga_plan *plan, input x, hga_id field, const hga_te
     const hga_shape *s = &plan->shape;
     hga_id heads = x.binding == HGA_IO_QUERY ? s->n_heads : s->n_kv_heads,
            columns = x.binding == HGA_IO_VALUE ? s->dim_v : s->dim;
-    int64_t rows = field ? field_is_input(plan, field) : t->rows;
+    int64_t rows = field ? field_rows_input(plan, field) : t->rows;
     if (field) heads = field_heads(plan, field), columns = field_columns(plan, field);
     for (int64_t i = 0; i < rows; i++)
         for (hga_id h = 0; h < heads; h++)

@@ -47,7 +47,7 @@ double sum_factor(const semantics *m, const hga_stage *s, const row_edge *e)
     return factor;
 }
 
-double edge_is_undropped(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head)
+double edge_dropout_factor(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head)
 {
     return dropout == 0
                ? 1

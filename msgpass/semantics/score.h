@@ -78,6 +78,6 @@ double edge_moved_count(const semantics *m, const hga_stage *s, const row_edge *
 /* The factor of an edge's source in a mean or a sum, before a mean's division. */
 double sum_factor(const semantics *m, const hga_stage *s, const row_edge *e);
 /* Dropout's factor of the weight of an attended edge into v: 1, or with dropout 0 or 1 / (1 - p). */
-double edge_is_undropped(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head);
+double edge_dropout_factor(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head);
 
 #endif

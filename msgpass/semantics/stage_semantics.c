@@ -46,7 +46,7 @@ static double number_at(const stage_row *r, hga_id field, hga_id v)
 static double undropped(const stage_row *r, int64_t i)
 {
     if (r->stage->message != HGA_SCORE) return 1;
-    return edge_is_undropped(r->m->dropout, r->m->io, &r->edge[i], r->v, r->head);
+    return edge_dropout_factor(r->m->dropout, r->m->io, &r->edge[i], r->v, r->head);
 }
 
 void row_add_up(const stage_row *r, hga_id columns, double *out)
