@@ -378,7 +378,7 @@ class Generation(OnOneThread):
         self.assertEqual((short.columns.tokens.shape[1], {(layer.length, *map(len, layer.rows)) for layer in short.layers}), (N, {(N, N, N, N)}))
         with torch.no_grad():
             model(ids, **{CACHE: (other := new())})
-        self.refused("the cache has 3 samples of window:left=5, the model brings 2", lambda: model(ids[:2, :1], **{CACHE: other}))
+        self.refused("the cache has 3 samples of window:left=5, the model has 2", lambda: model(ids[:2, :1], **{CACHE: other}))
 
     def test_masks_that_a_cache_cannot_keep_are_refused_with_what_was_seen(self):
         model, ids = model_of("Llama", "dense"), self.ids
