@@ -16,7 +16,7 @@ import hga.torch
 import numpy as np
 import torch
 import torch.nn.functional as F
-from hga._core import check, ffi, fill_tensor, lib
+from hga._core.values import check, ffi, fill_tensor, lib
 
 HEADS, DIM = 8, 64
 

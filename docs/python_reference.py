@@ -4,7 +4,7 @@ import inspect
 
 import hga
 
-NAMES = [name for name in hga.__all__ if name not in hga._functions.__all__]  # those of variants come first
+NAMES = [name for name in hga.__all__ if name not in hga._graphs.functions.__all__]  # those of variants come first
 CLASSES = [name for name in NAMES if inspect.isclass(getattr(hga, name))]
 FUNCTIONS = [name for name in NAMES if inspect.isroutine(getattr(hga, name))]
 

@@ -1,5 +1,5 @@
-"""stubs.py: types that the library's tables tell: of the functions named after variants (_functions.pyi), and of the keywords by
-which calls bring tables (_keywords.pyi).
+"""stubs.py: types that the library's tables tell: of the functions named after variants (_graphs/functions.pyi), and of the keywords by
+which calls bring tables (_core/keywords.pyi).
 
     python3 stubs.py FOLDER_OF_THE_EXTENSION
 
@@ -15,9 +15,9 @@ HEAD = '''"""Variants as functions, made by stubs.py of the library's registry."
 
 from typing import Any, Literal, Optional, Protocol, Sequence, SupportsFloat, SupportsIndex, Union, overload
 
-from ._hierarchy import Hierarchy
-from ._routed import ChosenHierarchy
-from ._variants import RoutedHierarchy
+from .hierarchy import Hierarchy
+from .routed import ChosenHierarchy
+from .variants import RoutedHierarchy
 
 class _Array(Protocol):
     """An array of numpy or torch."""
@@ -122,7 +122,7 @@ def main():
     sys.path.insert(0, folder)
     from _hga import ffi, lib
 
-    for name, make in (("_functions", functions), ("_keywords", keywords)):
+    for name, make in (("_graphs/functions", functions), ("_core/keywords", keywords)):
         output = os.path.join(folder, name + ".pyi")
         with open(output + ".new", "w", encoding="utf-8") as file:
             file.write(make(ffi, lib))

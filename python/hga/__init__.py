@@ -11,21 +11,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List
 
-from . import _functions, _hierarchy, _interrupts, _program  # noqa: F401  (callbacks are defined on import)
-from ._arguments import meant as _meant
-from ._core import Error, check as _check, encoded_path as _encoded_path, path_of as _path_of, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
-from ._choosing import Candidates, choose
-from ._decoder import Cache, Decoder
-from ._functions import *  # noqa: F403
-from ._graph import Builder, Graph
-from ._hierarchy import Coverage, Hierarchy, Row
-from ._looking import Page
-from ._paths import cmake_dir, include_dir, library
-from ._program import TREE_DOWN, TREE_UP, Edge, End, Program
-from ._registry import Variant, variants
-from ._routed import ChosenHierarchy
-from ._spec import PlansInfo, plans_clear, plans_info
-from ._variants import built as _built, concatenated
+from ._graphs import functions as _functions, hierarchy as _hierarchy, program as _program
+from ._core import interrupts as _interrupts  # noqa: F401  (callbacks are defined on import)
+from ._core.arguments import meant as _meant
+from ._core.values import Error, check as _check, encoded_path as _encoded_path, path_of as _path_of, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
+from ._graphs.choosing import Candidates, choose
+from ._graphs.decoder import Cache, Decoder
+from ._graphs.functions import *  # noqa: F403
+from ._graphs.graph import Builder, Graph
+from ._graphs.hierarchy import Coverage, Hierarchy, Row
+from ._graphs.looking import Page
+from ._core.paths import cmake_dir, include_dir, library
+from ._graphs.program import TREE_DOWN, TREE_UP, Edge, End, Program
+from ._graphs.registry import Variant, variants
+from ._graphs.routed import ChosenHierarchy
+from ._graphs.spec import PlansInfo, plans_clear, plans_info
+from ._graphs.variants import built as _built, concatenated
 
 __version__ = _version()
 

@@ -362,7 +362,7 @@ class Kinds(unittest.TestCase):
                 ht.Attention("window:left=3:left=5", 8, 2)
 
     def test_a_colon_stands_between_words_alone(self):
-        from hga._spec import Spec
+        from hga._graphs.spec import Spec
 
         lead, trail = "begins with its name, not with a colon", "ends with a colon"
         for words, said in (":window", lead), (" :routed:block=2", lead), (":", lead), ("window:left=3:", trail), ("routed: ", trail):
@@ -371,7 +371,7 @@ class Kinds(unittest.TestCase):
                     read(words)
 
     def test_words_are_read_as_the_library_reads_them(self):
-        from hga._spec import Spec
+        from hga._graphs.spec import Spec
 
         same, other = ["window:left=3", "window left=+3", "\twindow :left=03\n", "hsa:branching=2,4:causal=1", "routed:block=2:threshold=.5e0"], [
             "window:left=1_0", "window:left=\u0663", "window\u00a0left=3", "window:left=\x0b3", "window:causal=True", "window:causal=2", "hsa:branching=2,",
@@ -430,7 +430,7 @@ class Kinds(unittest.TestCase):
                 self.assertIsInstance(caught.exception, kind)
                 self.assertEqual(caught.exception.status, status or caught.exception.status)
                 self.assertEqual(str(caught.exception), caught.exception.detail)
-        from hga._core import Error
+        from hga._core.values import Error
 
         self.assertIsInstance(Error("HGA_ENOMEM", "no room"), MemoryError)
         self.assertNotIsInstance(Error("HGA_ENOMEM", "no room"), ValueError)

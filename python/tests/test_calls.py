@@ -8,7 +8,9 @@ from unittest import mock
 
 import hga
 import numpy as np
-from hga import _call, _hierarchy, _spec
+from hga._core import call as _call
+from hga._graphs import hierarchy as _hierarchy
+from hga._graphs import spec as _spec
 
 try:
     import torch

@@ -32,7 +32,7 @@ if TORCH:
         return [leaf(2, n, width)]
 
     def nodes(n):
-        return [leaf(2, hga._modules._nodes_of(n), WIDTH)]
+        return [leaf(2, hga.torch._modules._nodes_of(n), WIDTH)]
 
     def graph(n):
         return [leaf(n, 6), torch.randint(0, n, (2, 3 * n))]

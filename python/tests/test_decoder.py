@@ -544,7 +544,7 @@ class Memory(unittest.TestCase):
         self.assertEqual(len(d._life.workspaces), 4)
         from unittest import mock
 
-        with mock.patch("hga._decoder.WORKSPACE_BYTES", 0):
+        with mock.patch("hga._graphs.decoder.WORKSPACE_BYTES", 0):
             e = decoder(h)
             caches = [e.cache() for _ in range(4)]
             for _ in range(3):

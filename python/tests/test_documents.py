@@ -7,7 +7,10 @@ import hga
 
 try:
     import torch
-    from hga import _documents, _one_pass, _ragged, _spec
+    from hga.torch import _documents
+    from hga.torch import _one_pass
+    from hga.torch import _ragged
+    from hga._graphs import spec as _spec
 except ImportError:
     torch = None
 

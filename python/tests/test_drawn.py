@@ -10,7 +10,7 @@ import zlib
 
 import hga
 import numpy as np
-from hga._core import BF16, narrowed
+from hga._core.values import BF16, narrowed
 
 TORCH = importlib.util.find_spec("torch") is not None
 CALLS = 60 if os.environ.get("HGA_TEST_QUICK") else 300

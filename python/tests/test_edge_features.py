@@ -263,7 +263,7 @@ class Layers(unittest.TestCase):
 
     def test_loops_of_nodes_that_nothing_reaches(self):
         """The product of no features is 1, everything else of none 0, as PyTorch Geometric has it."""
-        from hga._edge_index import loop_features
+        from hga.torch._edge_index import loop_features
 
         features, destination = torch.tensor([[2.0], [3.0]]), torch.tensor([1, 1])
         for fill, want in (("mul", [1, 6]), ("add", [0, 5]), ("mean", [0, 2.5]), ("max", [0, 3]), ("min", [0, 2])):

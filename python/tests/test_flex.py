@@ -271,7 +271,7 @@ class Refused(unittest.TestCase):
 class Kept(unittest.TestCase):
     @since("torch", "2.6")
     def test_a_mask_is_asked_once_and_forgotten_with_its_block_mask(self):
-        from hga import _flex_masks
+        from hga._flex import masks as _flex_masks
 
         asked = []
         within = _flex_masks.Condition.within

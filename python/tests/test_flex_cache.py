@@ -9,7 +9,7 @@ from unittest import mock
 try:
     import torch
     import hga.torch as ht
-    from hga import _flex_cache
+    from hga._flex import cache as _flex_cache
 except ImportError:
     torch = None
 

@@ -16,7 +16,8 @@ N, K, HEADS, B, D = 37, 45, 3, 2, 4  # queries, keys
 if TORCH:
     import hga.torch
     import torch
-    from hga import _flex_known, _flex_masks
+    from hga._flex import known as _flex_known
+    from hga._flex import masks as _flex_masks
     from torch.nn.attention.flex_attention import BlockMask, and_masks, create_block_mask, or_masks
     g = torch.Generator().manual_seed(3)
     SORTED = torch.sort(torch.randint(0, 5, (K,), generator=g)).values

@@ -132,7 +132,7 @@ class Raised(unittest.TestCase):
         self.assertEqual((seen.count(True), seen.count("trouble"), len(seen)), (100, 50, 150))
 
     def test_a_callback_of_the_packages_own_raises_too(self):
-        from hga import _hierarchy
+        from hga._graphs import hierarchy as _hierarchy
 
         h, kept = hga.dense(4), dict(vars(_hierarchy))
         for name, call in (("Row", lambda: h.row(1)), ("int", h.patches)):  # what the callbacks are made of

@@ -20,8 +20,8 @@ from test_models import GROUPED, MODIFIED, TEXT, TEXTS, N, OnOneThread, logits, 
 try:
     import torch
     import transformers as tf
-    from hga import _generation
-    from hga._releases import asks, cache_argument, crops_to_length
+    from hga.transformers import _generation
+    from hga._core.releases import asks, cache_argument, crops_to_length
 
     CACHE, CROPS_TO_LENGTH = cache_argument(), crops_to_length()
     CACHE_SEES_ARGUMENTS = CACHE == "cache"  # older releases do not hand it those of attention
@@ -290,7 +290,7 @@ class Generation(OnOneThread):
                     out, (_, _, tables) = torch.cat([c[4] for c in calls], 1), calls[0][5]
                     for b, first in enumerate((0, 3, 9)):
                         slides = name == "GPT-OSS" and layer == 0 and "window:left=6" not in words
-                        h = hga._spec.hierarchy_of("dense" if slides else words, N - first, True)
+                        h = hga._graphs.spec.hierarchy_of("dense" if slides else words, N - first, True)
                         want = h.lower(h.attention(*(h.lift(x[b, :, first:]) for x in (q, k, v)), **tables))
                         close = 2e-6 if "dilated" in words else 0  # its bits depend on the length
                         self.assertLessEqual(float((out[b, first:] - want.transpose(0, 1)).detach().abs().max()), close, (name, words, b))

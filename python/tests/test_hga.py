@@ -15,7 +15,7 @@ import warnings
 
 import hga
 import numpy as np
-from hga._core import ffi
+from hga._core.values import ffi
 
 RNG = np.random.default_rng(7)
 
@@ -167,7 +167,7 @@ class Attention(unittest.TestCase):
         self.assertLess(abs(lse - np.log(np.exp(s).sum(-1))).max(), 1e-5)
 
     def test_inputs_are_read_where_they_lie(self):
-        from hga._call import Problem, Tables
+        from hga._core.call import Problem, Tables
 
         h, (q, k, v) = hga.dense(30), tensors(30)
         p = Problem(h, q, k, v, "bhnd", Tables(h, {}))

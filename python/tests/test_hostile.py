@@ -13,9 +13,9 @@ import weakref
 
 import hga
 import numpy as np
-from hga._core import BF16
-from hga._hierarchy import KNOWN, PLANS_CACHED
-from hga._plans import PLANS
+from hga._core.values import BF16
+from hga._graphs.hierarchy import KNOWN, PLANS_CACHED
+from hga._core.plans import PLANS
 
 try:
     import torch

@@ -20,7 +20,7 @@ if HAS_JAX:
     import jax.export
     import jax.numpy as jnp
 
-BUILT = HAS_JAX and hga._core.lib.hga_py_jax_handler(0) != hga._core.ffi.NULL
+BUILT = HAS_JAX and hga._core.values.lib.hga_py_jax_handler(0) != hga._core.values.ffi.NULL
 if BUILT:
     import hga.jax
 
@@ -192,7 +192,7 @@ class Tables(Jax):
         self.same(found, jnp.asarray(wide).astype(jnp.bfloat16))
 
     def test_a_table_without_a_gradient_is_refused_where_one_is_wanted(self):
-        plain = [name for name, row in hga._tables.ROWS.items() if row.is_keyword and not row.has_gradient]
+        plain = [name for name, row in hga._core.tables.ROWS.items() if row.is_keyword and not row.has_gradient]
         h, x = VARIANTS["window"](), inputs()
         self.assertIn("softcap", plain)
         with self.assertRaisesRegex(hga.Error, "no gradient of softcap"):
@@ -523,7 +523,7 @@ class Missing(unittest.TestCase):
 
     @unittest.skipUnless(HAS_JAX, "jax is not installed")
     def test_without_its_header_at_the_build(self):
-        patch = "import hga, hga._core as c; l = c.lib\nclass L:\n    def __getattr__(s, n): return (lambda i: c.ffi.NULL) if n == 'hga_py_jax_handler' else getattr(l, n)\nc.lib = L()"
+        patch = "import hga, hga._core.values as c; l = c.lib\nclass L:\n    def __getattr__(s, n): return (lambda i: c.ffi.NULL) if n == 'hga_py_jax_handler' else getattr(l, n)\nc.lib = L()"
         self.assertIn(f"{sys.executable} -m pip install --force-reinstall --no-deps .", self.imported(patch))
 
 

@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 import hga
-from hga import _library
+from hga._core import library as _library
 
 LOADER = "libjansson.so.4: cannot open shared object file: No such file or directory"
 

@@ -428,7 +428,7 @@ class Orders(unittest.TestCase):
                  text_of(NEW, "layer(x, e)", "from torch_geometric.nn.conv import MessagePassing; import torch_geometric", EXPLAIN)]  # fmt: skip
         kept = text_of(NEW, "said, state = repr(layer), list(layer.state_dict())", PYG,
                        "assert (repr(layer), list(layer.state_dict())) == (said, state), layer", EXPLAIN)  # fmt: skip
-        gone = text_of(NEW, PYG, "print(any(type(f).__module__ == 'hga._messages' for f in sys.meta_path))")  # who waited for it
+        gone = text_of(NEW, PYG, "print(any(type(f).__module__ == 'hga.torch._messages' for f in sys.meta_path))")  # who waited for it
         self.assertEqual(in_python(MAKE, never, *after, kept, gone), ["False"] + ["yes"] * 6 + ["False"])
         self.assertEqual(in_python(text_of(PYG, MAKE), text_of(NEW, EXPLAIN), text_of(OWN, EXPLAIN)), ["yes"] * 2)
 

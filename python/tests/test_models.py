@@ -12,8 +12,9 @@ from since import older, since
 try:
     import torch
     import transformers as tf
-    from hga import _packed, _ragged
-    from hga._releases import cache_argument
+    from hga.transformers import _packed
+    from hga.torch import _ragged
+    from hga._core.releases import cache_argument
 except ImportError:
     tf = None
 
@@ -391,7 +392,7 @@ class Models(OnOneThread):
                 self.assertEqual(len(rows), 2)
                 for name, q, k, v, y, asked in rows:
                     for b, first, n in spans[how]:
-                        h = hga._spec.hierarchy_of(name, n, causal)
+                        h = hga._graphs.spec.hierarchy_of(name, n, causal)
                         own = [x[b, :, first : first + n] for x in (q, k, v)]
                         z = h.lower(h.attention(*map(h.lift, own), scale=asked["scale"]))
                         self.assertTrue(torch.equal(y[b, first : first + n].transpose(0, 1), z))

@@ -4,8 +4,8 @@ import unittest
 
 import hga
 import numpy as np
-from hga._core import BF16, ffi, lib, narrowed, widened
-from hga._precision import multiplies_pairs
+from hga._core.values import BF16, ffi, lib, narrowed, widened
+from hga._core.precision import multiplies_pairs
 
 try:
     import torch
@@ -256,7 +256,7 @@ class InTorch(unittest.TestCase):
                             self.assertLess(abs(x - grads[name]).max(), 6 * most * max(1, abs(grads[name]).max()), name)
 
     def test_tensors_of_16_bits_are_read_where_they_lie(self):
-        from hga._call import Problem, Tables
+        from hga._core.call import Problem, Tables
 
         h = hga.dense(30)
         for type_, name in (("bfloat16", lib.HGA_BF16), ("float16", lib.HGA_F16)):

@@ -102,7 +102,7 @@ class Layers(unittest.TestCase):
                     a, b = (m.train(training)(ids, attention_mask=mask).last_hidden_state for m in (ours, theirs))
                     self.near(a, b, 1e-5)
             kinds = {type(x.attention.self).__module__ for x in ours.encoder.layer}
-            self.assertEqual(kinds, {"hga._served"})
+            self.assertEqual(kinds, {"hga.transformers._served"})
 
     def test_masks_of_every_type_are_transformers_own(self):
         """attention_mask and global_attention_mask as truth values, whole numbers and floats; of every number that means something."""
@@ -184,7 +184,7 @@ class Layers(unittest.TestCase):
         with torch.no_grad():
             want = ours(ids).last_hidden_state
             for again in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
-                self.assertEqual(type(again.encoder.layer[0].attention.self).__module__, "hga._served")
+                self.assertEqual(type(again.encoder.layer[0].attention.self).__module__, "hga.transformers._served")
                 self.assertTrue(torch.equal(again(ids).last_hidden_state, want))
             file = io.BytesIO()
             torch.save(ours.state_dict(), file)

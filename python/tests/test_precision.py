@@ -10,8 +10,8 @@ import unittest.mock
 
 import hga
 import numpy as np
-from hga._core import BF16, narrowed
-from hga._precision import multiplies_pairs, resolved
+from hga._core.values import BF16, narrowed
+from hga._core.precision import multiplies_pairs, resolved
 
 try:
     import torch
@@ -108,7 +108,7 @@ class OfDecodersRows(unittest.TestCase):
         rng = np.random.default_rng(6)
         self.wide = [rng.standard_normal((2, 64, 16)).astype(np.float32) for _ in range(3)]
         self.x, self.half = [narrowed(a, BF16) for a in self.wide], [a.astype(np.float16) for a in self.wide]
-        where = unittest.mock.patch("hga._precision.multiplies_pairs", lambda isa: True)
+        where = unittest.mock.patch("hga._core.precision.multiplies_pairs", lambda isa: True)
         where.start()
         self.addCleanup(where.stop)
 

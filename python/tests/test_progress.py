@@ -10,7 +10,7 @@ import unittest.mock
 
 import hga
 import numpy as np
-from hga import _progress
+from hga._core import progress as _progress
 
 TOOL = os.environ.get("HGA_TOOL", "")
 TQDM = importlib.util.find_spec("tqdm") is not None

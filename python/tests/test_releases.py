@@ -13,7 +13,7 @@ import unittest.mock
 import zipfile
 
 import hga
-from hga import _releases
+from hga._core import releases as _releases
 from since import older
 
 TESTS = pathlib.Path(__file__).resolve().parent
@@ -165,7 +165,7 @@ torch.__version__, sys.modules["transformers"].__version__ = "3.7.1", "7.2.0"
 import hga, hga.torch, hga.transformers
 warnings.simplefilter("ignore")
 hga.transformers.register()
-from hga import _releases
+from hga._core import releases as _releases
 q = torch.randn(1, 2, 16, 8)
 config = LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vocab_size=20)
 make = lambda: LlamaForCausalLM._from_config(config, attn_implementation="hga:dense").eval()
@@ -175,8 +175,8 @@ def compiled(): return torch.compile(lambda x: hga.torch.flex_attention(x, x, x)
 class Flex(torch.nn.Module):
     def forward(self, x): return hga.torch.flex_attention(x, x, x)
 def exported(): return torch.export.export(Flex(), (q,), strict=False)
-def module(): return hga._one_pass.whole("masked", hga._one_pass.Inputs("dense", [1], [0.0], [q, q, q]))
-def in_vmap(): return torch.func.grad(lambda x: torch.tensor(hga._core.as_numpy(x, "x")).sum() + x.sum())(q)
+def module(): return hga.torch._one_pass.whole("masked", hga.torch._one_pass.Inputs("dense", [1], [0.0], [q, q, q]))
+def in_vmap(): return torch.func.grad(lambda x: torch.tensor(hga._core.values.as_numpy(x, "x")).sum() + x.sum())(q)
 """
 PREFETCHES = {
     "torch._C._functorch": "in_vmap()",

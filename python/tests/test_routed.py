@@ -16,7 +16,7 @@ import numpy as np
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
 import routed_oracle as oracle  # noqa: E402
 
-from hga._precision import multiplies_pairs  # noqa: E402
+from hga._core.precision import multiplies_pairs  # noqa: E402
 
 TORCH = importlib.util.find_spec("torch") is not None
 

@@ -10,7 +10,7 @@ TORCH = importlib.util.find_spec("torch") is not None
 
 if TORCH:
     import torch
-    from hga._runs import Runs
+    from hga._graphs.runs import Runs
 
 RNG = np.random.default_rng(1)
 

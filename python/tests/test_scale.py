@@ -181,7 +181,7 @@ class InTorch(unittest.TestCase):
         self.compare(run)
 
     def test_documents(self):
-        from hga._ragged import attend
+        from hga.torch._ragged import attend
 
         x = {name: torch.from_numpy(a) for name, a in made((2,)).items()}
         for scale in SCALES:

@@ -14,7 +14,7 @@ import unittest.mock
 
 import hga
 import numpy as np
-from hga._core import BF16, narrowed
+from hga._core.values import BF16, narrowed
 
 TORCH = importlib.util.find_spec("torch") is not None
 if TORCH:
@@ -49,7 +49,7 @@ def hierarchies():
 @contextlib.contextmanager
 def pairs():
     """As where the processor multiplies them."""
-    with unittest.mock.patch("hga._precision.multiplies_pairs", lambda isa: True):
+    with unittest.mock.patch("hga._core.precision.multiplies_pairs", lambda isa: True):
         yield
 
 
@@ -92,7 +92,7 @@ def tensors(rng, h, n=3):
 
 
 def in_torch(x):
-    from hga._operators import tensor_of
+    from hga.torch._operators import tensor_of
 
     return tensor_of(np.ascontiguousarray(x))
 
@@ -104,7 +104,7 @@ def doors(h, x):
         t = [in_torch(a) for a in x]
         found["torch"] = lambda **more: h.attention(*t, **more)
         found["with a gradient"] = lambda **more: h.attention(t[0].clone().requires_grad_(), *t[1:], **more)
-        if not isinstance(h, hga._by_content.ByContent):
+        if not isinstance(h, hga._graphs.by_content.ByContent):
             found["hga.torch"] = lambda **more: hga.torch.attention(h, *t, **more)
             found["watched"] = lambda **more: torch.func.vmap(lambda *one: h.attention(*one, **more))(*(a[None] for a in t))
     return found
@@ -172,7 +172,7 @@ class Drawn(unittest.TestCase):
     def test_weights_pages_and_plans_do_not_change(self):
         rng = np.random.default_rng(5)
         for name, h in hierarchies():
-            if not isinstance(h, hga.Hierarchy) or isinstance(h, hga._variants.FoldedHierarchy):
+            if not isinstance(h, hga.Hierarchy) or isinstance(h, hga._graphs.variants.FoldedHierarchy):
                 continue
             q, k, _ = tensors(rng, h)
             calls = [(lambda **m: h.weights(q, k, 5, **m), {}), (lambda **m: h.view(q=q, k=k, **m), {}), (lambda **m: h.view(**m), {"scale": None})]
@@ -336,7 +336,7 @@ class OfChoosing(unittest.TestCase):
             with pairs():
                 self.assertEqual(self.found(self.x, **more), rounded, more)
                 self.assertEqual(self.found([*self.x[:2], self.wide[2]], **more), self.found([*self.x[:2], self.wide[2]], precision="f32"))
-            with unittest.mock.patch("hga._precision.multiplies_pairs", lambda isa: False):
+            with unittest.mock.patch("hga._core.precision.multiplies_pairs", lambda isa: False):
                 self.assertEqual(self.found(self.x, **more), exact, more)
         with pairs():
             self.assertEqual(*(self.found(self.x, normaliser="sigmoid", **more) for more in ({}, {"precision": "f32"})))

@@ -8,7 +8,7 @@ import unittest
 
 import hga
 import numpy as np
-from hga._core import BF16, narrowed
+from hga._core.values import BF16, narrowed
 
 TORCH = importlib.util.find_spec("torch") is not None
 CALLS = 40 if os.environ.get("HGA_TEST_QUICK") else 160

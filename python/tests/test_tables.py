@@ -7,8 +7,8 @@ import unittest
 
 import hga
 import numpy as np
-from hga._core import lib
-from hga._tables import INPUTS, KEYWORDS, ROWS, WITHOUT_EDGES
+from hga._core.values import lib
+from hga._core.tables import INPUTS, KEYWORDS, ROWS, WITHOUT_EDGES
 from test_hga import tensors
 
 N, HEADS, DIM, POS = 24, 4, 16, 3

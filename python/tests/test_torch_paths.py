@@ -231,7 +231,7 @@ class Exported(unittest.TestCase):
 
 
 def lib_types(h):
-    from hga._modules import _types
+    from hga.torch._modules import _types
 
     return _types(h)
 

@@ -13,10 +13,10 @@ import unittest
 
 import hga
 import numpy as np
-from hga._tables import KEYWORDS, WITHOUT_EDGES
+from hga._core.tables import KEYWORDS, WITHOUT_EDGES
 
 PACKAGE = pathlib.Path(hga.__file__).parent
-STUB = PACKAGE / "_functions.pyi"
+STUB = PACKAGE / "_graphs" / "functions.pyi"
 MYPY = importlib.util.find_spec("mypy") is not None
 
 GOOD = """
@@ -120,7 +120,7 @@ class Stub(unittest.TestCase):
 
     def test_the_keywords_of_calls_are_the_librarys_rows(self):
         found = {}
-        for node in ast.parse((PACKAGE / "_keywords.pyi").read_text(encoding="utf-8")).body:
+        for node in ast.parse((PACKAGE / "_core" / "keywords.pyi").read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
                 found[node.name] = {x.target.id for x in node.body}
         self.assertEqual(found["DecoderTables"], set(WITHOUT_EDGES))

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import hga
 import numpy as np
-from hga import _plans
+from hga._core import plans as _plans
 
 TORCH = importlib.util.find_spec("torch") is not None
 

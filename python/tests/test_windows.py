@@ -9,7 +9,7 @@ import hga
 try:
     import torch
     import transformers as tf
-    from hga._documents import documents, is_numbered
+    from hga.torch._documents import documents, is_numbered
     from test_models import GROUPED, made
 except ImportError:
     tf = None
@@ -18,7 +18,7 @@ N, W = 22, 6
 
 if tf is not None:
     import hga.transformers
-    from hga._releases import cache_argument
+    from hga._core.releases import cache_argument
 
     CACHE = cache_argument()
 
@@ -144,7 +144,7 @@ class Windows(unittest.TestCase):
 
         for inputs in (dict(), dict(attention_mask=self.padding), dict(position_ids=self.packed())):
             masks.clear()
-            with mock.patch("hga._ragged.documents", seen):
+            with mock.patch("hga.torch._ragged.documents", seen):
                 self.run_as(model, "hga:dense", use_cache=False, **inputs)
             self.assertEqual(len(masks), 3)
             self.assertTrue(all(is_numbered(mask) for mask in masks))

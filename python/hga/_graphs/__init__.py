@@ -1,0 +1,1 @@
+"""Graphs, hierarchies over them, and what one does with these without torch."""

@@ -1,0 +1,535 @@
+"""Attention chosen by content: each query block attends to the blocks of keys that score best (``hga_select.h``)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .._core.arguments import BEYOND, answered, flag, one_of, whole
+from .by_content import SAMPLES_CACHED, ByContent, by_sample, check_call, stacked_like
+from .._core.call import LAYOUTS, require_layout
+from .._core.values import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, number, refuse, refuse_type, unmasked, widened, written_out
+from .decoder import Decoder
+from .._core.deferred import compiling, deferred
+from .graph import Graph
+from .hierarchy import Hierarchy
+from .looking import Page
+from .._core.precision import AUTO, PRECISIONS, of_choice
+from .registry import Parameter, Variant, variant_named
+from .._core.tables import ROWS
+from .variants import FoldedHierarchy
+
+COLUMNS = 128  # blocks that are weighed in one pass
+BY_HEAD = (lib.HGA_EXTENT_HEADS, lib.HGA_EXTENT_HEADS_OR_ONE)
+PER_HEAD = (*BY_HEAD, lib.HGA_EXTENT_NODES, lib.HGA_EXTENT_EDGES)
+
+
+class Chosen(NamedTuple):
+    """Who chose which blocks, of one sample or of several in a row: row c * query_blocks + i has block[first[r] : first[r + 1]]."""
+
+    how: Any  # hga_routed, filled
+    block_tokens: int
+    query_block: int
+    offsets: np.ndarray
+    choosers: int
+    key_heads: int  # that they read: a head each, or one for several
+    first: np.ndarray
+    block: np.ndarray
+
+    @property
+    def query_blocks(self) -> int:
+        return (len(self.first) - 1) // self.choosers
+
+    def table(self) -> np.ndarray:
+        """[choosers][query blocks][slots], -1 behind a row's last block."""
+        counts = np.diff(self.first)
+        table = np.full((len(counts), int(counts.max(initial=0))), -1, np.int32)
+        table[np.arange(table.shape[1]) < counts[:, None]] = self.block
+        return table.reshape(self.choosers, self.query_blocks, -1)
+
+    def block_and_row(self) -> Tuple[np.ndarray, np.ndarray]:
+        """Of every token the block of its key in its sample, and the row of its query."""
+        lengths = np.diff(self.offsets)
+        within = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], lengths)
+        rows = -(-lengths // self.query_block)
+        return within // self.block_tokens, within // self.query_block + np.repeat(np.cumsum(rows) - rows, lengths)
+
+    def graph(self, chooser: Optional[int]) -> Tuple[Any, Any]:
+        """The graph and program of one chooser, or (None) of all, whose rows lie behind each other."""
+        p, graph, program = self.how, ffi.new("hga_graph **"), ffi.new("hga_program *")
+        n = self.query_blocks
+        first = self.first if chooser is None else self.first[chooser * n : (chooser + 1) * n + 1]
+        p.n_choosers, p.n_key_heads = (self.choosers, self.key_heads) if chooser is None else (1, 1)
+        p.choice, p.choice_first = (ffi.cast(t, x.ctypes.data) for t, x in (("int32_t *", self.block), ("hga_pos *", first)))
+        offsets = np.ascontiguousarray(self.offsets, np.int32)
+        p.n_samples, p.offsets = len(offsets) - 1, ffi.cast("hga_id *", offsets.ctypes.data)
+        check(lib.hga_build_routed(p, graph, program))
+        return Graph(graph[0]), program
+
+
+@functools.lru_cache(maxsize=None)
+def _variant() -> Variant:
+    """The registry's row."""
+    found = variant_named("routed")
+    assert found is not None
+    return found
+
+
+def _settings(parameters: Mapping[str, Any]) -> Dict[str, Any]:
+    """Parameters, checked by the registry's rows; defaults for those that are left out."""
+    settings: Dict[str, Any] = {}
+    if parameters.get("k") is not None and parameters.get("threshold") is not None:
+        raise refuse(f"k={parameters['k']} and threshold={parameters['threshold']}: blocks are chosen by one of them")
+    for p in _variant().parameters:
+        x = parameters.get(p.python_name)
+        settings[p.python_name] = p.default if x is None else _value(p, x)
+    if settings["threshold"] is not None:
+        if not 0 < settings["threshold"] <= 1:
+            raise refuse(f"threshold is {settings['threshold']:g}; it must be above 0 and at most 1")
+        settings["k"] = None
+    return settings
+
+
+def _value(p: Parameter, x: Any) -> Any:
+    if p.type == "bool":
+        return flag(x, p.python_name)
+    if p.type == "int":
+        return whole(x, p.python_name, least=p.least, beyond=BEYOND)
+    if p.type == "float":
+        return number(x, p.python_name)
+    return one_of(x, p.python_name, (p.words or "").split())
+
+
+class ChosenHierarchy(ByContent):
+    """Blocks of keys that each query block chooses in the call (``hga.routed``)."""
+
+    def __init__(self, n_tokens: Any, settings: Dict[str, Any]) -> None:
+        self.lengths, self.settings = (n_tokens,) if isinstance(n_tokens, int) else n_tokens, settings
+
+    @property
+    def n_tokens(self) -> Optional[int]:
+        """Of all samples; None: as many as the input has."""
+        return None if self.lengths is None else sum(self.lengths)
+
+    @property
+    def rows(self) -> Optional[int]:
+        """Rows of the query: tokens."""
+        return self.n_tokens
+
+    def _again(self) -> Any:
+        return rerouted(None if self.lengths is None else list(self.lengths), self.settings)
+
+    # ---- choosing ----
+
+    def _offsets(self, n: int) -> np.ndarray:
+        lengths = (n,) if self.lengths is None else self.lengths
+        offsets: np.ndarray = np.concatenate([[0], np.cumsum([x for x in lengths if x])]).astype(np.int32)
+        return offsets
+
+    def _how(self, n: int) -> Tuple[Any, Any]:
+        """hga_routed and hga_selection of a call of n tokens."""
+        p, how, s = ffi.new("hga_routed *", lib.hga_routed_defaults()), ffi.new("hga_selection *"), self.settings
+        p.n_tokens, p.block, p.query_block, p.causal = n, s["block"], s["query_block"], s["causal"]
+        c = p.choose
+        c.sinks, c.local, c.coarse, c.coarse_k, c.prefill = s["sinks"], s["local"], s["coarse"], s["coarse_k"], s["prefill"]
+        c.k, c.threshold = c.k if s["k"] is None else s["k"], s["threshold"] or 0
+        c.share, c.score = (_word_index(s, name) for name in ("share", "score"))
+        check(lib.hga_routed_selection(p, how))
+        return p, how
+
+    def _rows(self, x: Any, name: str, layout: str) -> np.ndarray:
+        """[tokens][heads][dim] of one sample."""
+        require_layout(layout)
+        a = as_floats(x, name)
+        a = a[None] if a.ndim == 2 else a
+        if a.ndim != 3:
+            raise refuse(f"{name} has shape {np.shape(x)}: a choice is of one sample, [heads][n][dim]")
+        a = np.moveaxis(a, 0, 1) if layout == "bhnd" or np.ndim(x) == 2 else a
+        if self.n_tokens is not None and len(a) != self.n_tokens:
+            raise refuse(f"{name} has {len(a)} rows, the hierarchy {self.n_tokens}")
+        return a if a.strides[2] == a.itemsize or not a.size else np.ascontiguousarray(a)
+
+    def _chosen(self, q: Any, k: Any, layout: str, choice: Any, block_scores: Any, *, scale: Any = None, precision: Any = AUTO,
+                isa: Optional[str] = None, **more: Any) -> Chosen:  # fmt: skip
+        """more: what a call has that no choice depends on."""
+        by = PRECISIONS[of_choice(precision, isa, q, k)], isa
+        rows = [self._rows(x, name, layout) for x, name in ((q, "query"), (k, "key"))]
+        n, heads, dim = rows[0].shape
+        if rows[1].shape[0] != n or rows[1].shape[2] != dim:
+            raise refuse(f"query {rows[0].shape} and key {rows[1].shape}, as [tokens][heads][dim]: tokens and columns are the same")
+        if n == 0:
+            raise refuse(f"query has shape {np.shape(q)}: there is no token to choose for")
+        p, how = self._how(n)
+        query_input = ffi.new("hga_select_input *")
+        query_input.shape.n_heads, query_input.shape.n_kv_heads, query_input.shape.dim = heads, rows[1].shape[1], dim
+        choosers = int(lib.hga_select_choosers(how, ffi.addressof(query_input.shape)))
+        offsets = self._offsets(n)
+        keys = min(choosers, rows[1].shape[1])
+        shape = (choosers, int((-(-np.diff(offsets) // how.query_block)).sum()))
+        if block_scores is not None and self.settings["score"] != "given" or choice is block_scores is None and self.settings["score"] == "given":
+            raise refuse("score='given' and block_scores= go together")
+        if choice is not None:
+            first, block = _listed(choice, shape)
+            return Chosen(p, how.block, how.query_block, offsets, choosers, keys, first, block)
+        return Chosen(p, how.block, how.query_block, offsets, choosers, keys, *self._select(how, query_input, rows, offsets, shape, scale, by, block_scores))
+
+    def _select(self, how: Any, query_input: Any, rows: Sequence[np.ndarray], offsets: np.ndarray, shape: Tuple[int, int], scale: Any,
+                by: Tuple[int, Optional[str]], block_scores: Any) -> Tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        alive: List[Any] = [*rows]
+        query_input.n_tokens, query_input.threads, query_input.n_samples = len(rows[0]), self._threads, len(offsets) - 1
+        query_input.offsets = ffi.cast("hga_id *", offsets.ctypes.data)
+        for tensor, x in ((query_input.query, rows[0]), (query_input.key, rows[1])):
+            tensor.data, tensor.rows = ffi.cast("void *", x.ctypes.data), len(x)
+            tensor.row_stride, tensor.head_stride = (s // x.itemsize for s in x.strides[:2])
+        if block_scores is not None:
+            scores = np.ascontiguousarray(as_floats(block_scores, "block_scores"))
+            want = (*shape, int((-(-np.diff(offsets) // how.block)).max(initial=0)))
+            if scores.shape != want:
+                raise refuse(f"block_scores have shape {scores.shape}, not [choosers][query blocks][blocks] = {want}")
+            alive.append(scores)
+            query_input.scores = ffi.cast("float *", scores.ctypes.data)
+        if scale is not None:
+            alive.append(ffi.new("float *", number(scale, "scale")))
+            query_input.scale = alive[-1]
+        query_input.precision, isa = by
+        if isa:
+            alive.append(ffi.new("char[]", encoded(isa, "isa")))
+            query_input.isa = alive[-1]
+        out = ffi.new("hga_chosen *")
+        check(lib.hga_select_blocks(how, query_input, out))
+        try:
+            first = _copied(out.first, shape[0] * shape[1] + 1, np.int64)
+            return first, _copied(out.block, int(first[-1]), np.int32)
+        finally:
+            lib.hga_chosen_clear(out)
+
+    @answered
+    def choice(self, q: Any, k: Any, *, layout: str = "bhnd", scale: Optional[float] = None, precision: Optional[str] = AUTO,
+               isa: Optional[str] = None, block_scores: Any = None) -> np.ndarray:  # fmt: skip
+        """Who chose which blocks: int32 [choosers][query blocks][slots], ascending, own blocks among them, -1 behind the last; of a
+        batch with its axis in front, of a ragged one the query blocks of all samples in a row. block_scores: with score="given". It is
+        the choice of ``attention`` with the same scale, precision and isa."""
+        check_call(q, k)
+        more: Dict[str, Any] = dict(scale=scale, precision=precision, isa=isa)
+        if q.ndim <= 3:
+            return self._chosen(q, k, layout, None, block_scores, **more).table()
+        _require_samples(q)
+        each_sample = by_sample(q, block_scores=block_scores)
+        each = [self.choice(q[i], k[i], layout=layout, **more, **x) for i, x in enumerate(each_sample)]
+        tables: np.ndarray = stacked(each, np.int32(-1))
+        return tables
+
+    # ---- one input ----
+
+    @answered
+    def hierarchy(self, q: Any, k: Any, layout: str = "bhnd", scale: Optional[float] = None, precision: Optional[str] = AUTO, *,
+                  isa: Optional[str] = None, head: Optional[int] = None, choice: Any = None, block_scores: Any = None) -> Hierarchy:  # fmt: skip
+        """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd"): the blocks that it chose. head: the graph of
+        tokens that this query head sees, to be looked at (``view``, ``write``, ``row``), or attended by the heads that chose it."""
+        c = self._chosen(q, k, layout, choice, block_scores, scale=scale, precision=precision, isa=isa)
+        if head is None:
+            return self._made_of(c, None)
+        heads = self._rows(q, "query", layout).shape[1]
+        head = whole(head, "head", beyond=heads)
+        return self._made_of(c, head * c.choosers // heads)
+
+    def _made_of(self, c: Chosen, chooser: Optional[int]) -> Hierarchy:
+        made = Hierarchy(*c.graph(chooser), repr(self))
+        made._threads, made._bind = self._threads, self._bind
+        return FoldedHierarchy.of(made, c.choosers, c.key_heads) if chooser is None and c.choosers > 1 else made
+
+    @answered
+    def view(self, q: Any, k: Any, path: Any = None, *, head: int = 0, layout: str = "bhnd", max_edges: int = 200000,
+             words: Optional[Sequence[str]] = None, scale: Optional[float] = None, precision: Optional[str] = AUTO, isa: Optional[str] = None,
+             choice: Any = None, block_scores: Any = None) -> Page:  # fmt: skip
+        """The interactive page of what a head chose, as ``Hierarchy.view`` has it. What it chooses by is said as to ``hierarchy``."""
+        return self.hierarchy(q, k, layout, scale, precision, isa=isa, head=head, choice=choice, block_scores=block_scores).view(path, max_edges, words=words)
+
+    def is_causal(self) -> bool:
+        """Does no output depend on a later token? Not where query blocks choose together: their choice reads queries ahead."""
+        s = self.settings
+        return bool(s["causal"]) and s["query_block"] == 1 and s["prefill"] == 1
+
+    # ---- attention ----
+
+    @answered
+    def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", choice: Any = None, block_scores: Any = None,
+                  return_block_weights: bool = False, **more: Any) -> Any:  # fmt: skip
+        """As Hierarchy.attention; every sample of a batch chooses for itself. Gradients hold the choice.
+
+        choice: what ``choice`` gave, to be attended again instead of choosing. block_scores: with score="given", float32 [choosers]
+        [query blocks][blocks], of a batch with its axis in front. return_block_weights: also, as the last of a tuple, float32 [query
+        heads][tokens][slots], the sum of a row's weights over each chosen block; differentiable in torch."""
+        if compiling():
+            if choice is not None or block_scores is not None or return_block_weights:
+                raise refuse("routed: choice=, block_scores= and return_block_weights= do not go into torch.compile")
+            return self._again().attention(q, k, v, layout=layout, **more)
+        check_call(q, k, v)
+        return_block_weights = flag(return_block_weights, "return_block_weights")
+        if q.ndim <= 3:
+            return self._attend(q, k, v, layout, choice, block_scores, return_block_weights, more)
+        each_sample = by_sample(q, choice=choice, block_scores=block_scores)
+        if not return_block_weights and (not each_sample or choice is block_scores is None):
+            return super().attention(q, k, v, layout=layout, **more)
+        _require_samples(q)
+        results = [self.attention(q[i], k[i], v[i], layout=layout, return_block_weights=return_block_weights, **x, **more) for i, x in enumerate(each_sample)]
+        if not isinstance(results[0], tuple):
+            return stacked_like(*results)
+        last = len(results[0]) - 1 if return_block_weights else -1
+        return tuple(stacked(of) if i == last else stacked_like(*of) for i, of in enumerate(zip(*results)))
+
+    def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any, block_scores: Any, weighed: bool, more: Dict[str, Any]) -> Any:
+        flat, more = q.ndim == 2, {name: x for name, x in more.items() if x is not None}
+        c = self._chosen(q, k, layout, choice, block_scores, **more)
+        separate = c.choosers > 1 and (number(more.get("dropout", 0.0), "dropout") != 0 or any(map(_is_per_head, more)))
+        before = [h for h in self._made if h._plans]
+        made = [self._made_of(c, i)._follows(*before) for i in (range(c.choosers) if separate else [None])]
+        self._made = before[-SAMPLES_CACHED:] + made
+        axis = 0 if flat else LAYOUTS[layout][0]
+
+        def attend(q: Any, k: Any, v: Any, **more: Any) -> Any:
+            if not separate:
+                return made[0].attention(q, k, v, layout=layout, **more)
+            return _joined([h.attention(*_cut(q, k, v, i, c.choosers, axis), layout=layout, **_tables_of(more, i, c.choosers, q.shape[axis]))
+                            for i, h in _numbered(made, q.shape[axis] // c.choosers)], axis)  # fmt: skip
+
+        out = attend(q, k, v, **more)
+        if not weighed:
+            return out
+        scored = {name: x for name, x in more.items() if name != "edge_value"} | {"lse": False, "dropout": 0.0}
+        weights = _block_weights(c, q, k, 0 if flat else axis, attend, scored, any(map(is_torch, (q, k, v))))
+        return (*out, weights) if isinstance(out, tuple) else (out, weights)
+
+    @answered
+    def gradient(self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, d_edge_out: Any = None, needs_grad: Optional[Sequence[str]] = None,
+                 layout: str = "bhnd", choice: Any = None, block_scores: Any = None, **more: Any) -> Dict[str, np.ndarray]:  # fmt: skip
+        """As Hierarchy.gradient, with the choice held; numbers of tables are summed over a batch."""
+        arrays = [as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value"), (d_out, "d_out"))]
+        check_call(q, k, v, d_out, d_lse)
+        if arrays[0].ndim > 3:
+            _require_samples(q)
+            each = by_sample(q, d_lse=d_lse, d_edge_out=d_edge_out, choice=choice, block_scores=block_scores)
+            grads = [self.gradient(q[i], k[i], v[i], d_out[i], needs_grad=needs_grad, layout=layout, **own, **more) for i, own in enumerate(each)]
+            own = ("query", "key", "value")
+            return {n: np.stack([p[n] for p in grads]) if n in own else np.sum([p[n] for p in grads], 0, np.float32) for n in grads[0]}
+        c = self._chosen(q, k, layout, choice, block_scores, **more)
+        if d_edge_out is not None:
+            more["d_edge_out"] = d_edge_out
+        return _gradients(c, self, arrays, d_lse, needs_grad, layout, more)
+
+    def decoder(self, **more: Any) -> Decoder:
+        """As ``Hierarchy.decoder``, of n_tokens at most: a token chooses when it comes, among the blocks that are complete. With same=True
+        outputs have the bits of ``attention``. prefill: an append of several tokens chooses by query blocks of so many, which reads
+        queries ahead; single tokens choose by themselves. No normaliser but softmax, and no positions."""
+        if self.lengths is None or len(self.lengths) != 1:
+            raise refuse(f"{self!r} has n_tokens={self.lengths and list(self.lengths)}: a decoder is of one text of at most so many tokens")
+        _, how = self._how(1)
+        graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
+        check(lib.hga_build_routed_decoder(self.n_tokens, ffi.NULL, graph, program))
+        made = Hierarchy(Graph(graph[0]), program, repr(self))
+        made._threads, made._bind, made._choosing = self._threads, self._bind, (how, self.settings["prefill"])
+        return made.decoder(**more)
+
+    def order(self, how: str) -> Any:
+        """Refused: an order is of one graph."""
+        raise refuse("routed: every input chooses for itself; an order is of one graph")
+
+    def strict_rows(self, strict: bool = True) -> "ChosenHierarchy":
+        """Refused where query blocks choose together: their choice reads queries ahead."""
+        s = self.settings
+        ahead = max(s["query_block"], s["prefill"]) - 1
+        if flag(strict, "strict") and ahead:
+            raise refuse(f"routed: a choice reads queries up to {ahead} tokens ahead, which no strict row does")
+        return self
+
+    def __repr__(self) -> str:
+        return "routed " + " ".join(f"{n.replace('_', '-')}={int(x) if isinstance(x, bool) else x}" for n, x in self.settings.items() if x is not None)
+
+    def __eq__(self, other: Any) -> Any:
+        if not isinstance(other, ChosenHierarchy):
+            return NotImplemented
+        return (self.lengths, self.settings) == (other.lengths, other.settings)
+
+    def __hash__(self) -> int:
+        return hash((self.lengths, tuple(self.settings.items())))
+
+
+# ---- arrays ----
+
+
+def _word_index(settings: Mapping[str, Any], name: str) -> int:
+    """The index of a word among those of its row."""
+    return (_variant().parameter(name).words or "").split().index(settings[name])
+
+
+def _copied(pointer: Any, n: int, dtype: Any) -> np.ndarray:
+    x = np.empty(n, dtype)
+    if n:
+        ffi.memmove(ffi.from_buffer(x), pointer, x.nbytes)
+    return x
+
+
+def _listed(choice: Any, shape: Tuple[int, int]) -> Tuple[np.ndarray, np.ndarray]:
+    """A table as rows one behind the other."""
+    table = np.asarray(written_out(choice.detach().cpu()) if is_torch(choice) else unmasked(choice, "choice"))
+    if table.ndim != 3 or table.shape[:2] != shape or not table.size or table.dtype.kind not in "iu":
+        raise refuse(f"choice is {table.dtype} of shape {table.shape}, not whole numbers [choosers][query blocks][slots] = [{shape[0]}][{shape[1]}][..]")
+    table = ids(table, "choice")
+    there = table != -1
+    if (np.diff(there.astype(np.int8), axis=-1) > 0).any():
+        raise refuse("choice: -1 stands behind a row's last block")
+    first = np.concatenate([[0], np.cumsum(there.reshape(-1, table.shape[2]).sum(-1))]).astype(np.int64)
+    return first, table[there]
+
+
+def _require_samples(q: Any) -> None:
+    if len(q) == 0:
+        raise refuse(f"query has shape {tuple(q.shape)}: there is no sample to choose for")
+
+
+def stacked(samples: Sequence[Any], fill: Any = 0) -> Any:
+    """Of a batch, whose samples may have fewer slots."""
+    slots = max(x.shape[-1] for x in samples)
+    if is_torch(samples[0]):
+        import torch
+
+        return torch.stack([torch.nn.functional.pad(x, (0, slots - x.shape[-1]), value=fill) for x in samples])
+    return np.stack([np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, slots - x.shape[-1])], constant_values=fill) for x in samples])
+
+
+# ---- heads that choose for themselves, in calls of their own ----
+
+
+def _is_per_head(name: str) -> bool:
+    """Has the table numbers by head, node or edge, which a graph of all heads' rows would have others of?"""
+    return name in ROWS and any(extent in PER_HEAD for extent in ROWS[name].extents)
+
+
+def _numbered(made: Sequence[Hierarchy], heads: int) -> Sequence[Tuple[int, Hierarchy]]:
+    """Dropout draws for heads by their numbers among all."""
+    for i, h in enumerate(made):
+        h._first_head = i * heads
+    return list(enumerate(made))
+
+
+def _slice(x: Any, axis: int, first: int, n: int) -> Any:
+    at = [slice(None)] * x.ndim
+    at[axis] = slice(first, first + n)
+    return x[tuple(at)]
+
+
+def _cut(q: Any, k: Any, v: Any, i: int, choosers: int, axis: int) -> Tuple[Any, Any, Any]:
+    """Heads of chooser i."""
+    heads, share = q.shape[axis] // choosers, q.shape[axis] // k.shape[axis]
+    first = i * heads // share
+    n = (i * heads + heads - 1) // share + 1 - first
+    return _slice(q, axis, i * heads, heads), _slice(k, axis, first, n), _slice(v, axis, first, n)
+
+
+def _tables_of(more: Mapping[str, Any], i: int, choosers: int, heads: int) -> Dict[str, Any]:
+    found = dict(more)
+    n = heads // choosers
+    for name, x in more.items():
+        if x is None or name not in ROWS:
+            continue
+        extents = ROWS[name].extents
+        if lib.HGA_EXTENT_EDGES in extents:
+            raise refuse(f"{name}: each of {choosers} choosers has edges of its own")
+        if not any(extent in BY_HEAD for extent in extents):
+            continue
+        shape = x.shape if hasattr(x, "shape") else as_numpy(x, name).shape
+        for axis in range(2):
+            if extents[axis] in BY_HEAD and len(shape) > axis and not (shape[axis] == 1 and heads > 1):
+                if shape[axis] != heads:
+                    raise refuse(f"{name} has shape {tuple(shape)}: numbers of {heads} heads are needed")
+                found[name] = _slice(x, axis, i * n, n)
+    return found
+
+
+def _joined(results: Sequence[Any], axis: int) -> Any:
+    """Outputs, or outputs with their log-sum-exps."""
+    if isinstance(results[0], tuple):
+        outs, lses = zip(*results)
+        return _joined(outs, axis), _joined(lses, axis + 1)
+    if is_torch(results[0]):
+        import torch
+
+        return torch.cat(list(results), axis)
+    return np.concatenate(list(results), axis)
+
+
+def _gradients(c: Chosen, h: ChosenHierarchy, arrays: Sequence[np.ndarray], d_lse: Any, needs_grad: Any, layout: str, more: Dict[str, Any]) -> Dict[str, np.ndarray]:
+    """Chooser by chooser, each head's at its index."""
+    q, k, v, d_out = arrays
+    axis = 0 if q.ndim == 2 else LAYOUTS[layout][0]
+    found: Dict[str, np.ndarray] = {}
+    of: Dict[str, Any] = {}
+    if c.choosers == 1:
+        return h._made_of(c, None).gradient(q, k, v, d_out, d_lse=d_lse, needs_grad=needs_grad, layout=layout, **more)
+    share, heads = q.shape[axis] // k.shape[axis], q.shape[axis] // c.choosers
+    for i, one in _numbered([h._made_of(c, i) for i in range(c.choosers)], heads):
+        lse = None if d_lse is None else _slice(d_lse, axis + 1, i * heads, heads)
+        tables = _tables_of(more, i, c.choosers, q.shape[axis])
+        grads = one.gradient(*_cut(q, k, v, i, c.choosers, axis), _slice(d_out, axis, i * heads, heads), d_lse=lse, needs_grad=needs_grad, layout=layout, **tables)
+        for name, x in grads.items():
+            like = {"query": q, "key": k, "value": v}.get(name, more.get(name))
+            of[name] = x.dtype
+            full = found.setdefault(name, np.zeros(x.shape if like is None or np.ndim(like) == 0 else np.shape(like), np.float32))
+            at: List[Any] = [slice(None)] * x.ndim
+            for a in range(x.ndim):
+                if x.shape[a] != full.shape[a]:
+                    at[a] = slice(i * heads // (share if name in ("key", "value") else 1), None)
+                    at[a] = slice(at[a].start, at[a].start + x.shape[a])
+            full[tuple(at)] += widened(x)
+    return {name: narrowed(x, of[name]) for name, x in found.items()}
+
+
+# ---- weights of blocks ----
+
+
+def _block_weights(c: Chosen, q: Any, k: Any, axis: int, attend: Callable[..., Any], more: Dict[str, Any], ours: bool) -> Any:
+    """The output is linear in values: where a value is 1 in the column of its block, a row of it is what each block weighs. Nothing is
+    dropped, so that a row sums to 1. ours: a tensor of torch."""
+    block_of, row_of = c.block_and_row()
+    n_blocks, kv = int(block_of.max(initial=-1)) + 1, k.shape[axis] if k.ndim > 2 else 1
+    heads = q.shape[axis] if q.ndim > 2 else 1
+    where = c.table()[np.arange(heads)[:, None] * c.choosers // heads, row_of]  # [heads][tokens][slots]
+    q, k = (x.float() if is_torch(x) else as_floats(x, "query or key") for x in (q, k))
+    outputs = []
+    for first in range(0, n_blocks, COLUMNS):
+        value = (block_of[:, None] == np.arange(first, min(first + COLUMNS, n_blocks))).astype(np.float32)
+        value = value if k.ndim == 2 else np.repeat(np.expand_dims(value, axis), kv, axis)
+        output = attend(q, k, _like(value, ours), **more)
+        outputs.append(output[None] if output.ndim == 2 else output if axis in (0, -3) else output.swapaxes(0, 1))
+    if ours:
+        import torch
+
+        at = torch.from_numpy(np.maximum(where, 0)).long()
+        return torch.cat(outputs, -1).gather(-1, at) * torch.from_numpy(where >= 0)
+    return np.take_along_axis(np.concatenate(outputs, -1), np.maximum(where, 0), -1) * (where >= 0).astype(np.float32)
+
+
+def _like(x: np.ndarray, ours: bool) -> Any:
+    if not ours:
+        return x
+    import torch
+
+    return torch.from_numpy(x)
+
+
+# ---- the function ----
+
+
+@deferred
+def rerouted(n_tokens: Any, settings: Dict[str, Any]) -> ChosenHierarchy:
+    """The same again."""
+    return ChosenHierarchy(tuple(n for n in n_tokens if n) if isinstance(n_tokens, (list, tuple)) else n_tokens, settings)
+
+
+def chosen(n_tokens: Any, parameters: Mapping[str, Any], n_keys: Any = None) -> ChosenHierarchy:
+    """``hga.routed``, of the registry's parameters."""
+    if n_keys is not None:
+        raise refuse_type("routed has no n_keys: its queries and keys are the same tokens")
+    return rerouted(n_tokens, _settings(parameters))

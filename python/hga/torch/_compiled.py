@@ -1,0 +1,171 @@
+"""Hierarchies that are made inside torch.compile: how they are made is written down there, and done when the pass runs, since
+their lengths and arrays are not known before."""
+
+from __future__ import annotations
+
+import ast
+from collections import OrderedDict
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union, cast
+
+import numpy as np
+import torch
+
+from .._core.values import refuse, refuse_type
+from .._core.deferred import STARTS, deferred
+from .._graphs.graph import GRAPHS, Graph
+from .._graphs.hierarchy import KNOWN, Hierarchy
+from ._one_pass import PASSES, Cached, Inputs, Outputs, Pass, cached, whole
+from .._core.tables import as_returned, features_of
+
+Tensor = torch.Tensor
+MOST_CACHED = 64  # hierarchies
+_KINDS = "#whole", "#float", "#tensor"  # what stands for a value that lies aside
+
+
+class Values(NamedTuple):
+    """Values that lie aside: torch.compile may not know numbers yet, and never knows tensors."""
+
+    whole: List[int]
+    floats: List[float]
+    tensors: List[Tensor]
+
+    def copy(self) -> "Values":
+        return Values(list(self.whole), list(self.floats), list(self.tensors))
+
+    def written(self, x: Any) -> str:
+        """A value as text."""
+        if x is None or isinstance(x, (bool, str)):
+            return repr(x)
+        if isinstance(x, (list, tuple)):
+            return "[" + "".join([self.written(i) + "," for i in x]) + "]"
+        if isinstance(x, dict):
+            return "{" + "".join([repr(name) + ":" + self.written(i) + "," for name, i in x.items()]) + "}"
+        if isinstance(x, np.ndarray):
+            x = torch.from_numpy(x)
+        for kind, of, values in zip(_KINDS, (int, float, Tensor), (self.whole, self.floats, self.tensors)):
+            if isinstance(x, of):
+                values.append(x)  # type: ignore[attr-defined]
+                return repr(kind)
+        raise refuse_type(f"{type(x).__name__} cannot be given to a hierarchy that is made inside torch.compile: make it outside")
+
+
+def _read(x: Any, values: Dict[str, Iterator[Any]]) -> Any:
+    if isinstance(x, list):
+        return [_read(i, values) for i in x]
+    if isinstance(x, dict):
+        return {name: _read(i, values) for name, i in x.items()}
+    return next(values[x]) if isinstance(x, str) and x in values else x
+
+
+class Made:
+    """A graph or a hierarchy that will be made by a function of ``STARTS`` and by the methods that follow. Inside torch.compile it
+    offers these alone, and attention; all else needs one that is made outside."""
+
+    _in_order = None
+
+    def __init__(self, steps: str, values: Values) -> None:
+        self.steps, self.values = steps, values
+        self.positions: Optional[Tensor] = None  # rows of node_pos by a node's place among its siblings
+
+    def _then(self, name: str, arguments: Tuple[Any, ...], more: Dict[str, Any]) -> "Made":
+        values = self.values.copy()
+        return Made(self.steps + values.written([name, arguments, more]) + ",", values)
+
+    def hierarchy(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("hierarchy", arguments, more)
+
+    def additive_scores(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("additive_scores", arguments, more)
+
+    def update(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("update", arguments, more)
+
+    def strict_rows(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("strict_rows", arguments, more)
+
+    def order(self, *arguments: Any, **more: Any) -> "Made":
+        return self._then("order", arguments, more)
+
+    def attention(self, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Any:
+        from .. import torch as binding
+
+        return binding.attention(cast(Hierarchy, self), q, k, v, **more)
+
+
+def made(start: str, *arguments: Any, **more: Any) -> Made:
+    return Made("", Values([], [], []))._then(start, arguments, more)
+
+
+@deferred
+def _known(name: str) -> Any:
+    found = KNOWN.get(name) or GRAPHS.get(name)
+    if found is None:
+        raise refuse("the hierarchy of this operator is gone")
+    return found
+
+
+def known(x: Union[Graph, Hierarchy]) -> Made:
+    """One that was made outside."""
+    return cast(Made, _known(x._name))
+
+
+def attention(h: Any, q: Tensor, k: Tensor, v: Tensor, more: Dict[str, Any]) -> Any:
+    """Hierarchy.attention, traced by torch.compile."""
+    h = h if isinstance(h, Made) else known(h)
+    values = h.values.copy()
+    if h.positions is not None:
+        more = {**more, "positions": h.positions}
+    words = "[" + h.steps + "]," + values.written(more)
+    out, lse = whole("attention", Inputs(words, values.whole, values.floats, [q, k, v, *values.tensors]))
+    return as_returned(out, lse, more["lse"], features_of(more))
+
+
+# ---- the pass ----
+
+_BUILT: "Cached[Any]" = OrderedDict()
+
+
+def _made(steps: Any, values: Dict[str, Iterator[Any]]) -> Any:
+    """The same for the same numbers and tensors, unchanged."""
+    steps = _read(steps, values)
+    return cached(_BUILT, MOST_CACHED, steps, lambda: _built(steps))
+
+
+def _built(steps: Any) -> Any:
+    (start, arguments, more), *others = steps
+    found = STARTS[start](*arguments, **more)
+    for step, arguments, more in others:
+        found = getattr(found, step)(*arguments, **more)
+    return found
+
+
+def _values(inputs: Inputs) -> Dict[str, Iterator[Any]]:
+    return dict(zip(_KINDS, (iter(inputs.whole), iter(inputs.floats), iter(inputs.tensors[3:]))))
+
+
+def _run(inputs: Inputs) -> Outputs:
+    steps, options = ast.literal_eval(inputs.words)
+    q, k, v = inputs.tensors[:3]
+    values = _values(inputs)
+    h, more = _made(steps, values), _read(options, values)
+    if isinstance(more["seed"], Tensor):
+        more["seed"] = int(more["seed"])
+    if "positions" in more:
+        from ._modules import positioned
+
+        more["node_pos"] = positioned(h, more.pop("positions"))
+    found = h.attention(q, k, v, **more)
+    *outs, lse = found if more["lse"] else (*found, None) if isinstance(found, tuple) else (found, None)
+    return outs[0] if len(outs) == 1 else torch.cat(outs, -1), lse
+
+
+def _shapes(inputs: Inputs) -> Outputs:
+    q, _, v = inputs.tensors[:3]
+    steps, options = ast.literal_eval(inputs.words)
+    values = _values(inputs)
+    _read(steps, values)
+    wants, columns = options["lse"], v.shape[-1] + features_of(_read(options, values))
+    return q.new_empty(q.shape[:-1] + (columns,)), q.new_empty(q.shape[:-1], dtype=torch.float32) if wants else None
+
+
+PASSES["attention"] = Pass(_run, _shapes)

@@ -1,0 +1,160 @@
+"""Operators of torch: what torch.compile sees of a call, one node that it does not look into.
+
+They are made by torch.library.Library, since torch.library.custom_op imports the compiler at the first call of a process."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, cast
+
+import numpy as np
+import torch
+
+from .._core.values import BF16, Error, as_numpy, is_torch, number, refuse, refuse_layout
+from .._core.tables import ROWS, are_numbers, single
+
+Tensor = torch.Tensor
+Optional_ = Optional[torch.Tensor]
+Tables_ = Optional[Sequence[torch.Tensor]]  # of an operator: packages of AOTInductor give None where a list is empty
+SIXTEEN = (torch.float16, torch.bfloat16)
+
+LIBRARY = torch.library.Library("hga", "FRAGMENT")  # type: ignore[no-untyped-call]
+
+
+def _unseen(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, into which dynamo does not look where a program has imported it."""
+    disabled: Optional[Callable[..., Any]] = None
+
+    def call(*arguments: Any) -> Any:
+        nonlocal disabled
+        if "torch._dynamo" not in sys.modules:
+            return run(*arguments)
+        if disabled is None:
+            disabled = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
+        return disabled(*arguments)
+
+    return call
+
+
+# Annotations as the functions of operators have them, as text, and the same in torch's language.
+_SPELT = {
+    "Tensor": "Tensor", "Optional_": "Tensor?", "Sequence[Tensor]": "Tensor[]", "List[Tensor]": "Tensor[]", "Tables_": "Tensor[]?", "str": "str", "bool": "bool",
+    "int": "SymInt", "float": "float", "Sequence[int]": "SymInt[]", "Sequence[float]": "float[]",
+    "Tuple[Tensor, Tensor]": "(Tensor, Tensor)", "Tuple[Tensor, Tensor, Tensor]": "(Tensor, Tensor, Tensor)",
+}  # fmt: skip
+
+
+def _schema(run: Callable[..., Any]) -> str:
+    """What the function takes and gives."""
+    *takes, gives = run.__annotations__.items()
+    return f"({', '.join(f'{_SPELT[kind]} {name}' for name, kind in takes)}) -> {_SPELT[gives[1]]}"
+
+
+def operator(
+    run: Callable[..., Any], fake: Callable[..., Any], backward: Callable[..., Any], setup: Callable[..., None]
+) -> None:  # fmt: skip
+    """An operator with the name and the annotations of ``run``, without the underscore in front: ``fake`` gives shapes,
+    ``backward`` gradients of what ``setup`` saved."""
+    name = run.__name__.lstrip("_")
+    LIBRARY.define(name + _schema(run), tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
+    LIBRARY.impl(name, _unseen(run), "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+    torch.library.register_fake(f"hga::{name}", fake, lib=LIBRARY)
+    torch.library.register_autograd(f"hga::{name}", backward, setup_context=setup, lib=LIBRARY)
+
+
+def refuse_second(ctx: Any, *d: Any) -> Any:
+    raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
+
+
+def refuse_forward(ctx: Any, *d: Any) -> Any:
+    raise Error(
+        "HGA_EUNSUPPORTED",
+        "hga's attention has no forward-mode derivative (jvp, jacfwd, dual numbers): use reverse mode (grad, vjp, jacrev)",
+    )
+
+
+def save_nothing(ctx: Any, inputs: Any, output: Any) -> None:
+    """What a backward pass keeps for its own."""
+
+
+# ---- inputs of operators ----
+
+
+def tensor_of(x: np.ndarray) -> Tensor:
+    """An array of the package's as a tensor, the same memory."""
+    return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16) if x.dtype == BF16 else torch.from_numpy(x)
+
+
+def checked(x: Any, what: str) -> Tensor:
+    if not is_torch(x):
+        a = as_numpy(x, what)
+        x = tensor_of(a if a.flags.writeable else a.copy())  # torch has no tensors that are only read
+    if not isinstance(x, torch.Tensor):
+        raise refuse(f"{what} is a {type(x).__name__}, not a tensor")
+    if x.device.type not in ("cpu", "meta"):
+        raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
+    if x.layout != torch.strided or x.is_nested:
+        raise refuse_layout(x, what)
+    if x.dtype != torch.float32 and x.dtype not in SIXTEEN:
+        raise refuse(f"{what} has dtype {x.dtype}, not torch.float32, float16 or bfloat16: convert it with .float()")
+    return x
+
+
+def query(x: Any, what: str) -> Tensor:
+    """A query, key or value; under autocast of CPUs in its type, as torch's own attention has it."""
+    if x is None:
+        raise refuse(f"{what} is None, not a tensor")
+    if isinstance(x, torch.Tensor) and x.is_floating_point() and torch.is_autocast_enabled("cpu"):
+        x = x.to(torch.get_autocast_dtype("cpu")) if x.dtype != torch.float64 else x
+    return checked(x, what)
+
+
+def _table(x: Any, name: str) -> Any:
+    """A table in float32: of 16 bits it is copied, and its gradient is rounded. A plain number stays one."""
+    row = ROWS[name]
+    if row.is_number:
+        if not isinstance(x, torch.Tensor):
+            if torch.compiler.is_compiling():  # where it may be any number
+                return torch.ones(()) * number(x, name)
+            return x if type(x) is float else number(x, name)
+        x = single(x, name)
+    x = checked(x, name)
+    row.check_shape(x.shape)
+    if x.requires_grad and not row.has_gradient and torch.is_grad_enabled():
+        raise refuse(f"there is no gradient of {name}: detach() it")
+    return x.float() if x.dtype in SIXTEEN else x
+
+
+def tables_of(by_name: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The tables of a call, as numbers and as tensors."""
+    known = are_numbers(by_name) and not torch.compiler.is_compiling()
+    return by_name if known else {name: _table(x, name) for name, x in by_name.items() if x is not None}
+
+
+class Flattened(NamedTuple):
+    """The tables of a call, as operators take them: names of the tensors, then of the numbers. (torch has gradients of
+    tensors in a list, and of none where some of its entries are None.)"""
+
+    names: str
+    tables: List[Tensor]
+    numbers: List[float]
+
+
+def flattened(by_name: Mapping[str, Any]) -> Flattened:
+    tables = {name: x for name, x in by_name.items() if isinstance(x, torch.Tensor)}
+    numbers = {name: x for name, x in by_name.items() if name not in tables and x is not None}
+    return Flattened(" ".join([*tables, *numbers]), list(tables.values()), list(numbers.values()))
+
+
+def named(names: str, tables: Tables_, numbers: Sequence[float]) -> Dict[str, Any]:
+    return dict(zip(names.split(), [*(tables or ()), *numbers]))
+
+
+def signed(seed: int) -> int:
+    """Operators' numbers have a sign, and seeds 64 bits."""
+    return seed - 2**64 if seed >= 2**63 else seed
+
+
+def unsigned(seed: int) -> int:
+    """As the caller passed it."""
+    return seed & (2**64 - 1)
