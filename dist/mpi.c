@@ -293,7 +293,7 @@ static void cancel_receives(mpi_exchange *x, channel *c)
 }
 
 /* Receives and drops a message that no channel waits for. */
-static void swallow_one(mpi_exchange *x)
+static void discard_message(mpi_exchange *x)
 {
     int there = 0, bytes = 0;
     MPI_Message message;
@@ -334,7 +334,7 @@ static void drain(mpi_exchange *x)
         int taken = sent_all && all_sent(x);
         for (hga_id r = 0; taken && r < x->n_ranks; r++) taken = x->got[r] >= x->due[r];
         if (taken) return;
-        swallow_one(x);
+        discard_message(x);
         sched_yield();
     }
 }

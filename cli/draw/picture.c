@@ -122,9 +122,9 @@ static void take_rect(const picture *p, int32_t *look, hga_id r, hga_id c, hga_i
     int32_t same = look[(int64_t)r * p->columns + c];
     *width = *height = 1;
     while (c + *width < p->columns && look[(int64_t)r * p->columns + c + *width] == same) ++*width;
-    for (int goes_on = 1; goes_on && r + *height < p->rows; *height += goes_on)
-        for (hga_id i = 0; goes_on && i < *width; i++)
-            goes_on = look[(int64_t)(r + *height) * p->columns + c + i] == same;
+    for (int is_same = 1; is_same && r + *height < p->rows; *height += is_same)
+        for (hga_id i = 0; is_same && i < *width; i++)
+            is_same = look[(int64_t)(r + *height) * p->columns + c + i] == same;
     for (hga_id i = 0; i < *height; i++)
         memset(look + (int64_t)(r + i) * p->columns + c, 0, (size_t)*width * sizeof *look);
 }

@@ -20,7 +20,7 @@ typedef struct prefill {
     char *at;           /* address of the next row */
     int64_t n_needed;
     hga_id reader; /* the rank whose rows are being examined */
-    int hangs_on_others;
+    int depends_on_others;
     uint32_t made_at_home; /* fields */
 } prefill;
 

@@ -8,13 +8,13 @@
 
 /* ---- owners ---- */
 
-enum { NOBODYS = -1 };
+enum { NO_OWNER = -1 };
 
-/* The rank that has the token, by its cuts; NOBODYS for one after the prompt. */
+/* The rank that has the token, by its cuts; NO_OWNER for one after the prompt. */
 static hga_id owner_of_token(const prefill *x, hga_id token)
 {
     hga_id first = 0, end = x->call->exchange->n_ranks;
-    if (token >= x->n) return NOBODYS;
+    if (token >= x->n) return NO_OWNER;
     while (end - first > 1) {
         hga_id middle = first + (end - first) / 2;
         if (token < x->call->cuts[middle])
@@ -29,9 +29,9 @@ hga_id prefill_owner(const prefill *x, hga_id kind, hga_id v)
 {
     const hga_nodes *nodes = &x->d->plan->nodes;
     if (kind_is_input(kind)) return owner_of_token(x, x->d->ready.of[field_of_kind(kind)][v]);
-    if (nodes->span_first[v] > nodes->span_last[v]) return NOBODYS;
+    if (nodes->span_first[v] > nodes->span_last[v]) return NO_OWNER;
     hga_id first = owner_of_token(x, nodes->span_first[v]);
-    return first == owner_of_token(x, nodes->span_last[v]) ? first : NOBODYS;
+    return first == owner_of_token(x, nodes->span_last[v]) ? first : NO_OWNER;
 }
 
 static int is_made_by_ranks(const prefill *x, hga_id field)
@@ -42,7 +42,7 @@ static int is_made_by_ranks(const prefill *x, hga_id field)
 static int is_sent(const prefill *x, hga_id kind, hga_id v)
 {
     hga_id owner = prefill_owner(x, kind, v);
-    return owner != NOBODYS && owner != x->home && (kind_is_input(kind) || is_made_by_ranks(x, field_of_kind(kind)));
+    return owner != NO_OWNER && owner != x->home && (kind_is_input(kind) || is_made_by_ranks(x, field_of_kind(kind)));
 }
 
 static hga_id kind_of(const prefill *x, hga_id field, hga_id v)
@@ -120,7 +120,8 @@ static void find_lacking(prefill *x)
 
 static void look_for_foreign(prefill *x, hga_id field, hga_id v)
 {
-    if (slice_is_input(x->d->plan, field, v) && prefill_owner(x, 2 * field + 1, v) != x->reader) x->hangs_on_others = 1;
+    if (slice_is_input(x->d->plan, field, v) && prefill_owner(x, 2 * field + 1, v) != x->reader)
+        x->depends_on_others = 1;
 }
 
 static void clear_there(prefill *x)
@@ -133,7 +134,7 @@ static void clear_there(prefill *x)
 static int hang_on_others(prefill *x, hga_id f, hga_id rank)
 {
     const row_bits *rows = &x->lacks[2 * f];
-    x->reader = rank, x->hangs_on_others = 0;
+    x->reader = rank, x->depends_on_others = 0;
     clear_there(x);
     slice_begin(x->d->plan, &x->slice);
     FOR_RUNS(rows, v, end, 0, rows->n)
@@ -142,7 +143,7 @@ static int hang_on_others(prefill *x, hga_id f, hga_id rank)
             if (prefill_owner(x, 2 * f, (hga_id)u) == rank) slice_request_row(&x->slice, f, (hga_id)u);
     }
     read_slice(x, look_for_foreign);
-    return x->hangs_on_others;
+    return x->depends_on_others;
 }
 
 /* A field is computed by ranks until one of their rows is found to depend on others, and then at home, from its rows'

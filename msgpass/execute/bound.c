@@ -110,8 +110,8 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     x->lse.first = h->lse.first, x->lse.slot = h->lse.slot;
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     x->io.at = t->data;
-    row_layout lies = tensor_layout(t, h->heads, h->columns);
-    x->io.head = lies.head, x->io.row = lies.row, x->io.step = lies.step, x->io.fold = (hga_id)lies.fold;
+    row_layout layout = tensor_layout(t, h->heads, h->columns);
+    x->io.head = layout.head, x->io.row = layout.row, x->io.step = layout.step, x->io.fold = (hga_id)layout.fold;
     if (t->dtype != HGA_F32) {
         hga_status st = sixteen_open(workspace, f, t);
         if (st) return st;

@@ -205,9 +205,9 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
         memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, bound_lse(x, v),
                (size_t)x->heads * sizeof(float));
     if (!t->data) return;
-    row_layout lies = tensor_layout(t, x->heads, 1);
-    float *to = (float *)t->data + row_offset(&lies, row_of_io);
-    for (hga_id h = 0; h < x->heads; h++) to[h * lies.head] = bound_lse(x, v)[h];
+    row_layout layout = tensor_layout(t, x->heads, 1);
+    float *to = (float *)t->data + row_offset(&layout, row_of_io);
+    for (hga_id h = 0; h < x->heads; h++) to[h * layout.head] = bound_lse(x, v)[h];
 }
 
 /* Runs a job on nodes of one field: rounding, or copying log-sum-exps. */

@@ -29,7 +29,7 @@ hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor
     widened *w = &workspace->widened[field];
     hga_status st = grow(workspace, w, (int64_t)x->io.n * x->heads * x->columns);
     if (st) return st;
-    w->lies = tensor_layout(t, x->heads, x->columns);
+    w->layout = tensor_layout(t, x->heads, x->columns);
     w->input = t->data, w->type = t->dtype, w->rows = x->io.n;
     return HGA_OK;
 }
@@ -43,7 +43,7 @@ int sixteen_has(const hga_workspace *workspace)
 
 /* ---- a thread's rows ---- */
 
-static uint16_t *input_row(const widened *w, hga_id i) { return w->input + row_offset(&w->lies, i); }
+static uint16_t *input_row(const widened *w, hga_id i) { return w->input + row_offset(&w->layout, i); }
 
 /* Widens or narrows rows [first, end) of the field. */
 typedef void (*some_rows)(const field_storage *h, const widened *w, hga_id first, hga_id end);
@@ -53,7 +53,7 @@ static void widen_rows(const field_storage *h, const widened *w, hga_id first, h
     float *to = w->values + (int64_t)first * h->heads * h->columns;
     for (hga_id i = first; i < end; i++)
         for (hga_id head = 0; head < h->heads; head++, to += h->columns)
-            widen_row(w->type == HGA_F16, input_row(w, i) + head * w->lies.head, to, h->columns);
+            widen_row(w->type == HGA_F16, input_row(w, i) + head * w->layout.head, to, h->columns);
 }
 
 static void narrow_rows(const field_storage *h, const widened *w, hga_id first, hga_id end)
@@ -61,7 +61,7 @@ static void narrow_rows(const field_storage *h, const widened *w, hga_id first, 
     const float *from = w->values + (int64_t)first * h->heads * h->columns;
     for (hga_id i = first; i < end; i++)
         for (hga_id head = 0; head < h->heads; head++, from += h->columns)
-            narrow_row(w->type == HGA_F16, from, input_row(w, i) + head * w->lies.head, h->columns);
+            narrow_row(w->type == HGA_F16, from, input_row(w, i) + head * w->layout.head, h->columns);
 }
 
 /* Applies `act` to the thread's own rows among [first, end) of the field, level by level. */

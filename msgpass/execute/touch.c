@@ -18,7 +18,7 @@ typedef struct page_touch {
     const hga_plan *plan;
     const field_storage *of;
     char *data;
-    row_layout lies;     /* in elements */
+    row_layout layout;   /* in elements */
     ptrdiff_t row, head; /* strides of rows and heads, in bytes */
     ptrdiff_t size;
     size_t split; /* bytes of a head's row */
@@ -120,7 +120,7 @@ static void touch_pages(char *begin, const char *end)
 /* Touches rows [first, end) of one head, or of all where heads are inside rows. */
 static void touch_rows(page_touch *t, int node, hga_id first, hga_id end, hga_id head, size_t bytes)
 {
-    char *a = (char *)t->data + row_offset(&t->lies, first) * t->size + head * t->head,
+    char *a = (char *)t->data + row_offset(&t->layout, first) * t->size + head * t->head,
          *b = a + (end - 1 - first) * t->row;
     if (a > b) {
         char *swapped = a;
@@ -135,7 +135,7 @@ static void touch_heads(page_touch *t, int node, hga_id first, hga_id end)
 {
     int inside = t->head >= 0 && t->row >= t->of->heads * t->head;
     for (hga_id next; first < end; first = next) {
-        next = t->lies.fold ? (hga_id)((first / t->lies.fold + 1) * t->lies.fold) : end;
+        next = t->layout.fold ? (hga_id)((first / t->layout.fold + 1) * t->layout.fold) : end;
         if (next > end) next = end;
         if (inside) touch_rows(t, node, first, next, 0, (size_t)((t->of->heads - 1) * t->head) + t->split);
         for (hga_id h = 0; !inside && h < t->of->heads; h++) touch_rows(t, node, first, next, h, t->split);
@@ -175,13 +175,13 @@ static page_touch touching_of(const hga_plan *plan, hga_id f, const hga_tensor *
 {
     const field_storage *h = &plan->fields.storage[f];
     ptrdiff_t size = tensor->dtype == HGA_F32 ? 4 : 2;
-    row_layout lies = tensor_layout(tensor, h->heads, h->columns);
+    row_layout layout = tensor_layout(tensor, h->heads, h->columns);
     return (page_touch){.plan = plan,
                         .of = h,
                         .data = tensor->data,
-                        .lies = lies,
-                        .row = lies.row * size,
-                        .head = lies.head * size,
+                        .layout = layout,
+                        .row = layout.row * size,
+                        .head = layout.head * size,
                         .size = size,
                         .split = (size_t)(h->columns * size),
                         .moves = plan->team.binding != BIND_NOTHING && topology_domains(plan->machine.topology) > 1};

@@ -12,7 +12,7 @@ typedef struct widened {
     uint16_t *input; /* of `type`, the caller's; NULL: not in this call */
     hga_dtype type;
     hga_id rows;
-    row_layout lies;
+    row_layout layout;
 } widened;
 
 /* Allocates the float32 copy of a field's tensor of 16 bits, whose rows fields_bind has found. */

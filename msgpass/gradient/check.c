@@ -132,7 +132,7 @@ static hga_status check_rows_of_tape(const gradient_call *c, const tape_header *
         return hga_fail(HGA_EINVAL, "the tape is of rows %lld + %lld of the output%s, not of %lld + %lld%s",
                         (long long)was.first, (long long)was.n, was.intervals > 1 ? " with gaps" : "",
                         (long long)is.first, (long long)is.n, is.intervals > 1 ? " with gaps" : "");
-    if (was.places != is.places)
+    if (was.hash != is.hash)
         return hga_fail(HGA_EINVAL, "the tape is of other intervals of rows %lld + %lld of the output",
                         (long long)is.first, (long long)is.n);
     return HGA_OK;

@@ -62,7 +62,7 @@ enum { AHEAD = KERNEL_HEAD_EDGES }; /* edges after a run's last that are prefetc
 typedef struct edge_span {
     hga_pos at;
     hga_id n, more;
-    int goes_on;              /* the first row has edges before these */
+    int continues;            /* the first row has edges before these */
     hga_id row[KERNEL_CHUNK]; /* of each edge */
 } edge_span;
 
@@ -78,7 +78,7 @@ static int next_edge_run(const edge_pass *p, hga_id *row, hga_id end, edge_span 
         while (ptr[*row + 1] <= out->at + i) ++*row;
         out->row[i] = *row;
     }
-    out->goes_on = out->at > ptr[out->row[0]];
+    out->continues = out->at > ptr[out->row[0]];
     return 1;
 }
 
@@ -160,7 +160,7 @@ static void run_edge_run(const scattered *x, const edge_pass *p, const scattered
         .drop_mask = l->cached,
         .sums.of_slopes = p->mine->from,
         .sums.of_weights = p->mine_v ? p->mine_v->from : (kernel_gradient){0},
-        .sums.continues = at->goes_on,
+        .sums.continues = at->continues,
         .sums.adds = x->call->grad->accumulate,
         .d_leaky_relu = x->grads.d_additive && !p->of_keys ? x->grads.d_additive + at->row[0] / BLOCK * vectors : NULL,
         .slope = with_tables ? l->slope : NULL,

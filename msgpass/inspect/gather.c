@@ -4,7 +4,7 @@
 
 /* ---- chains ---- */
 
-static int goes_on(const hga_graph *g, const interval_lists *l, hga_id u, hga_id next, int by_level)
+static int continues(const hga_graph *g, const interval_lists *l, hga_id u, hga_id next, int by_level)
 {
     if (l->size[u] != 1 || l->size[next] != 1) return 0;
     const interval *a = interval_list(l, u), *b = interval_list(l, next);
@@ -17,7 +17,7 @@ hga_status flow_chain(const hga_graph *g, const interval_lists *l, const hga_id 
 {
     hga_status st = hga_new(NULL, n, sizeof **last, last);
     for (hga_id i = n - 1; i >= 0 && !st; i--) {
-        int more = i + 1 < n && goes_on(g, l, flow_node(order, i), flow_node(order, i + 1), by_level);
+        int more = i + 1 < n && continues(g, l, flow_node(order, i), flow_node(order, i + 1), by_level);
         (*last)[i] = more ? (*last)[i + 1] : i;
         st = interrupted_at(i);
     }

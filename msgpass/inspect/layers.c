@@ -66,9 +66,9 @@ static hga_status find_runs(layer_stack *s)
     const hga_nodes *nodes = &s->nodes;
     hga_status st = hga_new(NULL, nodes->n, sizeof *s->run, &s->run);
     for (hga_id v = nodes->n - 1; v >= 0 && !st; v--) {
-        int goes_on = v >= nodes->level_ptr[1] && v + 1 < nodes->n && has_span(s, v) && has_span(s, v + 1) &&
-                      nodes->span_last[v] + 1 == nodes->span_first[v + 1];
-        s->run[v] = goes_on ? s->run[v + 1] : v;
+        int continues = v >= nodes->level_ptr[1] && v + 1 < nodes->n && has_span(s, v) && has_span(s, v + 1) &&
+                        nodes->span_last[v] + 1 == nodes->span_first[v + 1];
+        s->run[v] = continues ? s->run[v + 1] : v;
     }
     return st;
 }

@@ -57,8 +57,8 @@ requested_stamp ranges_stamp(const requested_rows *rows)
     const hga_interval *first = rows->interval, *last = first + rows->n - 1;
     requested_stamp x = {first->first, last->first + last->n - first->first, rows->n, UINT64_C(0xcbf29ce484222325)};
     for (int64_t i = 0; i < rows->n; i++) {
-        x.places = (x.places ^ (uint64_t)first[i].first) * UINT64_C(0x100000001b3);
-        x.places = (x.places ^ (uint64_t)first[i].n) * UINT64_C(0x100000001b3);
+        x.hash = (x.hash ^ (uint64_t)first[i].first) * UINT64_C(0x100000001b3);
+        x.hash = (x.hash ^ (uint64_t)first[i].n) * UINT64_C(0x100000001b3);
     }
     return x;
 }

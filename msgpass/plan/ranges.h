@@ -18,7 +18,7 @@ typedef struct requested_rows {
    the intervals' positions. */
 typedef struct requested_stamp {
     int64_t first, n, intervals;
-    uint64_t places;
+    uint64_t hash;
 } requested_stamp;
 
 /* Finds the rows that a call requests; io->rows is borrowed, and *out must not move. HGA_EINVAL: the intervals

@@ -233,13 +233,13 @@ static void open_rows(worker *w, hga_id stage)
     const column_rows *x = &w->columns;
     const bound_field *out = field(w, stage_of(w, stage)->out);
     const hga_id dim_v = w->plan->shape.dim_v;
-    const int goes_on = kind_starts_from_out(w->plan->stage[stage].kind);
+    const int continues = kind_starts_from_out(w->plan->stage[stage].kind);
     for (hga_id i = 0; i < x->n_rows; i++)
         for (hga_id h = w->heads.first; !x->alone[i] && h < w->heads.end; h++) {
             float *state = carried_state(w, i, h);
             const hga_id v = x->node[i];
-            state[padded(dim_v)] = goes_on ? bound_lse(out, v)[h] : -INFINITY;
-            if (goes_on) memcpy(state, bound_row(out, v) + h * bound_head(out, v), (size_t)dim_v * sizeof *state);
+            state[padded(dim_v)] = continues ? bound_lse(out, v)[h] : -INFINITY;
+            if (continues) memcpy(state, bound_row(out, v) + h * bound_head(out, v), (size_t)dim_v * sizeof *state);
         }
 }
 
