@@ -27,7 +27,7 @@ examples/python/tutorial.ipynb|python/tests/test_pages.py|test_the_tutorial_runs
 examples/python/rank_map.py|rank_map
 examples/python/gallery.py|python/tests/test_pages.py|test_the_gallery_has_every_variant
 python/hga/_graphs/looking.py|python/tests/test_pages.py|test_notebooks_draw
-python/hga/_graphs/picture.py|python/tests/test_pages.py|test_pictures_are_drawn
+python/hga/_graphs/looking.py|python/tests/test_pages.py|test_pictures_are_drawn
 docs/gallery.sh|tests/test_site.sh|the_site_is_drawn
 END
 }

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List
 
-from ._graphs import functions as _functions, hierarchy as _hierarchy, program as _program
+from ._graphs import functions as _functions
 from ._core import interrupts as _interrupts  # noqa: F401  (callbacks are defined on import)
 from ._core.arguments import meant as _meant
+from ._core.later import PACKAGES as _PACKAGES, later as _later
 from ._core.values import Error, check as _check, encoded_path as _encoded_path, path_of as _path_of, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
 from ._graphs.choosing import Candidates, choose
 from ._graphs.decoder import Cache, Decoder
 from ._graphs.functions import *  # noqa: F403
 from ._graphs.graph import Builder, Graph
-from ._graphs.hierarchy import Coverage, Hierarchy, Row
-from ._graphs.looking import Page
+from ._graphs.hierarchy import Hierarchy
+from ._graphs.looking import Coverage, Page, Row
 from ._core.paths import cmake_dir, include_dir, library
 from ._graphs.program import TREE_DOWN, TREE_UP, Edge, End, Program
 from ._graphs.registry import Variant, variants
@@ -59,7 +60,7 @@ __all__ += _functions.__all__
 
 
 def __dir__() -> List[str]:
-    return [*__all__, "jax", "onnx", "torch", "transformers", "__version__"]
+    return [*__all__, *_PACKAGES, "__version__"]
 
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ else:
     # Hidden from type checkers, which would take every name for known.
 
     def __getattr__(name):
-        if name in ("jax", "onnx", "torch", "transformers"):
-            import importlib
-
-            return importlib.import_module(f".{name}", __name__)
+        if name in _PACKAGES:
+            return _later(name)
         raise AttributeError(f"module 'hga' has no attribute {name!r}{_meant(name, __all__)}")

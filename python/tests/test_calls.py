@@ -9,7 +9,7 @@ from unittest import mock
 import hga
 import numpy as np
 from hga._core import call as _call
-from hga._graphs import hierarchy as _hierarchy
+from hga._graphs import calls as _calls
 from hga._graphs import spec as _spec
 
 try:
@@ -95,17 +95,17 @@ class Again(unittest.TestCase):
             self.assertTrue(np.array_equal(grads["rel_bias"], total))
 
     def test_calls_that_are_kept_are_bounded_and_go_with_their_plans(self):
-        for dim in range(1, 2 * _hierarchy.PLANS_CACHED):
+        for dim in range(1, 2 * _calls.PLANS_CACHED):
             for batch in range(1, 9):
                 self.h.attention(*arrays((batch,), dim=dim))
-        self.assertEqual(len(self.h._plans), _hierarchy.PLANS_CACHED)
-        self.assertLessEqual(len(self.h._calls), _hierarchy.CALLS_CACHED)
+        self.assertEqual(len(self.h._plans), _calls.PLANS_CACHED)
+        self.assertLessEqual(len(self.h._calls), _calls.CALLS_CACHED)
         self.assertLessEqual({id(call.plan) for call in self.h._calls.values()}, {id(plan) for plan in self.h._plans.values()})
 
     def test_the_plan_that_is_used_stays(self):
         self.h.attention(*self.x)
         (plan,) = self.h._plans.values()
-        for dim in range(DIM + 1, DIM + 3 * _hierarchy.PLANS_CACHED):
+        for dim in range(DIM + 1, DIM + 3 * _calls.PLANS_CACHED):
             self.h.attention(*arrays(dim=dim))
             self.h.attention(*self.x)
         self.assertIn(plan, self.h._plans.values())

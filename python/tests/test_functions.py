@@ -132,16 +132,16 @@ class Raised(unittest.TestCase):
         self.assertEqual((seen.count(True), seen.count("trouble"), len(seen)), (100, 50, 150))
 
     def test_a_callback_of_the_packages_own_raises_too(self):
-        from hga._graphs import hierarchy as _hierarchy
+        from hga._graphs import looking as _looking
 
-        h, kept = hga.dense(4), dict(vars(_hierarchy))
+        h, kept = hga.dense(4), dict(vars(_looking))
         for name, call in (("Row", lambda: h.row(1)), ("int", h.patches)):  # what the callbacks are made of
-            setattr(_hierarchy, name, trouble)
+            setattr(_looking, name, trouble)
             try:
                 with silence(self), self.assertRaises(Trouble):
                     call()
             finally:
-                setattr(_hierarchy, name, kept[name]) if name in kept else delattr(_hierarchy, name)
+                setattr(_looking, name, kept[name]) if name in kept else delattr(_looking, name)
         self.assertEqual((len(h.row(1)), len(h.patches())), (4, 1))
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")

@@ -14,7 +14,7 @@ import weakref
 import hga
 import numpy as np
 from hga._core.values import BF16
-from hga._graphs.hierarchy import KNOWN, PLANS_CACHED
+from hga._graphs.calls import KNOWN, PLANS_CACHED
 from hga._core.plans import PLANS
 
 try:

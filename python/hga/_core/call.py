@@ -13,7 +13,7 @@ from .rows import in_words
 from .tables import Tables
 
 if TYPE_CHECKING:
-    from .._graphs.hierarchy import Hierarchy
+    from .._graphs.calls import Calls as Hierarchy
 
 LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
 

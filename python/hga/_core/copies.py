@@ -10,16 +10,19 @@ import hashlib
 import os
 import tempfile
 import zlib
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Tuple, TypeVar
 
 import numpy as np
 
-from .values import check, ffi, lib, refuse
 from .tables import ROWS
+from .values import check, ffi, lib, refuse
 
 if TYPE_CHECKING:
+    from .._graphs.calls import Calls
     from .._graphs.graph import Graph
     from .._graphs.hierarchy import Hierarchy
+
+H = TypeVar("H", bound="Calls")
 
 FIELD = ("width", "binding", "io", "rows")
 STAGE = (
@@ -84,16 +87,15 @@ def graph_data(graph: "Graph") -> bytes:
             return zlib.compress(file.read(), 1)
 
 
-def graph_of(data: bytes) -> "Graph":
-    from .._graphs.graph import Graph
-
+def graph_of_data(data: bytes) -> Any:
+    """The library's graph of ``graph_data``."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.json")
         with open(path, "wb") as file:
             file.write(zlib.decompress(data))
         out = ffi.new("hga_graph **")
         check(lib.hga_graph_read_json(ffi.NULL, path.encode(), out, ffi.NULL))
-        return Graph(out[0])
+        return out[0]
 
 
 # ---- programs ----
@@ -147,10 +149,6 @@ def refuse_functions(p: Any) -> None:
 # ---- hierarchies ----
 
 
-def _bytes_of(x: Optional[np.ndarray]) -> Optional[bytes]:
-    return None if x is None else x.tobytes()
-
-
 def _runs(h: "Hierarchy") -> Tuple[Any, ...]:
     functions = tuple((stage, id(f.begin), id(f.edge), id(f.finish)) for stage, f, _ in h._functions)
     own = {name: np.asarray(x, np.float32).tobytes() for name, x in h._own.items()}
@@ -164,56 +162,50 @@ def runs_as(h: "Hierarchy", other: "Hierarchy") -> bool:
 
 def identity(h: "Hierarchy") -> Tuple[Any, ...]:
     """What equal hierarchies have in common; that is, all that a result depends on."""
-    return (h.graph._identity(), h.n_graphs, h.by_token, _bytes_of(h._node_of)) + _runs(h)
+    return (h.graph._identity(), h.n_graphs, h.by_token, None if h._node_of is None else h._node_of.tobytes()) + _runs(h)
 
 
 # What is said of a hierarchy beside its graph, its program and its words; without the functions of its stages, which belong to
 # a program.
 SETTINGS = ("_own", "_node_of", "_threads", "_bind", "_strict")
-COPIED = (*SETTINGS, "_recipe")
 
 
-def settle(h: "Hierarchy", of: "Hierarchy") -> "Hierarchy":
+def settle(h: H, of: "Hierarchy") -> H:
     """h, with all that was said of `of`."""
     for name in SETTINGS:
         setattr(h, name, getattr(of, name))
     return h
 
 
-def copied(h: "Hierarchy") -> "Hierarchy":
+def copied(h: H) -> H:
     """One with plans of its own; the graph, which is immutable, is shared."""
-    from .._graphs.hierarchy import Hierarchy
-    from .._graphs.program import bound
-
-    new: "Hierarchy" = type(h).__new__(type(h))
-    Hierarchy.__init__(new, h.graph, ffi.new("hga_program *", h._program[0]), h.words)
-    for name, value in h.__dict__.items():
-        if name in COPIED or name not in new.__dict__:
-            new.__dict__[name] = value
-    new._functions = bound(new._program, {stage: (f.begin, f.edge, f.finish) for stage, f, _ in h._functions})
+    new = type(h).__new__(type(h))
+    new.__dict__.update(h.__dict__)
+    new._begin()
+    new._program = ffi.new("hga_program *", h._program[0])
+    new._functions = [functions.bound(new._program, stage) for stage, functions, _ in h._functions]
     return new
 
 
-def reduced(h: "Hierarchy") -> Tuple[Any, ...]:
-    """For pickle."""
-    if h._recipe is not None:
-        return made_again, (h._recipe, h.words, h._threads, h._bind, h._strict)
-    refuse_functions(h._program)
-    return put_together, (h.graph, program_data(h._program), h.words, {name: getattr(h, name) for name in SETTINGS})
-
-
 def made_again(recipe: Tuple[Any, ...], words: str, threads: int, bind: str = "auto", strict: bool = False) -> "Hierarchy":
-    from .._graphs.variants import built, remade
-
-    h: "Hierarchy" = remade(*recipe[1:]) if recipe[0] == "variant" else built(*recipe[1:])
+    """By its recipe, for pickle."""
+    make, arguments = recipe
+    h: "Hierarchy" = make(*arguments)
     h.words, h.threads, h.bind, h._strict = words, threads, bind, strict
     return h
 
 
-def put_together(graph: "Graph", program: Tuple[Any, ...], words: str, settings: Dict[str, Any]) -> "Hierarchy":
-    from .._graphs.hierarchy import Hierarchy
-
-    h = Hierarchy(graph, program_of(program), words)
+def put_together(kind: Any, graph: "Graph", program: Tuple[Any, ...], words: str, settings: Dict[str, Any]) -> "Hierarchy":
+    """Of its parts, for pickle."""
+    h: "Hierarchy" = kind(graph, program_of(program), words)
     for name, setting in settings.items():
         setattr(h, name, setting)
     return h
+
+
+def reduced(h: "Hierarchy", kind: Any) -> Tuple[Any, ...]:
+    """For pickle; kind: the class that puts it together where no function made it."""
+    if h._recipe is not None:
+        return made_again, (h._recipe, h.words, h._threads, h._bind, h._strict)
+    refuse_functions(h._program)
+    return put_together, (kind, h.graph, program_data(h._program), h.words, {name: getattr(h, name) for name in SETTINGS})

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, cast
 
+from .later import later
 from .values import F
 
 # Graphs, hierarchies and functions have names that no other process gives: they stand for them in the arguments of torch's
@@ -41,9 +42,20 @@ def deferred(function: F) -> F:
     @functools.wraps(function)
     def call(*arguments: Any, **more: Any) -> Any:
         if compiling():
-            from ..torch._compiled import made
-
-            return made(name, *arguments, **more)
+            return later("torch._compiled").made(name, *arguments, **more)
         return function(*arguments, **more)
+
+    return cast(F, call)
+
+
+def step(method: F) -> F:
+    """A method that makes a hierarchy of a graph or of another one, which may have been made outside."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def call(self: Any, *arguments: Any, **more: Any) -> Any:
+        if compiling():
+            return getattr(later("torch._compiled").known(self), name)(*arguments, **more)
+        return method(self, *arguments, **more)
 
     return cast(F, call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import TYPE_CHECKING, Optional, Tuple
 
 from .copies import copied
 from .values import check, encoded, error_detail, ffi, lib, refuse, refuse_type, shown
@@ -15,22 +15,14 @@ SOFTMAX = "softmax"  # what hierarchies have by themselves as a rule
 MOST = 16  # normalisers of a hierarchy that are cached with their plans; the oldest go
 
 
-class Normaliser(NamedTuple):
-    """What the words mean: the library's number, which a program holds with an alpha, and a bias, which a call has."""
-
-    kind: int
-    alpha: float
-    bias: float
-
-
-def normaliser_of(words: str) -> Normaliser:
-    """What is meant, checked."""
+def normaliser_of(words: str) -> Tuple[int, float, float]:
+    """What the words mean, checked: the library's number, which a program holds with an alpha, and a bias, which a call has."""
     if not isinstance(words, str):
         raise refuse_type(f"normaliser is {shown(words)}, not a text such as 'entmax:1.5'")
     kind, alpha, bias = ffi.new("hga_normaliser *"), ffi.new("double *"), ffi.new("float *")
     if lib.hga_normaliser_named(encoded(words, "normaliser"), kind, alpha, bias):
         raise refuse(f"normaliser {error_detail()}")
-    return Normaliser(int(kind[0]), alpha[0], bias[0])
+    return int(kind[0]), alpha[0], bias[0]
 
 
 def spelt(normaliser: Optional[str], normalizer: Optional[str]) -> Optional[str]:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from .precision import PRECISIONS
 from .spares import Spares
 
 if TYPE_CHECKING:
-    from .._graphs.hierarchy import Hierarchy
+    from .._graphs.calls import Calls as Hierarchy
+
+H = TypeVar("H", bound="Hierarchy")
 
 # Plans by number, which a tape has at its end: what a plan's execution left goes back by that plan, whatever came since.
 PLANS: "weakref.WeakValueDictionary[int, Plan]" = weakref.WeakValueDictionary()
@@ -223,7 +225,7 @@ def leave(h: "Hierarchy") -> None:
         LEFT[:] = [x for x in [*LEFT, Left(h)] if x._plans][-MOST_LEFT:]
 
 
-def left_to_others(h: "Hierarchy") -> "Hierarchy":
+def left_to_others(h: H) -> H:
     """It takes over the plans of those that are gone, and leaves its own when it goes."""
     h._leaves_plans = True
     return h._follows(*LEFT)

@@ -10,7 +10,7 @@ from .values import BF16, check, encoded, ffi, lib, refuse
 from .normalisers import SOFTMAX
 
 if TYPE_CHECKING:
-    from .._graphs.hierarchy import Hierarchy
+    from .._graphs.calls import Calls as Hierarchy
 
 AUTO = "auto"
 PRECISIONS = {"f32": lib.HGA_PRECISION_F32, "bf16": lib.HGA_PRECISION_BF16}

@@ -12,7 +12,7 @@ from .arguments import unknown
 from .values import F, as_floats, ffi, floats_at, is_torch, lib, number, refuse
 
 if TYPE_CHECKING:
-    from .._graphs.hierarchy import Hierarchy
+    from .._graphs.calls import Calls as Hierarchy
 
 INPUTS = ("query", "key", "value")
 

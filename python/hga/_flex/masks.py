@@ -17,6 +17,7 @@ from .._core.arguments import whole
 from .._core.values import refuse, refuse_type, shown
 from .known import Between, between, exactly, truth
 from .trace import NAMES, Score, Traced, not_offered
+from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 from .._graphs.masks import Rows, graph_of_runs
 from .._core.plans import left_to_others
@@ -225,7 +226,7 @@ def _hierarchy_of(seen: Runs, relative: bool) -> Hierarchy:
     seen = seen.joined()
     key = seen.name(), relative
     found = _HIERARCHIES.get(key)
-    return found if found is not None else _HIERARCHIES.setdefault(key, left_to_others(graph_of_runs(seen, relative).hierarchy()))
+    return found if found is not None else _HIERARCHIES.setdefault(key, left_to_others(Graph(graph_of_runs(seen, relative)).hierarchy()))
 
 
 def _lengths_of(block_mask: BlockMask, n_queries: int, n_keys: int) -> Tuple[int, int]:

@@ -7,42 +7,21 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 import numpy as np
 
 from .._core.arguments import flag, whole
-from .._core.values import check, extern, ffi, is_torch, lib, record_raised, refuse, refuse_type, unmasked
+from .._core.values import extern, ffi, is_torch, lib, record_raised, refuse, refuse_type, unmasked
+from .builder import new_graph
 
 if TYPE_CHECKING:
-    from .graph import Graph
     from .runs import Runs
 
 Rows = Callable[[int, int], np.ndarray]  # (first, n) -> [n][keys] truth values
 
 
-def _made(mask: Any) -> "Graph":
-    from .graph import Graph
-
-    out = ffi.new("hga_graph **")
-    check(lib.hga_graph_from_predicate(ffi.NULL, mask, out))
-    return Graph(out[0])
+def _made(mask: Any) -> Any:
+    """The library's graph, which those below return."""
+    return new_graph(lib.hga_graph_from_predicate, ffi.NULL, mask)
 
 
-def graph_of_rows(rows: Rows, n_queries: int, n_keys: int, relative: bool = False, cross: bool = False, at_once: int = 0) -> "Graph":
-    """The graph of a mask that is read `at_once` rows at a time (0: the library's choice)."""
-
-    def rows_of(first: int, n: int) -> np.ndarray:
-        found = np.asarray(unmasked(rows(first, n), "the mask"))
-        if found.dtype != np.bool_:
-            raise refuse_type(f"the mask holds {found.dtype}, not truth values")
-        if found.shape != (n, n_keys):
-            raise refuse(f"rows {first} .. {first + n - 1} of the mask have shape {found.shape}, not {(n, n_keys)}")
-        return found
-
-    handle = ffi.new_handle((rows_of, n_keys))
-    mask = ffi.new("hga_mask *")
-    mask.n_queries, mask.n_keys, mask.relative, mask.cross, mask.rows_at_once = n_queries, n_keys, relative, cross, at_once
-    mask.sees, mask.context = lib.hga_py_sees, handle
-    return _made(mask)
-
-
-def graph_of_runs(seen: "Runs", relative: bool = False) -> "Graph":
+def graph_of_runs(seen: "Runs", relative: bool = False) -> Any:
     """The graph of a mask whose runs are known, which is that of its rows."""
     arrays = (np.ascontiguousarray(x, t) for x, t in ((seen.row, np.int32), (seen.ptr, np.int64), (seen.keys(), np.int32)))
     row, ptr, keys = alive = [*arrays]
@@ -57,13 +36,13 @@ def graph_of_runs(seen: "Runs", relative: bool = False) -> "Graph":
 
 @extern(error=lib.HGA_EINVAL, onerror=record_raised)
 def hga_py_sees(context: Any, first: int, n: int, sees: Any) -> int:
-    rows_of, n_keys = ffi.from_handle(context)
+    rows, n_keys = ffi.from_handle(context)
     out = np.frombuffer(ffi.buffer(sees, n * n_keys), np.bool_).reshape(n, n_keys)
-    np.copyto(out, rows_of(first, n))
+    np.copyto(out, rows(first, n))
     return int(lib.HGA_OK)
 
 
-def _of_array(x: Any, relative: bool, cross: bool) -> "Graph":
+def _of_array(x: Any, relative: bool, cross: bool) -> Any:
     x = x.detach().cpu().numpy() if is_torch(x) else np.asarray(unmasked(x, "the mask"))
     if x.dtype != np.bool_:
         raise refuse_type(f"the mask holds {x.dtype}, not truth values: compare it with something, such as mask != 0")
@@ -83,7 +62,7 @@ def _sizes(n: Any) -> Tuple[int, int]:
     return whole(n_queries, "n"), whole(n_keys, "n")
 
 
-def graph_of_mask(mask: Any, n: Optional[Any], relative: bool, cross: bool) -> "Graph":
+def graph_of_mask(mask: Any, n: Optional[Any], relative: bool, cross: bool) -> Any:
     """Graph.from_mask."""
     relative, cross = flag(relative, "relative"), flag(cross, "cross")
     if not callable(mask):
@@ -94,6 +73,13 @@ def graph_of_mask(mask: Any, n: Optional[Any], relative: bool, cross: bool) -> "
     key = np.arange(n_keys)[None, :]
 
     def rows(first: int, n: int) -> np.ndarray:
-        return np.broadcast_to(unmasked(mask(np.arange(first, first + n)[:, None], key), "the mask"), (n, n_keys))
+        seen = np.broadcast_to(unmasked(mask(np.arange(first, first + n)[:, None], key), "the mask"), (n, n_keys))
+        if seen.dtype != np.bool_:
+            raise refuse_type(f"the mask holds {seen.dtype}, not truth values")
+        return seen
 
-    return graph_of_rows(rows, n_queries, n_keys, relative, cross)
+    handle = ffi.new_handle((rows, n_keys))
+    its = ffi.new("hga_mask *")
+    its.n_queries, its.n_keys, its.relative, its.cross = n_queries, n_keys, relative, cross
+    its.sees, its.context = lib.hga_py_sees, handle
+    return _made(its)

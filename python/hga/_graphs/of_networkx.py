@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Dict, Hashable, List, NamedTuple, Optiona
 
 import numpy as np
 
-from .._core.values import check, ffi, lib
 from .._core.progress import Tell, each
+from .edges import into, weights_of
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -40,18 +40,6 @@ def _name(node: Hashable, number: int, data: Dict[Any, Any]) -> Optional[str]:
     return name if isinstance(name, str) else None if node == number else str(node)
 
 
-def named(graph: "Graph", names: Sequence[Optional[str]]) -> "Graph":
-    """The same graph, whose nodes have names."""
-    from .graph import Graph
-
-    if all(name is None for name in names):
-        return graph
-    alive = [ffi.NULL if name is None else ffi.new("char[]", name.encode("utf-8", "replace").replace(b"\0", b" ")) for name in names]
-    out = ffi.new("hga_graph **")
-    check(lib.hga_graph_set_names(graph._g, ffi.new("char *[]", alive), len(alive), out))
-    return Graph(out[0])
-
-
 def _types(edges: Sequence[Dict[Any, Any]]) -> Optional[np.ndarray]:
     """Types as hga writes them, where every edge has one."""
     declared = [data.get("type") for data in edges]
@@ -60,41 +48,51 @@ def _types(edges: Sequence[Dict[Any, Any]]) -> Optional[np.ndarray]:
     return np.asarray(declared, np.int32)
 
 
-def graph_of(graph: Any, parents: Any, repeated: Optional[str], weights: Optional[str], tell: Tell) -> "Graph":
-    from .graph import Builder, Graph, graph_of_pairs, weights_of
+class Read(NamedTuple):
+    """What is read of a networkx graph before it is one of hga's."""
 
+    graph: Any
+    nodes: List[Hashable]
+    ends: np.ndarray  # [edges][2] numbers of nodes
+    edges: List[Dict[Any, Any]]
+    types: Optional[np.ndarray]
+    weights: Optional[np.ndarray]
+
+    def names(self, at: Sequence[int]) -> List[Optional[str]]:
+        """Of nodes by these numbers."""
+        return [_name(self.nodes[i], i, self.graph.nodes[self.nodes[i]]) for i in at]
+
+    def labels(self, node_of: Sequence[int], at: Sequence[int], tell: Tell) -> Labels:
+        """node_of: where each went; at: what came where."""
+        of_edges: Dict[Tuple[int, int], Dict[Any, Any]] = {}
+        for (u, v), d in each(zip(self.ends.tolist(), self.edges), len(self.edges), tell, 2 / 3, 1):
+            more = {key: value for key, value in d.items() if key != "weight" and not (key == "type" and self.types is not None)}
+            for a, b in ((u, v),) if self.graph.is_directed() else ((u, v), (v, u)):
+                if more:
+                    of_edges.setdefault((node_of[a], node_of[b]), more)
+        nodes = [self.nodes[i] for i in at]
+        return Labels(nodes, [dict(self.graph.nodes[node]) for node in nodes], of_edges, dict(self.graph.graph))
+
+
+def read(graph: Any, weights: Optional[str], tell: Tell) -> Read:
     nodes = _ordered(graph)
     number = {node: i for i, node in enumerate(nodes)}
     n = graph.number_of_edges()  # which are read three times
-    pairs = np.fromiter((number[v] for e in each(graph.edges(), n, tell, 0, 1 / 3) for v in e[:2]), np.int64).reshape(-1, 2)
-    data = [d for _, _, d in each(graph.edges(data=True), n, tell, 1 / 3, 2 / 3)]
-    types = _types(data)
+    ends = np.fromiter((number[v] for e in each(graph.edges(), n, tell, 0, 1 / 3) for v in e[:2]), np.int64).reshape(-1, 2)
+    edges = [d for _, _, d in each(graph.edges(data=True), n, tell, 1 / 3, 2 / 3)]
 
     def edge(i: int) -> str:
-        u, v = pairs[i].tolist()
+        u, v = ends[i].tolist()
         return f"edge {nodes[u]!r} - {nodes[v]!r}"
 
-    weight = weights_of([d.get("weight") for d in data], weights, edge)
-    made = graph_of_pairs(pairs, len(nodes), graph.is_directed(), parents, repeated, weight, types, nodes)
-    if not isinstance(made, Graph):  # of torch.compile
-        return made
-    node_of = np.asarray(Builder()._add_tree(len(nodes), parents)).tolist()
-    at = sorted(range(len(nodes)), key=node_of.__getitem__)
-    made = named(made, [_name(nodes[i], i, graph.nodes[nodes[i]]) for i in at])
-    of_edges: Dict[Tuple[int, int], Dict[Any, Any]] = {}
-    for (u, v), d in each(zip(pairs.tolist(), data), n, tell, 2 / 3, 1):
-        more = {key: value for key, value in d.items() if key != "weight" and not (key == "type" and types is not None)}
-        for ends in ((u, v),) if graph.is_directed() else ((u, v), (v, u)):
-            if more:
-                of_edges.setdefault((node_of[ends[0]], node_of[ends[1]]), more)
-    made._labels = Labels([nodes[i] for i in at], [dict(graph.nodes[nodes[i]]) for i in at], of_edges, dict(graph.graph))
-    return made
+    weight = weights_of([d.get("weight") for d in edges], weights, edge)
+    return Read(graph, nodes, ends, edges, _types(edges), weight)
 
 
 def networkx_of(graph: "Graph", relation: Optional[str], tell: Tell) -> Any:
     import networkx
 
-    e, weights = graph._weighted_edges(relation, 0, graph.n_nodes)
+    e, weights = into(graph, relation)
     more = [{"weight": w} for w in weights.tolist()] if graph._is_weighted(relation) else [{}] * len(e)
     labels = graph._labels or _own_labels(graph)
     g = networkx.MultiDiGraph()

@@ -9,10 +9,11 @@ import numpy as np
 
 from .._core.arguments import int32, meant, whole
 from .._core.copies import program_data, program_of, refuse_functions
+from .._core.normalisers import normaliser_of
 from .._core.values import RAISED, check, encoded, extern, ffi, lib, record_raised, refuse, refuse_type
+from .builder import array_at
 from .graph import Graph
 from .hierarchy import Hierarchy
-from .._core.normalisers import normaliser_of
 
 TREE_UP, TREE_DOWN = int(lib.HGA_TREE_UP), int(lib.HGA_TREE_DOWN)
 
@@ -27,7 +28,7 @@ class Program:
         self.graph = graph
         self._p = ffi.new("hga_program *")
         lib.hga_program_init(self._p)
-        self._functions: Dict[int, Tuple[Any, Any, Any]] = {}  # of stages in Python: begin, edge, finish
+        self._functions: Dict[int, Functions] = {}  # of stages in Python
 
     def __copy__(self) -> "Program":
         new = Program(self.graph)
@@ -119,13 +120,12 @@ class Program:
         stage.udf.state_bytes = 8
         stage.udf.begin, stage.udf.edge, stage.udf.finish = lib.hga_py_begin, lib.hga_py_edge, lib.hga_py_finish
         check(lib.hga_program_add_stage(self._p, stage))
-        self._functions[int(self._p.n_stages) - 1] = (begin, edge, finish)
+        self._functions[int(self._p.n_stages) - 1] = Functions(begin, edge, finish)
 
     def hierarchy(self) -> Hierarchy:
         """Ready to attend. Programs with Python functions run on one thread."""
-        program = ffi.new("hga_program *", self._p[0])
-        h = Hierarchy(self.graph, program)
-        h._functions = bound(program, self._functions)
+        h = Hierarchy(self.graph, ffi.new("hga_program *", self._p[0]))
+        h._functions = [functions.bound(h._program, stage) for stage, functions in self._functions.items()]
         return h
 
 
@@ -155,7 +155,7 @@ class End:
         pointer = self._end.field[f]
         if pointer == ffi.NULL:
             return None
-        row = np.frombuffer(ffi.buffer(pointer, 4 * int(self._end.columns[f])), np.float32).copy()
+        row = array_at(pointer, int(self._end.columns[f]), np.float32)
         if self._writes >> f & 1:
             self._written[f] = row
         else:
@@ -178,24 +178,21 @@ class Edge:
 
 
 class Functions:
-    """Three functions of a stage of a hierarchy, and the states of the rows in progress by number."""
+    """Three functions of a stage and, of a hierarchy's, the states of the rows in progress by number."""
 
-    def __init__(self, program: Any, stage: int, functions: Tuple[Any, Any, Any]) -> None:
-        self.begin, self.edge, self.finish = functions
-        self.n_fields, self.writes = int(program.n_fields), int(program.stage[stage].writes)
+    n_fields, writes = 0, 0
+
+    def __init__(self, begin: Callable[[], Any], edge: Callable[[Any, Edge], Any], finish: Callable[[Any, End], None]) -> None:
+        self.begin, self.edge, self.finish = begin, edge, finish
         self.states: Dict[int, Any] = {}
         self.numbers = itertools.count(1)
 
-
-def bound(program: Any, functions: Dict[int, Tuple[Any, Any, Any]]) -> List[Any]:
-    """Make the stages of a hierarchy's own program call these functions; what must live as long as the program."""
-    alive: List[Any] = []
-    for stage, three in functions.items():
-        its = Functions(program, stage, three)
-        handle = ffi.new_handle(its)
-        program.stage[stage].udf.ctx = handle
-        alive.append((stage, its, handle))
-    return alive
+    def bound(self, program: Any, stage: int) -> Tuple[int, "Functions", Any]:
+        """A hierarchy's own program calls them as well: the stage, and what must live as long as the program."""
+        its, of = Functions(self.begin, self.edge, self.finish), program.stage[stage]
+        its.n_fields, its.writes = int(program.n_fields), int(of.writes)
+        of.udf.ctx = handle = ffi.new_handle(its)
+        return stage, its, handle
 
 
 def _number(state: Any) -> Any:

@@ -14,12 +14,11 @@ from .._core.values import as_floats, as_numpy, check, encoded, ffi, ids, is_tor
 from .decoder import Decoder
 from .._core.deferred import compiling, deferred
 from .graph import Graph
-from .hierarchy import Hierarchy
+from .hierarchy import FoldedHierarchy, Hierarchy
 from .looking import Page
 from .._core.precision import AUTO, PRECISIONS, of_choice
 from .registry import Parameter, Variant, variant_named
 from .._core.tables import ROWS
-from .variants import FoldedHierarchy
 
 COLUMNS = 128  # blocks that are weighed in one pass
 BY_HEAD = (lib.HGA_EXTENT_HEADS, lib.HGA_EXTENT_HEADS_OR_ONE)

@@ -11,7 +11,8 @@ from .._core.arguments import meant
 from .by_content import ByContent
 from .._core.values import encoded, lib, refuse
 from .._core.deferred import deferred
-from .hierarchy import KNOWN, Hierarchy
+from .calls import KNOWN
+from .hierarchy import Hierarchy
 from .._core.plans import LEFT, PLANS
 from .registry import Parameter, Variant, cut, variant_named, variants
 from .variants import make

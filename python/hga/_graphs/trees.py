@@ -9,11 +9,14 @@ import pathlib
 import re
 import stat
 import subprocess
+from itertools import compress
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
+from .._core.progress import Tell, each
 from .._core.values import check, encoded_path, ffi, lib, path_of, refuse, refuse_type, unmasked, utf8
+from .builder import Unfinished, array_at
 
 
 class Tree(NamedTuple):
@@ -34,7 +37,7 @@ def _taken(read: Callable[[Any], int]) -> Tree:
     check(read(t))
     try:
         n = int(t.n)
-        parent = np.frombuffer(ffi.buffer(t.parent, 4 * n), np.int32).copy()
+        parent = array_at(t.parent, n, np.int32)
         kinds = [None if t.kind == ffi.NULL or t.kind[v] >= t.n_kinds else _text(t.kind_name[t.kind[v]]) for v in range(n)]
         return Tree(parent, [_text(lib.hga_tree_name(t, v)) for v in range(n)], kinds)
     finally:
@@ -75,14 +78,10 @@ def _document(document: Any, what: str) -> bytes:
     raise refuse_type(f"{what} comes as text or as a pathlib.Path, not as {document!r}")
 
 
-def of_markdown(document: Any) -> Tree:
-    text = _document(document, "Markdown")
-    return _taken(lambda t: int(lib.hga_tree_markdown(ffi.NULL, text, len(text), t)))
-
-
-def of_html(document: Any) -> Tree:
-    text = _document(document, "HTML")
-    return _taken(lambda t: int(lib.hga_tree_html(ffi.NULL, text, len(text), t)))
+def of_document(document: Any, what: str) -> Tree:
+    """Markdown or HTML."""
+    text, read = _document(document, what), lib.hga_tree_html if what == "HTML" else lib.hga_tree_markdown
+    return _taken(lambda t: int(read(ffi.NULL, text, len(text), t)))
 
 
 MOST_BYTES = 4 << 20
@@ -119,32 +118,26 @@ def _lines(entry: pathlib.Path) -> List[str]:
         return []
 
 
-class _Nodes:
-    """A tree while it is made, parents before their children."""
+Nodes = List[Tuple[int, str, str]]  # parent, name and kind of a tree while it is made, parents before their children
 
-    def __init__(self) -> None:
-        self.parents: List[int] = []
-        self.names: List[Optional[str]] = []
-        self.kinds: List[Optional[str]] = []
 
-    def add(self, parent: int, name: str, kind: str) -> int:
-        self.parents.append(parent)
-        self.names.append(name)
-        self.kinds.append(kind)
-        return len(self.parents) - 1
+def _add(nodes: Nodes, parent: int, name: str, kind: str) -> int:
+    nodes.append((parent, name, kind))
+    return len(nodes) - 1
 
-    def add_lines(self, file: int, lines: List[str], tags: List[Tuple[int, int, str]]) -> None:
-        """Lines with something on them, in the innermost function that they are in."""
-        inside, waiting = [(file, len(lines) + 1)], list(reversed(tags))
-        for number, line in enumerate(map(str.strip, lines), 1):
-            while len(inside) > 1 and inside[-1][1] < number:
-                inside.pop()
-            while waiting and waiting[-1][0] <= number:
-                _, last, name = waiting.pop()
-                if last > number and line:
-                    inside.append((self.add(inside[-1][0], name, "function"), last))
-            if line:
-                self.add(inside[-1][0], line, "line")
+
+def _add_lines(nodes: Nodes, file: int, lines: List[str], tags: List[Tuple[int, int, str]]) -> None:
+    """Lines with something on them, in the innermost function that they are in."""
+    inside, waiting = [(file, len(lines) + 1)], list(reversed(tags))
+    for number, line in enumerate(map(str.strip, lines), 1):
+        while len(inside) > 1 and inside[-1][1] < number:
+            inside.pop()
+        while waiting and waiting[-1][0] <= number:
+            _, last, name = waiting.pop()
+            if last > number and line:
+                inside.append((_add(nodes, inside[-1][0], name, "function"), last))
+        if line:
+            _add(nodes, inside[-1][0], line, "line")
 
 
 def of_folder(path: Union[str, "os.PathLike[str]"], lines: bool) -> Tree:
@@ -152,40 +145,31 @@ def of_folder(path: Union[str, "os.PathLike[str]"], lines: bool) -> Tree:
     root = pathlib.Path(os.path.abspath(path_of(path)))  # as ctags and scandir both write what is below
     if not root.is_dir():
         raise refuse(f"{path}: is no folder")
-    tree, tags = _Nodes(), _functions(root) if lines else {}
-    tree.add(-1, root.name or str(root), "folder")
+    nodes, tags = [(-1, root.name or str(root), "folder")], _functions(root) if lines else {}
     waiting = [(entry, 0) for entry in _entries(root)]
     while waiting:
         entry, parent = waiting.pop()
         if lines and entry.name.startswith("."):
             continue
         is_folder = entry.is_dir(follow_symlinks=False)
-        at = tree.add(parent, entry.name, "folder" if is_folder else "file")
+        at = _add(nodes, parent, entry.name, "folder" if is_folder else "file")
         waiting += [(below, at) for below in _entries(entry.path)] if is_folder else []
         if lines and not is_folder:
-            tree.add_lines(at, _lines(pathlib.Path(entry.path)), tags.get(entry.path, []))
-    found = _with_leaves(tree, "line" if lines else "file")
-    if found is None:
+            _add_lines(nodes, at, _lines(pathlib.Path(entry.path)), tags.get(entry.path, []))
+    parents, names, kinds = zip(*nodes)
+    there = np.array([kind == ("line" if lines else "file") for kind in kinds])  # the leaves, and then what has one below it
+    for v in range(len(there) - 1, 0, -1):
+        there[parents[v]] |= there[v]
+    if not there[0]:
         raise refuse(f"{path}: has no {'file of text' if lines else 'files'}")
-    return found
+    number = np.append(np.cumsum(there, dtype=np.int32) - 1, np.int32(-1))  # the last one: no parent's
+    return Tree(number[np.array(parents, np.int32)[there]], [*compress(names, there)], [*compress(kinds, there)])
 
 
 def _entries(path: Union[str, "os.PathLike[str]"]) -> List["os.DirEntry[str]"]:
     """The last name first."""
     with os.scandir(path) as entries:
         return sorted(entries, key=lambda entry: entry.name, reverse=True)
-
-
-def _with_leaves(tree: _Nodes, leaf: str) -> Optional[Tree]:
-    """Without what has no leaf of that kind below it; parents stand before their children. None: there is no leaf."""
-    there = np.array([kind == leaf for kind in tree.kinds])
-    for v in range(len(there) - 1, 0, -1):
-        there[tree.parents[v]] |= there[v]
-    if not there[0]:
-        return None
-    number = np.append(np.cumsum(there, dtype=np.int32) - 1, np.int32(-1))  # the last one: no parent's
-    names, kinds = ([x for x, is_there in zip(of, there) if is_there] for of in (tree.names, tree.kinds))
-    return Tree(number[np.array(tree.parents, np.int32)[there]], names, kinds)
 
 
 Line = Tuple[int, List[str]]  # its number, its cells
@@ -245,3 +229,41 @@ def of_table(path: Union[str, "os.PathLike[str]"]) -> Tree:
     if not said:
         raise refuse(f"{path}: has no nodes")
     return Tree(np.array([-1 if p == -2 else p for p in said], np.int32), list(number), [None] * len(said))
+
+
+# ---- graphs of them ----
+
+
+def families(tree: Tree, tell: Tell) -> Tuple[Unfinished, np.ndarray]:
+    """Nodes attend to their siblings, and tokens to themselves; and which node of the tree each node is."""
+    b = Unfinished()
+    node = b._add_tree(len(tree.parent), tree.parent, tree.names)
+    of = np.argsort(node)
+    near = b.relation("near")
+    siblings: Dict[int, List[int]] = {}
+    for v, p in zip(of.tolist(), tree.parent[of].tolist()):
+        siblings.setdefault(p, []).append(int(node[v]))
+    n_tokens = b._levels[0][1]
+    alone = [np.array([v]) for v in siblings.pop(-1, []) if v < n_tokens]
+    members = each(siblings.values(), len(siblings), tell)
+    edges = [_see_each_other(b, near, np.array(some), n_tokens) for some in members] + [np.stack([v, v]) for v in alone]
+    if edges:
+        b._add_edges(near, *np.concatenate(edges, 1).astype(np.int32), None, None)
+    return b, of
+
+
+def _see_each_other(b: Unfinished, relation: int, members: np.ndarray, n_tokens: int) -> np.ndarray:
+    """Of ascending nodes; tokens see themselves as well, a node above does not: its descendants see that already. Runs of
+    neighbours become blocks; [2][edges] are what stays where there are too many runs."""
+    level = np.searchsorted([first for first, _ in b._levels], members, "right")
+    runs = np.split(members, np.flatnonzero((np.diff(members) != 1) | (np.diff(level) != 0)) + 1)
+    if 8 * len(runs) ** 2 > len(members) ** 2:
+        source, destination = np.tile(members, len(members)), np.repeat(members, len(members))
+        seen = (source != destination) | (source < n_tokens)
+        return np.stack([source[seen], destination[seen]])
+    for dst in runs:
+        for src in runs:
+            shape = "off_diagonal" if dst is src and dst[0] >= n_tokens else "all"
+            if shape == "all" or len(dst) > 1:
+                b.block(relation, (dst[0], len(dst)), (src[0], len(src)), shape=shape)
+    return np.empty((2, 0), np.int64)

@@ -10,12 +10,11 @@ import numpy as np
 
 from .._core.arguments import answered, flag, int32, listed, meant, one_of, whole
 from .by_content import ByContent
-from .._core.call import LAYOUTS
 from .._core.copies import runs_as, settle
-from .._core.values import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, unmasked, widened
+from .._core.values import as_floats, check, encoded, ffi, ids, is_torch, lib, refuse, refuse_type, unmasked
 from .._core.deferred import compiling, deferred
 from .graph import Graph
-from .hierarchy import Hierarchy
+from .hierarchy import FoldedHierarchy, Hierarchy
 from .registry import KINDS, Parameter, Variant, cut, variant_named, variants
 from .._core.renamed import Former
 
@@ -61,74 +60,6 @@ class _Settings:
         graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
         check(self.variant._row.build(self.memory, graph, program))
         return Graph(graph[0]), program
-
-
-class FoldedHierarchy(Hierarchy):
-    """Key/value heads that differ in structure, as by a tree for each: the graph's rows are those of all heads, and tensors are
-    read where they lie. A Treeformer's trees may be more than the key has heads: a head is then copied for each that reads it; what
-    heads choose reads a key head that several share where it lies (key_heads)."""
-
-    @staticmethod
-    def of(h: Hierarchy, heads: int, key_heads: Optional[int] = None) -> "FoldedHierarchy":
-        if type(h) is not Hierarchy:
-            raise refuse(f"{h!r} does not have a disjoint graph for each head")
-        for which in ("query", "key", "value", "out"):
-            if h._rows(which) % (heads if key_heads is None or which in ("query", "out") else key_heads):
-                raise refuse(f"{h._rows(which)} rows of {which} do not divide into graphs for {heads} heads")
-        made = FoldedHierarchy(h.graph, h._program, h.words, heads, by_token=False)
-        made.n_key_graphs = key_heads or heads
-        settle(made, h)
-        made._functions, made._strict = h._functions, h._strict
-        return made
-
-    def __init__(self, graph: Graph, program: Any, words: str, heads: int, by_token: bool = True) -> None:
-        super().__init__(graph, program, words)
-        self.n_graphs, self.n_key_graphs, self.by_token = heads, heads, by_token
-
-    def order(self, how: str) -> Any:
-        raise refuse(f"{self.words}: an order has no trees per head, whose heads the graph has as rows")
-
-    def decoder(self, **more: Any) -> Any:
-        raise refuse(f"{self.words}: decoding has no trees per head, whose heads the graph has as rows")
-
-    def weights(self, *arrays: Any, **more: Any) -> Any:
-        raise refuse(f"{self.words}: weights of a row have no trees per head, whose heads the graph has as rows")
-
-    def _reads_heads(self, k: Any, layout: str) -> bool:
-        return k.ndim < 3 or layout not in LAYOUTS or bool(k.shape[LAYOUTS[layout][0]] == self.n_key_graphs)
-
-    def _shared(self, x: Any, what: str, layout: str) -> np.ndarray:
-        """A key or value with a head for each graph; gradients of copies are summed in float32."""
-        a = as_numpy(x, what)
-        heads = self.n_key_graphs if self._reads_heads(a, layout) else a.shape[LAYOUTS[layout][0]]
-        if heads == self.n_key_graphs or self.n_key_graphs < self.n_graphs or not heads or self.n_graphs % heads:
-            return a
-        return np.repeat(widened(a), self.n_graphs // heads, axis=LAYOUTS[layout][0])
-
-    def _forward(self, q: Any, k: Any, v: Any, tables: Any, how: Any, *more: Any) -> Any:
-        layout, *_ = how
-        return super()._forward(q, self._shared(k, "key", layout), self._shared(v, "value", layout), tables, how, *more)
-
-    def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, tables: Any, how: Any, requested: Any) -> Any:
-        layout, *_ = how
-        of_k, of_v = self._shared(k, "key", layout), self._shared(v, "value", layout)
-        grads = super()._backward(q, of_k, of_v, out, tape, d_out, d_lse, tables, how, requested)
-        for name, like in (("key", k), ("value", v)):
-            if name in grads and grads[name].shape != tuple(like.shape):
-                grads[name] = self._summed(grads[name], as_numpy(like, name), LAYOUTS[layout][0])
-        return grads
-
-    def _summed(self, g: np.ndarray, like: np.ndarray, axis: int) -> np.ndarray:
-        """Of the copies of each head."""
-        heads = like.shape[axis]
-        g = np.moveaxis(g, axis, 0)
-        g = g.reshape((heads, self.n_graphs // heads) + g.shape[1:]).sum(1)
-        return narrowed(np.ascontiguousarray(np.moveaxis(g, 0, axis)), like.dtype)
-
-    def __reduce__(self) -> Tuple[Any, ...]:
-        if self._recipe is not None:
-            return super().__reduce__()
-        return FoldedHierarchy.of, (settle(Hierarchy(self.graph, self._program, self.words), self), self.n_graphs, self.n_key_graphs)
 
 
 class RoutedHierarchy(ByContent):
@@ -297,7 +228,7 @@ def make(v: Variant, n_tokens: Any, arguments: Dict[str, Any], n_keys: Optional[
         if int(v._row.can) & lib.HGA_NEEDS_CHOICE:
             return _chosen(lengths, arguments, None)
         h = concatenated([make(v, n, arguments) for n in lengths if n])  # a sample of no tokens has no rows
-        h._recipe = ("variant", v.name, lengths, _copied(arguments), None)
+        h._recipe = remade, (v.name, lengths, _copied(arguments), None)
         return h
     if int(v._row.can) & lib.HGA_NEEDS_CHOICE:
         return _chosen(n_tokens, arguments, n_keys)
@@ -332,7 +263,7 @@ def make(v: Variant, n_tokens: Any, arguments: Dict[str, Any], n_keys: Optional[
     words = " ".join([v.name] + [f"{v.parameter(n).name}={_typed(x)}" for n, x in arguments.items() if _typed(x)])
     h = FoldedHierarchy(graph, program, words, fold) if fold > 1 else Hierarchy(graph, program, words)
     h._node_of = node_of
-    h._recipe = ("variant", v.name, n_tokens, _copied(arguments, fresh), n_keys)
+    h._recipe = remade, (v.name, n_tokens, _copied(arguments, fresh), n_keys)
     if alpha is not None:
         h._own = {"type_scale": np.ascontiguousarray(np.asarray(unmasked(_listed(alpha), "alpha"), np.float32))}
     return h
@@ -405,7 +336,7 @@ def built(words: str, n_tokens: int) -> Hierarchy:
     graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
     check(lib.hga_build(encoded(words, "variant"), n_tokens, graph, program))
     h = Hierarchy(Graph(graph[0]), program, words)
-    h._recipe = ("words", words, n_tokens)
+    h._recipe = built, (words, n_tokens)
     return h
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 import numpy as np
 
 from .._core.values import ffi, lib, version
+from .builder import array_at
 
 if TYPE_CHECKING:
     from .hierarchy import Hierarchy
@@ -37,12 +38,12 @@ def colour(level: int, n_levels: int) -> str:
     return "#" + "".join(f"{int(a + (b - a) * (at - i) + 0.5):02x}" for a, b in channels)
 
 
-def _ids(pointer: Any, n: int) -> Any:
-    return np.frombuffer(ffi.buffer(pointer, 4 * n), np.int32) if n and pointer != ffi.NULL else np.zeros(0, np.int32)
+def _ids(pointer: Any, n: int) -> List[Any]:
+    return series(array_at(pointer, n, np.int32))
 
 
 def _order(pointer: Any, n: int) -> Optional[List[Any]]:
-    return None if pointer == ffi.NULL else series(_ids(pointer, n))
+    return None if pointer == ffi.NULL else _ids(pointer, n)
 
 
 def _reals(values: Any) -> List[float]:
@@ -75,12 +76,11 @@ def _blocks(r: Any) -> Dict[str, Any]:
 
 
 def _explicit(r: Any, n: int) -> Dict[str, Any]:
-    ptr = np.frombuffer(ffi.buffer(r.ptr, 8 * (n + 1)), np.int64)
-    edges: Dict[str, Any] = {"degree": series(np.diff(ptr)), "src": series(_ids(r.src, r.n_explicit))}
+    edges: Dict[str, Any] = {"degree": series(np.diff(array_at(r.ptr, n + 1, np.int64))), "src": _ids(r.src, r.n_explicit)}
     if r.type != ffi.NULL:
-        edges["type"] = series(_ids(r.type, r.n_explicit))
+        edges["type"] = _ids(r.type, r.n_explicit)
     if r.weight != ffi.NULL:
-        edges["weight"] = _reals(np.frombuffer(ffi.buffer(r.weight, 4 * r.n_explicit), np.float32))
+        edges["weight"] = _reals(array_at(r.weight, r.n_explicit, np.float32))
     return edges
 
 
@@ -140,9 +140,9 @@ def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
     levels = h.graph.level_sizes
     first = int(n.level_ptr[1])
     above = int(n.n) - first
-    tree: Dict[str, Any] = {"span_first": series(_ids(n.span_first, n.n)[first:]), "span_last": series(_ids(n.span_last, n.n)[first:])}
+    tree: Dict[str, Any] = {name: series(array_at(getattr(n, name), n.n, np.int32)[first:]) for name in ("span_first", "span_last")}
     if n.parent != ffi.NULL:
-        tree["child_ptr"] = series(_ids(n.child_ptr, above + 1))
+        tree["child_ptr"] = _ids(n.child_ptr, above + 1)
         tree["child_list"] = _order(n.child_list, int(n.child_ptr[above]))
     return {
         "schema": SCHEMA, "tool": f"hga {version()} (Python)", "file": h.words or "graph", "levels": levels,

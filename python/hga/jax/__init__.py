@@ -22,7 +22,8 @@ from .._core.arguments import whole
 from .._graphs.by_content import ByContent
 from .._core.call import LAYOUTS, require_layout
 from .._core.values import Error, check, ffi, lib, number, refuse, refuse_type
-from .._graphs.hierarchy import Hierarchy, draws, how_of
+from .._graphs.calls import draws, how_of
+from .._graphs.hierarchy import Hierarchy
 from ._kind import Kind, Options, kind_of
 from .._core.normalisers import normalised, spelt
 from .._core.tables import INPUTS, ROWS, check_names, takes_tables, with_own

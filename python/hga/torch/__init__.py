@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, cast
 
 from .._core.needs import needs
@@ -17,7 +16,9 @@ from . import _eager as eager
 from .._core.arguments import flag, meant, whole
 from .._core.values import as_numpy, number, refuse
 from ._flops import count
-from .._graphs.hierarchy import KNOWN, OF_TORCH, Hierarchy, How, how_of
+from .._graphs.calls import KNOWN, How, how_of
+from .._graphs.hierarchy import OF_TORCH, Hierarchy
+from .._core.later import later
 from ._compiled import Made, attention as made_attention
 from .._core.normalisers import normalised, spelt
 from ._operators import flattened, named, operator, query, refuse_forward, refuse_second, save_nothing, signed, Tables_, tables_of, tensor_of, unsigned
@@ -338,12 +339,12 @@ if TYPE_CHECKING:
     from .._flex.masks import create_block_mask as create_block_mask
 else:
     _LATER = {
-        "distributed": "._distributed", "flex_attention": ".._flex.attend", "flex_hierarchy": ".._flex.attend", "create_block_mask": ".._flex.masks",
+        "distributed": "torch._distributed", "flex_attention": "_flex.attend", "flex_hierarchy": "_flex.attend", "create_block_mask": "_flex.masks",
     }  # fmt: skip
 
     def __getattr__(name):
         if name in _LATER:
-            found = globals()[name] = getattr(import_module(_LATER[name], __package__), name)
+            found = globals()[name] = getattr(later(_LATER[name]), name)
             return found
         raise AttributeError(f"module 'hga.torch' has no attribute {name!r}{meant(name, __all__)}")
 

@@ -13,7 +13,8 @@ import torch
 from .._core.values import refuse, refuse_type
 from .._core.deferred import STARTS, deferred
 from .._graphs.graph import GRAPHS, Graph
-from .._graphs.hierarchy import KNOWN, Hierarchy
+from .._graphs.calls import KNOWN
+from .._graphs.hierarchy import Hierarchy
 from ._one_pass import PASSES, Cached, Inputs, Outputs, Pass, cached, whole
 from .._core.tables import as_returned, features_of
 

@@ -17,7 +17,8 @@ import torch.distributed as dist
 from .._core.arguments import answered, meant, whole
 from .._core.call import Problem
 from .._core.values import Error, as_numpy, check, error_detail, extern, ffi, fill_rows, fill_tensor, floats_at, lib, number, record_raised, refuse, unrepeated
-from .._graphs.hierarchy import PLANS_CACHED, Hierarchy, draws
+from .._graphs.calls import PLANS_CACHED, draws
+from .._graphs.hierarchy import Hierarchy
 from .._core.normalisers import normalised, spelt
 from .._core.plans import new_plan
 from ._operators import tables_of, tensor_of

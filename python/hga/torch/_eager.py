@@ -10,7 +10,8 @@ import torch
 
 from .._core.call import Problem
 from .._core.values import as_numpy, number
-from .._graphs.hierarchy import Hierarchy, How, draws
+from .._graphs.calls import How, draws
+from .._graphs.hierarchy import Hierarchy
 from .._core.plans import USES, Taken
 from .._core.prepared import Prepared, address
 from .._core.releases import in_forward_mode, perhaps
