@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 
 import numpy as np
 
-from .arguments import BINDINGS
-from .values import check, encoded, ffi, lib, refuse
+from .arguments import BINDINGS, encoded
+from .library import check, ffi, lib, refuse
 from .precision import PRECISIONS
 from .spares import Spares
 

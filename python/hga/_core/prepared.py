@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .call import Problem
-from .values import RAISED, check, ffi, lib, refuse
+from .library import RAISED, check, ffi, lib, refuse
 from .plans import Plan, tape_bytes
 from .tables import ROWS, Tables, parted
 

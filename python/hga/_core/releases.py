@@ -9,9 +9,10 @@ import functools
 import importlib
 import inspect
 import sys
+from importlib.util import find_spec
 from typing import Any, Callable, Dict, NamedTuple, Tuple
 
-from .errors import Error
+from .library import Error
 
 # The oldest and the newest; python/tests/oldest.txt, requirements.txt and their neighbours pin these.
 TESTED = {"torch": ("2.5", "2.15"), "transformers": ("4.53", "5.24"), "torch_geometric": ("2.5", "2.8"), "onnx": ("1.18", "1.23"), "jax": ("0.5", "0.10")}
@@ -67,6 +68,13 @@ PRIVATE: Dict[str, Private] = {
 
 
 # ---- releases ----
+
+
+def needs(package: str, extra: str) -> None:
+    """Refuse to go on without a package that `pip install '.[extra]'` installs."""
+    if find_spec(package) is None:
+        line = f"hga.{extra} needs {package}, which is not installed: pip install '.[{extra}]' in the folder of hga's sources"
+        raise ModuleNotFoundError(line, name=package)
 
 
 def release(text: str) -> Tuple[int, int]:

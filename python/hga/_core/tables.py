@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, Iterable, Ite
 
 import numpy as np
 
-from .arguments import unknown
-from .values import F, as_floats, ffi, floats_at, is_torch, lib, number, refuse
+from .arguments import number, unknown
+from .arrays import as_floats, floats_at, is_torch
+from .library import F, ffi, lib, refuse
 
 if TYPE_CHECKING:
     from .._graphs.hierarchy import Hierarchy
