@@ -56,6 +56,14 @@ def one_of(value: Any, what: str, known: Iterable[str]) -> str:
     return str(value)
 
 
+def either(value: Any, what: str, known: Iterable[str]) -> str:
+    """One of two words."""
+    one, other = known
+    if not isinstance(value, str) or value not in (one, other):
+        raise refuse(f"{what} {shown(value)} is neither {one!r} nor {other!r}{meant(value, (one, other))}")
+    return value
+
+
 def listed(value: Any, what: str, of: str) -> List[Any]:
     """What a list, a tuple or a generator has; a text is none of these."""
     try:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from .arguments import unmasked
-from .library import ffi, lib, refuse
+from .library import Error, ffi, lib, refuse
 from .releases import perhaps, private
+
+if TYPE_CHECKING:
+    import torch
+
+    Array = TypeVar("Array", torch.Tensor, np.ndarray)  # in this order numpy is known where torch is not installed
 
 
 def refuse_layout(x: Any, what: str) -> Error:
@@ -30,20 +35,15 @@ TYPES = {np.dtype("<f4"): lib.HGA_F32, np.dtype("<f2"): lib.HGA_F16, BF16: lib.H
 _TORCH_TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 
 
-def _plain(x: Any, what: str) -> Any:
-    """What torch.func's transforms have wrapped. Under vmap it is no one tensor: each sample has its own."""
+def _beneath(x: Any, what: str) -> np.ndarray:
+    """The memory of what torch.func's transforms have wrapped. Under vmap it is no one tensor: each sample has its own."""
     functorch = private("torch._C._functorch")
     while functorch.is_functorch_wrapped_tensor(x):
         if functorch.is_batchedtensor(x):
             raise refuse(f"{what} is under torch.func.vmap: its numbers are needed here, and each sample has its own; give a batch instead")
         x = functorch.get_unwrapped(x)
-    return x
-
-
-def _beneath(x: Any, what: str) -> np.ndarray:
-    plain = _plain(x, what)
     with private("torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack")():
-        return _memory(plain)
+        return _memory(x)
 
 
 def written_out(x: Any) -> Any:

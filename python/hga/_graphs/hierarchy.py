@@ -14,13 +14,13 @@ from .._core.arguments import BEYOND, answered, flag, listed, meant, threads as 
 from .._core.call import LAYOUTS, Problem
 from .._core.copies import copied, identity, reduced, settle
 from .._core.values import BF16, as_numpy, check, encoded_path, extern, ffi, is_torch, lib, number, path_of, record_raised, refuse, take_text, unrepeated, widened
-from .decoder import TYPES, Decoder, one_of
+from .decoder import Decoder
 from .._core.deferred import begin_names, compiling, new_name
 from .graph import Graph
 from .looking import Page, Weighed, view
 from .._core.normalisers import normalised, spelt
 from .._core.plans import LEFT, USES, Plan, Taken, Tape, alive_tape, leave, plan_of, tape_bytes
-from .._core.precision import AUTO, RowType, is_bf16, resolved
+from .._core.precision import AUTO, is_bf16, resolved
 from .._core.renamed import Former
 from .._core.prepared import Prepared, address
 from .._core.rows import lifted, lowered
@@ -31,12 +31,10 @@ from .._core.tables import (
 from .._core.threads import Threaded
 
 if TYPE_CHECKING:
-    import torch
     from typing_extensions import Literal, Unpack
 
+    from .._core.arrays import Array
     from .._core.keywords import CallTables, DecoderTables
-
-    Array = TypeVar("Array", torch.Tensor, np.ndarray)  # in this order numpy is known where torch is not installed
 
     class CallOptions(CallTables, total=False):
         """What ``attention`` takes by keyword beside ``lse``."""
@@ -585,9 +583,7 @@ class Hierarchy(Threaded):
         check_names(Hierarchy.decoder, tables, WITHOUT_EDGES)
         h = normalised(self, spelt(normaliser, normalizer))
         h._choosing = self._choosing
-        declared = None if row_type is None else ("f32", "bf16")[one_of(row_type, "row_type", TYPES) == lib.HGA_BF16]
-        rows = RowType(precision, h, declared, isa, flag(same, "same"))
-        return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, rows, threads, isa,
+        return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, row_type, precision, threads, isa,
                        tables)  # fmt: skip
 
     # ---- rows that are nodes ----

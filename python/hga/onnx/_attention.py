@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._core.values import Error
+from .._core.library import Error
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 
@@ -74,9 +74,7 @@ def attend(
     seen = np.broadcast_to(seen, (*seen.shape[:2], n, n_keys))
     alone = seen.shape[0] > 1 or (bias is not None and bias.shape[0] > 1)
     each = heads // k.shape[1]
-    options: Dict[str, Any] = {"scale": float(scale)}
-    if softcap:
-        options["softcap"] = float(softcap)
+    options: Dict[str, Any] = {"scale": float(scale), "softcap": float(softcap) or None}
     out = np.empty((batch, heads, n, v.shape[3]), q.dtype)
     for b in range(batch if alone else 1):
         samples = slice(b, b + 1) if alone else slice(0, batch)
