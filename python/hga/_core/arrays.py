@@ -185,11 +185,3 @@ def fill_rows(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
     t.data = ffi.cast("void *", x.ctypes.data)
     t.rows = x.shape[rows_axis]
     t.row_stride, t.head_stride = x.strides[rows_axis] // 4, x.strides[heads_axis] // 4
-
-
-def fold_tensor(t: Any, heads: int, graphs: int, by_token: bool) -> None:
-    """Of a described tensor of so many heads, those of each of ``parts`` in one row: rows are a token's, or a part's, one after
-    the other."""
-    each, tokens = heads // graphs * t.head_stride, t.row_stride
-    t.fold, t.row_stride, t.fold_stride = (graphs, each, tokens) if by_token else (t.rows, tokens, each)
-    t.rows *= graphs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 import numpy as np
 
 from .arguments import either, one_of
-from .arrays import as_numpy, fill_rows, fill_tensor, fold_tensor, is_torch
+from .arrays import as_numpy, fill_rows, fill_tensor, is_torch
 from .library import RAISED, check, ffi, lib, refuse, refuse_type
 from .plans import Plan, tape_bytes
 from .precision import is_bf16, resolved
@@ -122,8 +122,13 @@ class Problem:
         self._fold(t, x.shape[self.heads_axis + 1])
 
     def _fold(self, t: Any, heads: int) -> None:
-        if self.h.n_graphs > 1:
-            fold_tensor(t, heads, self.h.n_graphs if heads >= self.h.n_graphs else self.h.n_key_graphs, self.h.by_token)
+        """Of so many heads those of each graph in one row: rows are a token's, or a graph's, one after the other."""
+        h = self.h
+        if h.n_graphs > 1:
+            graphs = h.n_graphs if heads >= h.n_graphs else h.n_key_graphs
+            each, tokens = heads // graphs * t.head_stride, t.row_stride
+            t.fold, t.row_stride, t.fold_stride = (graphs, each, tokens) if h.by_token else (t.rows, tokens, each)
+            t.rows *= graphs
 
 
 # ---- calls that were checked ----
