@@ -202,9 +202,7 @@ class Decoder:
     ) -> Tuple[Stacked, Stacked]: ...
 
     @overload
-    def append(
-        self, caches: Sequence["Cache"], q: Stacked, k: Stacked, v: Stacked, *, layout: str = ..., lse: bool
-    ) -> Union[Stacked, Tuple[Stacked, Stacked]]: ...
+    def append(self, caches: Sequence["Cache"], q: Stacked, k: Stacked, v: Stacked, *, layout: str = ..., lse: bool) -> Any: ...
 
     @answered
     def append(self, caches: Sequence["Cache"], q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False) -> Any:
