@@ -523,7 +523,7 @@ class Missing(unittest.TestCase):
 
     @unittest.skipUnless(HAS_JAX, "jax is not installed")
     def test_without_its_header_at_the_build(self):
-        patch = "import hga, hga._core.values as c; l = c.lib\nclass L:\n    def __getattr__(s, n): return (lambda i: c.ffi.NULL) if n == 'hga_py_jax_handler' else getattr(l, n)\nc.lib = L()"
+        patch = "import hga, hga._core.library as c; l = c.lib\nclass L:\n    def __getattr__(s, n): return (lambda i: c.ffi.NULL) if n == 'hga_py_jax_handler' else getattr(l, n)\nc.lib = L()"
         self.assertIn(f"{sys.executable} -m pip install --force-reinstall --no-deps .", self.imported(patch))
 
 

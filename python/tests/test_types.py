@@ -78,6 +78,19 @@ h.attention(x, x, x).itemsize_  # attr-defined
 h.attention(a, a, a).requires_grad_  # attr-defined
 h.attention(x, x, x, lse=True).sum()  # attr-defined
 h.attention(x, a, a)  # type-var
+
+cache = h.decoder(heads=1, dim=8).cache()
+cache.append(a, a, a).itemsize
+y, lse = cache.append(x, x, x, lse=True)
+y.requires_grad_()
+cache.decoder.append([cache.fork()], x, x, x).requires_grad_()
+cache.decoder.append([cache], [a], [a], [a])[0].itemsize
+text: str = cache.append(a, a, a)  # assignment
+cache.append(a, a, a).requires_grad_  # attr-defined
+cache.append(x, x, x).itemsize_  # attr-defined
+cache.append(x, x, x, lse=True).sum()  # attr-defined
+cache.append(x, a, a)  # type-var
+text = cache.decoder.append([cache], [a], [a], [a])  # assignment
 """
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from typing import Any, Iterable, List, Optional, cast
+import os
+import warnings
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, cast
 
 import numpy as np
 
-from .values import F, WrongType, refuse, refuse_type, shown
-from .renamed import former_names, with_new_names
+from .library import F, WrongType, refuse, refuse_type
 
+LONGEST_SHOWN = 120  # characters of a value in a message
 BEYOND = 2**31  # the library's numbers of tokens, nodes and threads are below it
 
 # What people say to torch, flash-attention and their like, and how it is said here.
@@ -33,6 +35,12 @@ ANSWERS.update(mask=ANSWERS["attn_mask"], attention_mask=ANSWERS["attn_mask"], c
 ANSWERS.update(return_attn_probs=ANSWERS["need_weights"], output_attentions=ANSWERS["need_weights"])
 
 
+def shown(value: Any) -> str:
+    """A value that is wrong, in one line of a message."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 2] + ".."
+
+
 def meant(word: Any, known: Iterable[str]) -> str:
     """": did you mean 'block'?", or nothing where no known word is near."""
     names = {name.lower(): name for name in known}
@@ -48,6 +56,14 @@ def one_of(value: Any, what: str, known: Iterable[str]) -> str:
     return str(value)
 
 
+def either(value: Any, what: str, known: Iterable[str]) -> str:
+    """One of two words."""
+    one, other = known
+    if not isinstance(value, str) or value not in (one, other):
+        raise refuse(f"{what} {shown(value)} is neither {one!r} nor {other!r}{meant(value, (one, other))}")
+    return value
+
+
 def listed(value: Any, what: str, of: str) -> List[Any]:
     """What a list, a tuple or a generator has; a text is none of these."""
     try:
@@ -56,6 +72,23 @@ def listed(value: Any, what: str, of: str) -> List[Any]:
     except TypeError:
         pass
     raise refuse_type(f"{what} is {shown(value)}, not a list of {of}")
+
+
+def unmasked(x: Any, what: str) -> Any:
+    """What numpy does not hide in part: outside of numpy a masked array is what lies under its mask."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise refuse_type(f"{what} is a masked array, and hga would read what its mask hides: fill it, with .filled(0) or another number")
+    return x
+
+
+def number(x: Any, what: str) -> float:
+    unmasked(x, what)
+    try:
+        return float(x)
+    except (TypeError, ValueError):
+        raise refuse(f"{what} is {shown(x)}, not a number") from None
+    except OverflowError:
+        raise refuse(f"{what} is a whole number beyond those of float64") from None
 
 
 def whole(value: Any, what: str, least: int = 0, beyond: Optional[int] = None) -> int:
@@ -101,6 +134,117 @@ def bind(value: Any) -> str:
     """When threads are bound; True and False are taken for on and off."""
     word = ("on" if value else "off") if isinstance(value, (bool, np.bool_)) else value
     return one_of(word, "bind", BINDINGS)
+
+
+class Threaded:
+    """Has threads and a binding."""
+
+    _threads = 0
+    _bind = "auto"
+
+    @property
+    def threads(self) -> int:
+        """Threads of calls that do not say how many; 0: the library's own choice."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, n: int) -> None:
+        self._threads = threads(n)
+
+    @property
+    def bind(self) -> str:
+        """Are threads bound, each to a processor, for the length of each call? ``"auto"`` (where nothing is said): where
+        there are several NUMA domains, the call has a thread for every core and OpenMP binds nothing; ``"on"``, ``"off"``."""
+        return self._bind
+
+    @bind.setter
+    def bind(self, when: str) -> None:
+        self._bind = bind(when)
+        self._bound()
+
+    def _bound(self) -> None:
+        """After another binding: what was made with the one before goes."""
+
+
+# ---- texts and paths ----
+
+
+def utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as e:
+        raise refuse(f"{what}: {text[e.start]!r} is no character of UTF-8") from None
+
+
+def encoded(text: str, what: str) -> bytes:
+    """UTF-8 for the library, to which a NUL is the end."""
+    if not isinstance(text, str):
+        raise refuse_type(f"{what} is {shown(text)}, not a text")
+    return _without_nul(utf8(text, what), what, text)
+
+
+def path_of(path: Any) -> str:
+    """The name of a file or folder, as text."""
+    try:
+        name, raw = os.fsdecode(path), os.fsencode(path)
+    except TypeError:
+        raise refuse_type(f"file {shown(path)} is no name: a text or a pathlib.Path") from None
+    except UnicodeEncodeError as e:
+        raise refuse(f"file {path!r}: no file's name has {e.object[e.start]!r}") from None
+    if not raw:
+        raise refuse("the name of the file is empty")
+    _without_nul(raw, "file", name)
+    return name
+
+
+def encoded_path(path: Any) -> bytes:
+    return os.fsencode(path_of(path))
+
+
+def _without_nul(found: bytes, what: str, text: str) -> bytes:
+    if b"\0" in found:
+        raise refuse(f"{what} {text!r} has a NUL inside")
+    return found
+
+
+# ---- names of keywords ----
+
+# Attributes and keywords: old, new.
+RENAMED = {"given": "arguments", "key_parts": "n_key_graphs", "parts": "n_graphs", "places": "permutation", "wanted": "needs_grad"}
+
+
+def new_name(old: str, stacklevel: int) -> str:
+    """The name that replaced this one, with a warning to the caller's line."""
+    warnings.warn(f"hga: {old} is now {RENAMED[old]}; hga 0.6 will not know the old name", DeprecationWarning, stacklevel + 1)
+    return RENAMED[old]
+
+
+class Former:
+    """An attribute by its old name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, of: Any, owner: type) -> Any:
+        return self if of is None else getattr(of, new_name(self.name, 2))
+
+
+def former_names(known: Collection[str]) -> List[str]:
+    """Old names of a function's keywords."""
+    return [old for old, new in RENAMED.items() if new in known and old not in known]
+
+
+def with_new_names(function: str, former: Collection[str], named: Mapping[str, Any], stacklevel: int) -> Dict[str, Any]:
+    """Keywords of a call, by their new names."""
+    found = dict(named)
+    for old in former:
+        if old not in named:
+            continue
+        new = new_name(old, stacklevel + 1)
+        if new in named:
+            raise refuse_type(f"{function} has {old}= and {new}=, which are the same: leave {old}= out")
+        found[new] = found.pop(old)
+    return found
 
 
 def unknown(function: str, word: str, known: Iterable[str]) -> Exception:

@@ -1,19 +1,20 @@
-"""Plans, with the workspaces that are free at the moment, and the tapes that their executions leave."""
+"""Plans, with the memory that is free at the moment, and the tapes that their executions leave."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
+import math
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, TypeVar
 
 import numpy as np
 
-from .arguments import BINDINGS
-from .values import check, encoded, ffi, lib, refuse
+from .arguments import BINDINGS, encoded
+from .library import check, ffi, lib
 from .precision import PRECISIONS
-from .spares import Spares
 
 if TYPE_CHECKING:
     from .._graphs.calls import Calls as Hierarchy
@@ -75,6 +76,70 @@ def new_plan(h: "Hierarchy", key: Tuple[Any, ...], ranks: Any = ffi.NULL) -> Any
     return ffi.gc(out[0], lib.hga_plan_destroy)
 
 
+# ---- memory that calls had ----
+
+LARGE = 4 << 20  # bytes from which the system clears fresh pages one by one, which takes longer than to cache them
+MOST_CACHED = 4  # blocks of a size: an output and the gradients of query, key and value
+MOST = 8  # blocks in all; those of a size that has not come for longest go first
+
+
+class _Lease:
+    """A block in use: it goes back when the last array on it is gone."""
+
+    def __init__(self, spares: "Spares", block: np.ndarray) -> None:
+        self._spares, self._block = spares, block
+        self.__array_interface__: Any = block.__array_interface__
+
+    def __del__(self) -> None:
+        self._spares._take_back(self._block)
+
+
+class Spares:
+    """Memory that large calls would take anew each time: outputs, tapes and gradients stay with their plan until the next. Free
+    blocks, by size. Taking one and giving it back are each one step of the interpreter's, so that threads
+    need no lock."""
+
+    def __init__(self) -> None:
+        self._free: Dict[int, List[np.ndarray]] = {}
+
+    def empty(self, shape: Tuple[int, ...], dtype: Any) -> np.ndarray:
+        return self.maker(shape, dtype)()
+
+    def maker(self, shape: Tuple[int, ...], dtype: Any, cleared: bool = False) -> Callable[[], np.ndarray]:
+        """Of arrays that are alike, each new."""
+        kind = np.dtype(dtype)
+        if math.prod(shape) * kind.itemsize < LARGE:
+            return functools.partial(np.zeros if cleared else np.empty, shape, kind)
+        return functools.partial(self._array, shape, kind, cleared)
+
+    def _array(self, shape: Tuple[int, ...], kind: "np.dtype[Any]", cleared: bool) -> np.ndarray:
+        size = math.prod(shape) * kind.itemsize
+        try:
+            block = self._free[size].pop()
+            if cleared:
+                block.fill(0)
+        except (KeyError, IndexError):  # fresh pages are clear, and are near the thread that writes them first
+            block = (np.zeros if cleared else np.empty)(size, np.uint8)
+        return np.asarray(_Lease(self, block)).view(kind).reshape(shape)
+
+    def _take_back(self, block: np.ndarray) -> None:
+        size = block.size
+        free = self._free.pop(size, [])  # the last size is the last one in the table
+        if len(free) < MOST_CACHED:
+            free.append(block)
+        self._free[size] = free
+        if sum(map(len, list(self._free.values()))) > MOST:
+            self._free.pop(next(iter(self._free)), None)
+
+    @property
+    def bytes(self) -> int:
+        """Of the free blocks."""
+        return sum(size * len(free) for size, free in list(self._free.items()))
+
+
+# ---- plans ----
+
+
 class Plan:
     """A plan and the workspaces that are free. Taking one and giving it back are each one step of the interpreter's, so that
     threads need no lock."""
@@ -94,10 +159,6 @@ class Plan:
         self.number = next(_PLAN_NUMBERS)
         self.used = next(USES)
         PLANS[self.number] = self
-
-    def at_once(self, samples: int) -> int:
-        """As many samples as there are threads: each thread has one to itself as long as there is one."""
-        return max(1, min(samples, self.threads))
 
     def workspaces(self, samples: int) -> Workspaces:
         """For `samples` at once. A thread that needs the plan for another graph says so before it counts the workspaces, and who takes

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
-from .arguments import one_of
-from .values import BF16, check, encoded, ffi, lib, refuse
+from .arguments import encoded, one_of
+from .arrays import BF16
+from .library import check, ffi, lib, refuse
 from .normalisers import SOFTMAX
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any, Callable, Iterable, Iterator, Optional, TypeVar
 
 from .arguments import flag
-from .values import extern, ffi, lib, record_raised
+from .library import extern, ffi, lib, record_raised
 
 T = TypeVar("T")
 SECONDS = 2  # what is done sooner shows no bar

@@ -9,9 +9,10 @@ import functools
 import importlib
 import inspect
 import sys
+from importlib.util import find_spec
 from typing import Any, Callable, Dict, NamedTuple, Tuple
 
-from .errors import Error
+from .library import Error
 
 # The oldest and the newest; python/tests/oldest.txt, requirements.txt and their neighbours pin these.
 TESTED = {"torch": ("2.5", "2.15"), "transformers": ("4.53", "5.24"), "torch_geometric": ("2.5", "2.8"), "onnx": ("1.18", "1.23"), "jax": ("0.5", "0.10")}
@@ -67,6 +68,13 @@ PRIVATE: Dict[str, Private] = {
 
 
 # ---- releases ----
+
+
+def needs(package: str, extra: str) -> None:
+    """Refuse to go on without a package that `pip install '.[extra]'` installs."""
+    if find_spec(package) is None:
+        line = f"hga.{extra} needs {package}, which is not installed: pip install '.[{extra}]' in the folder of hga's sources"
+        raise ModuleNotFoundError(line, name=package)
 
 
 def release(text: str) -> Tuple[int, int]:
@@ -154,22 +162,27 @@ _EARLY: Dict[str, Any] = {}
 
 def look_up_early(*paths: str) -> None:
     for path in paths:
-        found = _found(path)
-        _EARLY[path] = found if found is not None and _takes(found, PRIVATE[path].takes) else None
+        _EARLY[path] = _usable(path)
+
+
+def _usable(path: str) -> Any:
+    """What PRIVATE lists by this name; None where it is not there, or takes other arguments."""
+    if path in _EARLY:
+        return _EARLY[path]
+    found = _found(path)
+    return found if found is not None and _takes(found, PRIVATE[path].takes) else None
 
 
 def private(path: str) -> Any:
-    """What PRIVATE lists by this name, or the refusal of the call that asks for it."""
-    if _EARLY.get(path) is not None:
-        return _EARLY[path]
-    row, package = PRIVATE[path], path.partition(".")[0]
-    found = _found(path)
-    if found is not None and _takes(found, row.takes):
+    """The same, or the refusal of the call that asks for it."""
+    found = _usable(path)
+    if found is not None:
         return found
+    row, package = PRIVATE[path], path.partition(".")[0]
     if is_older(package, row.since):
         raise refuse_older(package, row.since, row.use)
     newest = TESTED[package][1]
-    lacks = f"has no {path}" if found is None else f"has it with other arguments than {', '.join(row.takes)}"
+    lacks = f"has no {path}" if _found(path) is None else f"has it with other arguments than {', '.join(row.takes)}"
     raise Error(
         "HGA_EUNSUPPORTED",
         f"{row.use} is not known with {package} {installed(package)}, which {lacks}; {package} {row.since} to {newest} has it: "
@@ -177,14 +190,10 @@ def private(path: str) -> Any:
     )
 
 
-def _yes() -> bool:
-    return True
-
-
 @functools.lru_cache(maxsize=None)
 def perhaps(name: str) -> Callable[[], Any]:
     """A question to torch._C. A release that does not know it may mean yes, and hga then does what is right for both."""
-    found: Callable[[], Any] = _found("torch._C." + name) or _yes
+    found: Callable[[], Any] = _found("torch._C." + name) or (lambda: True)
     return found
 
 
@@ -195,7 +204,4 @@ def in_forward_mode() -> bool:
 
 def has(path: str) -> bool:
     """Is it there? For what is done otherwise where it is not."""
-    if path in _EARLY:
-        return _EARLY[path] is not None
-    found = _found(path)
-    return found is not None and _takes(found, PRIVATE[path].takes)
+    return _usable(path) is not None

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Dict, Iterable, Ite
 
 import numpy as np
 
-from .arguments import unknown
-from .values import F, as_floats, ffi, floats_at, is_torch, lib, number, refuse
+from .arguments import number, unknown
+from .arrays import as_floats, floats_at, is_torch
+from .library import F, ffi, lib, refuse
 
 if TYPE_CHECKING:
     from .._graphs.calls import Calls as Hierarchy
@@ -133,6 +134,17 @@ def as_returned(out: Any, lses: Any, lse: bool, features: int) -> Any:
     return (*parted(out, features), lses) if lse else parted(out, features)
 
 
+def in_node_order(h: "Hierarchy", row: Row, x: Any) -> Any:
+    """A table, numpy's or JAX's, with rows of nodes where the graph has them."""
+    if not row.by_node or h._node_of is None:
+        return x
+    if len(x) != len(h._node_of):
+        raise refuse(f"{row.name} has {len(x)} rows, the tree {len(h._node_of)} nodes")
+    at = np.empty_like(h._node_of)
+    at[h._node_of] = np.arange(len(at))
+    return x[at]
+
+
 class Tables:
     """The tables of one call, checked. Plain numbers are of the call's kind, whose description holds them; what lies in memory,
     a tensor of one number too, has another address in the next call. Keeps the arrays alive."""
@@ -150,19 +162,8 @@ class Tables:
             if row.is_number and (type(x) is float or not is_torch(x)):
                 self.numbers[name] = x if type(x) is float else number(x, name)
             else:
-                self.arrays[name] = self._in_node_order(h, row, row.array(x))
+                self.arrays[name] = in_node_order(h, row, row.array(x))
         self.key = tuple(self.numbers.items()), tuple([(name, x.shape) for name, x in self.arrays.items()])
-
-    @staticmethod
-    def _in_node_order(h: "Hierarchy", row: Row, x: np.ndarray) -> np.ndarray:
-        """Rows of nodes where the graph has them."""
-        if not row.by_node or h._node_of is None:
-            return x
-        if len(x) != len(h._node_of):
-            raise refuse(f"{row.name} has {len(x)} rows, the tree {len(h._node_of)} nodes")
-        own = np.empty_like(x)
-        own[h._node_of] = x
-        return own
 
     def check(self, heads: int, dim: int, n_graphs: int = 1) -> None:
         """Sizes that depend on the shape alone, and numbers. What lies in memory the library looks at. Disjoint graphs have one
@@ -182,10 +183,6 @@ class Tables:
     @property
     def traits(self) -> Tuple[int, int]:
         return traits({**self.arrays, **self.numbers})
-
-    @property
-    def features(self) -> int:
-        return features_of(self.arrays)
 
     def describe(self, io: Any) -> None:
         """Their sizes, and where they are."""

@@ -15,9 +15,10 @@ from typing import IO, Any, Dict, List, Optional, cast
 
 import numpy as np
 
-from .._core.arguments import answered, flag, threads as whole_threads, whole
+from .._core.arguments import answered, encoded, flag, number, threads as whole_threads, whole
 from .._core.call import require_layout
-from .._core.values import as_numpy, encoded, number, refuse, widened
+from .._core.arrays import as_numpy, widened
+from .._core.library import refuse
 from .._core.precision import of_tool
 from .._core.progress import Tell, bar, silent
 
@@ -103,22 +104,13 @@ def _rows(said: str, tool: str) -> List[Dict[str, Any]]:
 
 
 def _written(x: Any, name: str, folder: str) -> str:
+    """The option that names an array, which is written to a file."""
     a = as_numpy(x, name)
-    if a.ndim not in (2, 3):
+    if name not in ("sink", "slopes") and a.ndim not in (2, 3):
         raise refuse(f"{name} has shape {a.shape}: hga.choose takes one sample, of three axes or [tokens][dim]")
     path = os.path.join(folder, f"{name}.npy")
     np.save(path, np.ascontiguousarray(widened(a)))
-    return path
-
-
-def _of_heads(x: Any, name: str, folder: str) -> str:
-    path = os.path.join(folder, f"{name}.npy")
-    np.save(path, np.ascontiguousarray(widened(as_numpy(x, name))))
-    return path
-
-
-def _word(text: Any, what: str) -> str:
-    return encoded(text, what).decode()
+    return f"--{name}={path}"
 
 
 @answered
@@ -136,13 +128,13 @@ def choose(q: Any, k: Any, v: Any, *, causal: bool = False, layout: str = "bhnd"
     arguments += [f"--layout={'hnd' if layout == 'bhnd' and np.ndim(q) > 2 else 'nhd'}"]
     arguments += ["--causal"] if flag(causal, "causal") else []
     arguments += [f"--{name}={number(x, name)}" for name, x in (("scale", scale), ("softcap", softcap)) if x is not None]
-    arguments += [f"--normaliser={_word(normaliser, 'normaliser')}"] if normaliser is not None else []
-    arguments += [f"--variants={_word(variants, 'variants')}"] if variants is not None else []
+    words = (("normaliser", normaliser), ("variants", variants))
+    arguments += [f"--{name}={encoded(x, name).decode()}" for name, x in words if x is not None]
     arguments += [f"--threads={threads}"] if whole_threads(threads) else []
     with tempfile.TemporaryDirectory() as folder:
-        files = [f"--{name}={_written(x, name, folder)}" for x, name in ((q, "query"), (k, "key"), (v, "value"))]
+        of_heads = [(name, x) for name, x in (("sink", sink), ("slopes", slopes)) if x is not None]
+        files = [_written(x, name, folder) for name, x in (("query", q), ("key", k), ("value", v), *of_heads)]
         plot = os.path.join(folder, "plot.svg")
-        files += [f"--{name}={_of_heads(x, name, folder)}" for name, x in (("sink", sink), ("slopes", slopes)) if x is not None]
         found = Candidates(_run([*arguments, *files, "-o", plot], folder, progress))
         found.plot = pathlib.Path(plot).read_text(encoding="utf-8")
     return found

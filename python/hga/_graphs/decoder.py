@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 import os
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union, overload
 
 import numpy as np
 
-from .._core.arguments import BINDINGS, answered, flag, meant, whole
-from .._core.call import LAYOUTS, require_layout
-from .._core.values import Error, as_numpy, check, encoded, encoded_path, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, refuse, refuse_type, unrepeated, widened
+from .._core.arguments import BINDINGS, answered, either, encoded, encoded_path, flag, whole
+from .._core.arrays import is_torch
+from .._core.call import are_nodes, require_layout
+from .._core.library import Error, check, ffi, lib, refuse, refuse_type
 from .._core.precision import AUTO, PRECISIONS, RowType, refused_rows
-from .._core.prepared import address
-from .._core.releases import perhaps
-from .._core.rows import are_nodes
-from .._core.tables import ROWS, Tables, single
+from .._core.tables import Tables
+from .appended import Form, Rows, own_copy
 
 if TYPE_CHECKING:
+    import torch
+    from typing_extensions import Literal
+
+    from .._core.arrays import Array
     from .hierarchy import Hierarchy
+
+    # Rows of several caches: an array with an axis of caches in front, or a list.
+    Stacked = TypeVar(
+        "Stacked", torch.Tensor, np.ndarray, List[torch.Tensor], List[np.ndarray], Sequence[torch.Tensor], Sequence[np.ndarray]
+    )
 
 WORKSPACE_BYTES = 1 << 30  # bytes of a decoder's workspaces beyond which caches share them, unless threads need more
 TYPES = {"f32": lib.HGA_F32, "bf16": lib.HGA_BF16}
-APPENDS, FLOAT32 = ffi.typeof("hga_append[]"), np.dtype(np.float32)
+APPENDS = ffi.typeof("hga_append[]")
 Path = Union[str, "os.PathLike[str]"]
-
-
-def one_of(value: Any, what: str, known: Dict[str, int]) -> int:
-    if value not in known:
-        raise refuse(f"{what} {value!r} is neither 'f32' nor 'bf16'{meant(value, known)}")
-    return known[value]
 
 
 # ---- what C holds ----
@@ -48,22 +50,17 @@ class _Life:
         self.decoder, self.pages, self.workspaces = decoder, pages, []  # type: Any, Any, List[Any]
         self.tokens: List[object] = [_LAST]  # list.pop and list.append are each one step of the interpreter's
 
-    def give_back(self) -> None:
+    def end_cache(self, cache: Any) -> None:
+        lib.hga_cache_destroy(cache)
+        self.give_back()
+
+    def give_back(self, _: Any = None) -> None:
         if self.tokens.pop() is not _LAST:
             return
         for w in self.workspaces:
             lib.hga_decode_workspace_destroy(w)
         lib.hga_pages_destroy(self.pages)
         lib.hga_decoder_destroy(self.decoder)
-
-
-def _end_decoder(life: _Life, _: Any) -> None:
-    life.give_back()
-
-
-def _end_cache(life: _Life, cache: Any) -> None:
-    lib.hga_cache_destroy(cache)
-    life.give_back()
 
 
 class _Workspace:
@@ -79,140 +76,6 @@ class _Workspace:
         cache._workspace = self
 
 
-# ---- tensors ----
-
-
-def _memory(x: Any, what: str) -> np.ndarray:
-    if type(x) is np.ndarray and x.dtype is FLOAT32 and x.flags.c_contiguous and x.flags.aligned:
-        return x  # as most tokens come: nothing to find out
-    if is_torch(x) and x.requires_grad:
-        import torch
-
-        if torch.is_grad_enabled():
-            raise refuse(f"{what} requires a gradient, which decoding has not: call it under torch.no_grad(), or detach()")
-    return unrepeated(widened(as_numpy(x, what)))
-
-
-def _own_copy(x: Any, name: str) -> Any:
-    """A table of all appends, whatever its owner does to it meanwhile."""
-    row = ROWS[name]
-    if not row.is_number:
-        return np.array(_memory(x, name))
-    if not is_torch(x):
-        return x
-    one = _memory(single(x, name), name)
-    row.check_shape(one.shape)
-    return float(one.reshape(()))
-
-
-def _as_callers(x: np.ndarray, like: Any) -> Any:
-    """Float32 in the caller's kind of array and type of number."""
-    if not is_torch(like):
-        kind = getattr(like, "dtype", x.dtype)
-        return narrowed(x, as_numpy(like, "query").dtype).view(kind) if kind != x.dtype else x
-    made = sys.modules["torch"].from_numpy(x)
-    return made if like.dtype is made.dtype else made.to(like.dtype)
-
-
-FORMS_CACHED = 64  # of a decoder: tokens that come one by one have one, prompts in chunks one for each length
-
-
-NOT_PLAIN: Tuple[Tuple[int, ...], Any] = (), None
-
-
-def _lying(torch: Any, layout: str, q: Any, k: Any, v: Any) -> Tuple[Tuple[int, ...], Any]:
-    """Where torch's tensors lie that are as most tokens come, in the processor's own memory, and how: whether rows that lie so can
-    be read there, _are_plain has to say but once. NOT_PLAIN of others."""
-    if not type(q) is type(k) is type(v) is torch.Tensor or perhaps("_are_functorch_transforms_active")():
-        return NOT_PLAIN
-    if q.requires_grad or k.requires_grad or v.requires_grad or not (q.is_cpu and k.is_cpu and v.is_cpu):
-        return NOT_PLAIN
-    try:
-        at = q.data_ptr(), k.data_ptr(), v.data_ptr()
-        if q.is_neg() or k.is_neg() or v.is_neg() or (at[0] | at[1] | at[2]) & 3:
-            return NOT_PLAIN
-        return at, (layout, q.dtype, q.shape, q.stride(), k.dtype, k.shape, k.stride(), v.dtype, v.shape, v.stride())
-    except RuntimeError:  # what is sparse, opaque or nested has no strides
-        return NOT_PLAIN
-
-
-def _are_plain(torch: Any, *rows: Any) -> bool:
-    """Are they float32, in rows that do not repeat?"""
-    return all(x.dtype is torch.float32 and x.layout is torch.strided and not x.is_nested and 0 not in x.stride() for x in rows)
-
-
-class _Form:
-    """How one cache's new rows lie, checked: all that appends of such rows have in common. [heads][rows][columns], or with
-    these axes turned."""
-
-    def __init__(self, d: "Decoder", q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str) -> None:
-        self.out, self.lse = q.shape[:-1] + (d.dim_v,), q.shape[:-1]
-        axes = LAYOUTS[layout]
-        if q.ndim == 2:
-            axes, q, k, v = (-3, -2), q[None], k[None], v[None]
-        for x, what, heads, columns in (
-            (q, "query", d.heads, d.dim), (k, "key", d.kv_heads, d.dim), (v, "value", d.kv_heads, d.dim_v),
-        ):  # fmt: skip
-            self._check(x, q, what, layout, axes, heads, columns)
-        self.n = int(q.shape[axes[1]])
-        out, lse = np.empty(q.shape[:-1] + (d.dim_v,), np.float32), np.empty(q.shape[:-1], np.float32)
-        self.rows = ffi.new("hga_py_rows *", {"out_bytes": out.nbytes, "lse_bytes": lse.nbytes})
-        self.rows.append.io = d._io[0]
-        io = self.rows.append.io
-        for t, x in ((io.query, q), (io.key, k), (io.value, v), (io.out, out)):
-            fill_tensor(t, x, axes[1], axes[0])
-        fill_rows(io.lse, lse, axes[1] + 1, axes[0] + 1)
-
-    def _check(self, x: np.ndarray, q: np.ndarray, what: str, layout: str, axes: Tuple[int, int], heads: int, columns: int) -> None:
-        heads_axis, rows_axis = axes
-        if x.ndim != 3:
-            raise refuse(f"{what} has shape {x.shape}: rows of one cache are {'[heads][rows][dim]' if layout == 'bhnd' else '[rows][heads][dim]'}")
-        if x.shape[-1] != columns or x.shape[heads_axis] != heads:
-            raise refuse(f"{what} has {x.shape[heads_axis]} heads of {x.shape[-1]} columns in layout {layout!r}, the decoder {heads} of {columns}")
-        if x.shape[rows_axis] != q.shape[rows_axis]:
-            raise refuse(f"{what} has {x.shape[rows_axis]} rows, query {q.shape[rows_axis]}")
-        if x.shape[rows_axis] == 0:
-            raise refuse(f"{what} has no rows: at least one token is appended")
-        if x.shape[-1] > 1 and x.strides[-1] != x.itemsize:
-            raise refuse(f"{what} is not contiguous in the last dimension (strides {x.strides})")
-
-
-class _Rows:
-    """One cache's new rows: where they are, and new arrays for what comes of them."""
-
-    def __init__(self, d: "Decoder", q: Any, k: Any, v: Any, layout: str, lse: bool) -> None:
-        torch = sys.modules.get("torch")
-        key: Any  # of forms
-        self.at, key = NOT_PLAIN if torch is None else _lying(torch, layout, q, k, v)
-        form = None if key is None else d._forms.get(key)
-        plain = form is not None or (key is not None and _are_plain(torch, q, k, v))
-        self.like, self.torch = q, torch if plain else None  # torch: the output is one of its tensors as it comes
-        if not plain:
-            q, k, v = _memory(q, "query"), _memory(k, "key"), _memory(v, "value")
-            self.at = address(q), address(k), address(v)
-            key = layout, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides
-            form = d._forms.get(key)
-        self.inputs = q, k, v
-        if form is None:
-            form = _Form(d, as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value"), layout)
-            if len(d._forms) >= FORMS_CACHED:
-                d._forms.clear()
-            d._forms[key] = form
-        self.form, self.of_float32 = form, plain
-        self.out = np.empty(form.out, np.float32)
-        self.lse = np.empty(form.lse, np.float32) if lse else None
-
-    def fill(self, item: Any, cache: Any, n_tokens: int) -> None:
-        """To the library."""
-        lib.hga_py_append_rows(self.form.rows, cache, n_tokens, *self.at, address(self.out), address(self.lse), item)
-
-    def found(self) -> Any:
-        out = _as_callers(self.out, self.like) if self.torch is None else self.torch.from_numpy(self.out)
-        if self.lse is None:
-            return out
-        return out, sys.modules["torch"].from_numpy(self.lse) if is_torch(self.like) else self.lse
-
-
 # ---- decoders ----
 
 
@@ -221,14 +84,17 @@ class Decoder:
 
     def __init__(
         self, h: "Hierarchy", heads: int, dim: int, kv_heads: Optional[int], dim_v: Optional[int], same: bool, rollback: int,
-        page_type: str, page_rows: int, max_bytes: int, row_type: RowType, threads: int, isa: Optional[str],
-        tables: Mapping[str, Any],
+        page_type: str, page_rows: int, max_bytes: int, row_type: Optional[str], precision: str, threads: int,
+        isa: Optional[str], tables: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        self.hierarchy, self._row_type, self._settling = h, row_type, threading.Lock()
+        declared = None if row_type is None else either(row_type, "row_type", TYPES)
+        same = flag(same, "same")
+        self._row_type = RowType(precision, h, declared, isa, same)
+        self.hierarchy, self._settling = h, threading.Lock()
         self.heads, self.dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
         self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
         self.dim_v = self.dim if dim_v is None else whole(dim_v, "dim_v", least=1)
-        self._tables = Tables(h, {name: x if x is None else _own_copy(x, name) for name, x in tables.items()})
+        self._tables = Tables(h, {name: x if x is None else own_copy(x, name) for name, x in tables.items()})
         self._tables.check(self.heads, self.dim)
         self._io = ffi.new("hga_io *")  # what all appends have besides rows
         self._tables.describe(self._io)
@@ -239,12 +105,12 @@ class Decoder:
         o.plan.threads, o.plan.isa = h._threads_for(threads), name
         o.plan.strict_rows, o.plan.bind = h._strict, BINDINGS[h._bind]
         o.rollback, o.page_rows = whole(rollback, "rollback", beyond=2**31), whole(page_rows, "page_rows", beyond=2**31)
-        o.same_bits, o.page_type = int(flag(same, "same")), one_of(page_type, "page_type", TYPES)
+        o.same_bits, o.page_type = int(same), TYPES[either(page_type, "page_type", TYPES)]
         if h._choosing is not None:
             o.selection, o.prefill = h._choosing
         self._made_of = shape, o, name, whole(max_bytes, "max_bytes", beyond=2**63)
-        self._begin(row_type.precision)
-        self._forms: Dict[Tuple[Any, ...], _Form] = {}
+        self._begin(self.precision)
+        self._forms: Dict[Tuple[Any, ...], Form] = {}
         self._rows_are_nodes = are_nodes(h, "out")
         self._first_row = 0 if self._rows_are_nodes else int(lib.hga_graph_nodes(h.graph._g).query_first)
 
@@ -260,7 +126,7 @@ class Decoder:
         check(status)
         self._free: List[_Workspace] = []
         self._life = _Life(decoder[0], pages[0])
-        self._d = ffi.gc(decoder[0], functools.partial(_end_decoder, self._life))
+        self._d = ffi.gc(decoder[0], self._life.give_back)
 
     # ---- what rows are of ----
 
@@ -290,7 +156,7 @@ class Decoder:
         out = ffi.new("hga_cache **")
         check(make(*arguments, out))
         life.tokens.append(None)
-        return Cache(self, life, ffi.gc(out[0], functools.partial(_end_cache, life)))
+        return Cache(self, life, ffi.gc(out[0], life.end_cache))
 
     def cache(self) -> "Cache":
         """An empty cache."""
@@ -325,6 +191,19 @@ class Decoder:
 
     # ---- appending ----
 
+    @overload
+    def append(
+        self, caches: Sequence["Cache"], q: Stacked, k: Stacked, v: Stacked, *, layout: str = ..., lse: Literal[False] = ...
+    ) -> Stacked: ...
+
+    @overload
+    def append(
+        self, caches: Sequence["Cache"], q: Stacked, k: Stacked, v: Stacked, *, layout: str = ..., lse: Literal[True]
+    ) -> Tuple[Stacked, Stacked]: ...
+
+    @overload
+    def append(self, caches: Sequence["Cache"], q: Stacked, k: Stacked, v: Stacked, *, layout: str = ..., lse: bool) -> Any: ...
+
     @answered
     def append(self, caches: Sequence["Cache"], q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False) -> Any:
         """The next tokens of several caches, as many of each as it likes: q, k, v are lists with rows for each cache, as for
@@ -341,7 +220,8 @@ class Decoder:
                 raise refuse(f"{what} has rows for {len(x)} caches, not {len(caches)}")
         found = self._append(caches, q, k, v, layout, flag(lse, "lse"))
         pairs = list(zip(*found)) if lse else [found]
-        made = [_stacked(list(x), q) if stacked else list(x) for x in pairs] if caches else [[] for _ in range(1 + lse)]
+        joined: Any = list if not stacked else sys.modules["torch"].stack if is_torch(q) else np.stack
+        made = [joined(x) for x in pairs] if caches else [[] for _ in range(1 + lse)]
         return tuple(made) if lse else made[0]
 
     def _append(self, caches: List["Cache"], q: Any, k: Any, v: Any, layout: str, lse: bool) -> List[Any]:
@@ -349,11 +229,11 @@ class Decoder:
         for i, cache in enumerate(caches):
             if not isinstance(cache, Cache) or cache.decoder is not self:
                 raise refuse_type(f"cache {i} is {cache!r}, not a cache of this decoder")
-        rows = [_Rows(self, q[i], k[i], v[i], layout, lse) for i in range(len(caches))]
+        rows = [Rows(self, q[i], k[i], v[i], layout, lse) for i in range(len(caches))]
         held: List["Cache"] = []
         try:
             t = self._row_type
-            if t.binds and not (t.declared == "f32" and all(r.of_float32 for r in rows)):
+            if t.binds and not (t.declared == "f32" and all(r.plain for r in rows)):
                 self._settle([(q[i], k[i], v[i]) for i in range(len(caches))])
             for cache in caches:
                 cache._hold(held)
@@ -363,7 +243,7 @@ class Decoder:
                 cache._lock.release()
         return [r.found() for r in rows]
 
-    def _run(self, caches: List["Cache"], rows: List[_Rows]) -> None:
+    def _run(self, caches: List["Cache"], rows: List[Rows]) -> None:
         if not caches:
             return
         items = ffi.new(APPENDS, len(caches))
@@ -397,20 +277,14 @@ class Decoder:
     def _workspace(self, cache: "Cache") -> _Workspace:
         """The one that served the cache last; or one whose cache is gone; or a new one while bytes are left; or that which
         was used least recently."""
-        w = cache._workspace
-        if w is not None and w.served() is cache:
+        last = cache._workspace
+        mine = [last] if last is not None and last.served() is cache else []
+        for w in itertools.chain(mine, (w for w in list(self._free) if w.served() is None)):
             try:
                 self._free.remove(w)
                 return w
             except ValueError:  # another thread has it
                 pass
-        for owner in (cache, None):
-            for w in [w for w in list(self._free) if w.served() is owner]:
-                try:
-                    self._free.remove(w)
-                    return w
-                except ValueError:  # another thread has it
-                    pass
         if self.workspace_bytes + int(lib.hga_decoder_workspace_bytes(self._life.decoder)) > WORKSPACE_BYTES:
             try:
                 return self._free.pop(0)
@@ -479,14 +353,6 @@ class Decoder:
         raise refuse_type("a decoder is not pickled: pickle its hierarchy, and write its caches")
 
 
-def _stacked(rows: List[Any], like: Any) -> Any:
-    if not is_torch(like):
-        return np.stack(rows)
-    import torch
-
-    return torch.stack(rows)
-
-
 class Cache:
     """The rows that later tokens read, and nothing else (``Decoder.cache``). len() is its number of tokens. It serves one call
     at a time."""
@@ -514,6 +380,15 @@ class Cache:
             return function()
         finally:
             self._lock.release()
+
+    @overload
+    def append(self, q: Array, k: Array, v: Array, *, layout: str = ..., lse: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def append(self, q: Array, k: Array, v: Array, *, layout: str = ..., lse: Literal[True]) -> Tuple[Array, Array]: ...
+
+    @overload
+    def append(self, q: Array, k: Array, v: Array, *, layout: str = ..., lse: bool) -> Union[Array, Tuple[Array, Array]]: ...
 
     @answered
     def append(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False) -> Any:

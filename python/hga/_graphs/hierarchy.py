@@ -13,25 +13,22 @@ from .._core.copies import copied, identity, reduced, settle
 from .._core.deferred import step
 from .._core.later import later
 from .._core.normalisers import normalised, spelt
-from .._core.precision import RowType
 from .._core.renamed import Former
 from .._core.rows import lifted, lowered
 from .._core.tables import ALWAYS_THERE, WITHOUT_EDGES, as_returned, check_names, features_of, gradients_of, takes_tables
 from .._core.values import check, encoded_path, ffi, is_torch, lib, number, path_of, refuse
 from . import looking
 from .calls import FLOAT32, IO, ByHead, Calls, array_of, as_callers, how_of
-from .decoder import TYPES, Decoder, one_of
+from .decoder import Decoder
 from .looking import Coverage, Page, Row, Weighed
 from .orders import InOrder
 
 if TYPE_CHECKING:
-    import torch
     from typing_extensions import Literal, Unpack
 
+    from .._core.arrays import Array
     from .._core.keywords import CallTables, DecoderTables
     from .graph import Graph
-
-    Array = TypeVar("Array", torch.Tensor, np.ndarray)  # in this order numpy is known where torch is not installed
 
     class CallOptions(CallTables, total=False):
         """What ``attention`` takes by keyword beside ``lse``."""
@@ -223,9 +220,7 @@ class Hierarchy(Calls):
         check_names(Hierarchy.decoder, tables, WITHOUT_EDGES)
         h = normalised(self, spelt(normaliser, normalizer))
         h._choosing = self._choosing
-        declared = None if row_type is None else ("f32", "bf16")[one_of(row_type, "row_type", TYPES) == lib.HGA_BF16]
-        rows = RowType(precision, h, declared, isa, flag(same, "same"))
-        return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, rows, threads, isa,
+        return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, row_type, precision, threads, isa,
                        tables)  # fmt: skip
 
     # ---- rows that are nodes ----

@@ -6,9 +6,9 @@ import pathlib
 import re
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
-from .._core.needs import needs
+from .._core.releases import needs
 
 needs("jax", "jax")
 
@@ -18,15 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .._core.arguments import whole
+from .._core.arguments import number, whole
 from .._graphs.by_content import ByContent
 from .._core.call import LAYOUTS, require_layout
-from .._core.values import Error, check, ffi, lib, number, refuse, refuse_type
+from .._core.library import Error, check, ffi, lib, refuse, refuse_type
 from .._graphs.calls import draws, how_of
 from .._graphs.hierarchy import Hierarchy
 from ._kind import Kind, Options, kind_of
 from .._core.normalisers import normalised, spelt
-from .._core.tables import INPUTS, ROWS, check_names, takes_tables, with_own
+from .._core.tables import INPUTS, ROWS, check_names, in_node_order, takes_tables, with_own
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -112,10 +112,10 @@ def _refuse_second(*inputs: Any) -> Any:
 def _forward(kind: Kind, taped: bool, q: Array, k: Array, v: Array, seed: Array, *tables: Array) -> Sequence[Array]:
     """out, lse where the kind has one, and a tape where one is requested."""
     outputs = [_result(q, (*q.shape[:-1], kind.columns), q.dtype)]
-    outputs += [_result(q, q.shape[:-1], np.float32)] * kind.lse
+    outputs += [_result(q, q.shape[:-1], np.float32)] * kind.options.lse
     outputs += [_result(q, (*q.shape[:-3], kind.plan_bytes(True)), np.uint8)] if taped else []
     call = jax.ffi.ffi_call(FORWARD, outputs, vmap_method="expand_dims")
-    found: Sequence[Array] = call(q, k, v, seed, *tables, **kind.attributes(taped, "l" * kind.lse + "t" * taped))
+    found: Sequence[Array] = call(q, k, v, seed, *tables, **kind.attributes(taped, "l" * kind.options.lse + "t" * taped))
     return found
 
 
@@ -191,15 +191,6 @@ def _table(x: Any, name: str) -> Any:
     return x.reshape(()).astype(np.float32) if ROWS[name].is_number else x.astype(np.float32)
 
 
-def _in_node_order(h: Hierarchy, name: str, x: Any) -> Any:
-    """Rows of nodes where the graph has them."""
-    if h._node_of is None or name not in ROWS or not ROWS[name].by_node:
-        return x
-    if len(x) != len(h._node_of):
-        raise refuse(f"{name} has {len(x)} rows, the tree {len(h._node_of)} nodes")
-    return x[np.argsort(h._node_of)]
-
-
 def _seed_of(seed: Any, dropout: float) -> Any:
     """The two halves of 64 bits, the lower first: of a whole number, of an array of one, or drawn by a key of jax.random."""
     if not isinstance(seed, jax.Array):
@@ -218,20 +209,12 @@ def _seed_of(seed: Any, dropout: float) -> Any:
 
 def _for_each_graph(h: Hierarchy, x: Array, layout: str) -> Array:
     """A Treeformer's trees may be more than the key has heads: a head is then copied for each that reads it."""
-    if h.n_graphs == 1 or x.ndim < 3 or layout not in LAYOUTS:
+    if h.n_graphs == 1 or x.ndim < 3:
         return x
     heads = x.shape[LAYOUTS[layout][0]]
     if heads == h.n_graphs or not heads or h.n_graphs % heads:
         return x
     return jnp.repeat(x.astype(np.float32), h.n_graphs // heads, axis=LAYOUTS[layout][0])
-
-
-def _checked_hierarchy(h: Any) -> Hierarchy:
-    if isinstance(h, ByContent):
-        raise refuse(f"{h!r} is made anew of every input, which XLA does not know: h.hierarchy(q, k) of one input has an attention")
-    if not isinstance(h, Hierarchy):
-        raise refuse_type(f"h is a {type(h).__name__}, not a hierarchy")
-    return h
 
 
 def _in_order(h: Any, q: Any, k: Any, v: Any, layout: str, lse: bool, more: Dict[str, Any]) -> Any:
@@ -258,27 +241,25 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         raise refuse("edge_value gives a second output, which hga.jax.attention does not have")
     layout, dropout, seed, layer, precision, threads, isa = how_of(layout, dropout, seed, layer, precision, threads, isa)
     require_layout(layout)
-    h = _checked_hierarchy(h)
+    if isinstance(h, ByContent):
+        raise refuse(f"{h!r} is made anew of every input, which XLA does not know: h.hierarchy(q, k) of one input has an attention")
+    if not isinstance(h, Hierarchy):
+        raise refuse_type(f"h is a {type(h).__name__}, not a hierarchy")
     if h._in_order is not None:
         more = dict(normaliser=normaliser, normalizer=normalizer, dropout=dropout, seed=seed, layer=layer, precision=precision,
                     threads=threads, isa=isa, **tables)  # fmt: skip
         return _in_order(h, q, k, v, layout, lse, more)
-    h = normalised(h, spelt(normaliser, normalizer))
+    h, lse = normalised(h, spelt(normaliser, normalizer)), bool(lse)
     q, k, v = (_array(x, name) for x, name in zip((q, k, v), INPUTS))
     k, v = _for_each_graph(h, k, layout), _for_each_graph(h, v, layout)
-    by_name = {name: _in_node_order(h, name, _table(x, name)) for name, x in tables.items() if x is not None}
-    options = Options(layout, bool(lse), number(dropout, "dropout"), whole(layer, "layer", beyond=2**24), precision, h._threads_for(threads), isa or "")
-    return _called(h, q, k, v, by_name, options, _seed_of(seed, options.dropout))
-
-
-def _called(h: Hierarchy, q: Array, k: Array, v: Array, by_name: Mapping[str, Any], options: Options, seed: Any) -> Any:
-    """The call of checked arrays."""
-    flat, kind = q.ndim == 2, kind_of(h, q, k, v, by_name, options)
-    operands: List[Any] = [x.reshape(1, *x.shape) for x in (q, k, v)] if flat else [q, k, v]
-    numbers = {**with_own(h, by_name)}
-    found = _attend_at_once(kind, *operands, seed, *(np.float32(x) if type(x) is float else x for x in (numbers[name] for name in kind.names)))
+    by_name = {name: in_node_order(h, ROWS[name], _table(x, name)) for name, x in tables.items() if x is not None}
+    options = Options(layout, lse, number(dropout, "dropout"), whole(layer, "layer", beyond=2**24), precision, h._threads_for(threads), isa or "")
+    seed, flat, kind = _seed_of(seed, options.dropout), q.ndim == 2, kind_of(h, q, k, v, by_name, options)
+    operands = [x.reshape(1, *x.shape) for x in (q, k, v)] if flat else [q, k, v]
+    given = (np.float32(x) if type(x) is float else x for x in with_own(h, by_name).values())
+    found = _attend_at_once(kind, *operands, seed, *given)
     found = tuple(x.reshape(x.shape[1:]) for x in found) if flat else found
-    return found if options.lse else found[0]
+    return found if lse else found[0]
 
 
 def export_checks() -> List[Any]:

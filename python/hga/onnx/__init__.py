@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Type
 
-from .._core.needs import needs
+from .._core.releases import is_older, needs, refuse_older
 
 needs("onnx", "onnx")
 
@@ -20,10 +21,9 @@ from onnx import TensorProto
 from onnx.reference.op_run import OpRun
 
 from .._core.arguments import meant
-from .._core.values import Error, refuse, refuse_type
+from .._core.library import Error, refuse, refuse_type
 from ._attention import Array, attend, not_offered, scores, weights
 from ._score import matched
-from .._core.releases import is_older, refuse_older
 from .._graphs.spec import hierarchy_of, spec_of
 
 DOMAIN = "hga"
@@ -77,19 +77,13 @@ def _padded(mask: Optional[Array], n_keys: int) -> Optional[Array]:
     return np.pad(mask, padding, constant_values=mask.dtype.type(False if mask.dtype == np.bool_ else -np.inf))
 
 
-def _positions(n: int, n_keys: int, past: Optional[Array], lengths: Optional[Array]) -> Tuple[Array, Array]:
-    """(queries, keys), absolute, broadcast to [batch][1][queries][keys]."""
-    own = np.arange(n)[:, None]
-    if past is not None:
-        own = own + past.shape[2]
-    elif lengths is not None:
-        own = own + (lengths.reshape(-1, 1, 1, 1).astype(np.int64) - n)
-    return own, np.arange(n_keys)[None, :]
-
-
 def _seen(n: int, n_keys: int, past: Optional[Array], lengths: Optional[Array], causal: bool, left: int, right: int) -> Optional[Array]:
-    """What causality, windows and lengths leave; None: everything."""
-    q, k = _positions(n, n_keys, past, lengths)
+    """What causality, windows and lengths leave, broadcast to [batch][1][queries][keys]; None: everything."""
+    q, k = np.arange(n)[:, None], np.arange(n_keys)[None, :]
+    if past is not None:
+        q = q + past.shape[2]
+    elif lengths is not None:
+        q = q + (lengths.reshape(-1, 1, 1, 1).astype(np.int64) - n)
     rules: List[Array] = []
     if causal:
         rules.append(k <= q)
@@ -99,10 +93,7 @@ def _seen(n: int, n_keys: int, past: Optional[Array], lengths: Optional[Array], 
         rules.append(k - q <= right)
     if lengths is not None:
         rules.append(np.broadcast_to(k < lengths.reshape(-1, 1, 1, 1), (len(lengths), 1, n, n_keys)))
-    found = None
-    for rule in rules:
-        found = rule if found is None else found & rule
-    return found
+    return functools.reduce(np.logical_and, rules) if rules else None
 
 
 def _unbounded(x: Optional[int], name: str) -> int:
@@ -254,8 +245,7 @@ def _rewritten(node: Any, spec: str) -> Any:
             raise not_offered(f"{name}: {a.name} is not brought to a hierarchy")
     if attributes.get("is_causal"):
         spec_of(spec).require_causal()
-    made = onnx.helper.make_node("HierarchicalAttention", node.input[:3], node.output[:1], node.name, domain=DOMAIN, spec=spec, **attributes)
-    return made
+    return onnx.helper.make_node("HierarchicalAttention", node.input[:3], node.output[:1], node.name, domain=DOMAIN, spec=spec, **attributes)
 
 
 def rewrite(model: Any, spec: str) -> Any:

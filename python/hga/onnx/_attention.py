@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._core.values import Error
+from .._core.library import Error
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 
@@ -73,21 +73,16 @@ def attend(
     seen = np.ones((1, 1, n, n_keys), bool) if seen is None else seen
     seen = np.broadcast_to(seen, (*seen.shape[:2], n, n_keys))
     alone = seen.shape[0] > 1 or (bias is not None and bias.shape[0] > 1)
-    each = heads // k.shape[1]
-    options: Dict[str, Any] = {"scale": float(scale)}
-    if softcap:
-        options["softcap"] = float(softcap)
+    each, all_ = heads // k.shape[1], slice(None)
+    options: Dict[str, Any] = {"scale": float(scale), "softcap": float(softcap) or None}
     out = np.empty((batch, heads, n, v.shape[3]), q.dtype)
     for b in range(batch if alone else 1):
         samples = slice(b, b + 1) if alone else slice(0, batch)
         for mask, own in _groups(seen[b % seen.shape[0]], heads):
             h = hierarchy_of_mask(np.ascontiguousarray(mask))
             added = _bias_of(h, None if bias is None else bias[b % bias.shape[0]], own, (n, n_keys))
-            if len(own) == heads:
-                out[samples] = h.attention(q[samples], k[samples], v[samples], edge_bias=added, **options)
-            else:
-                of = [i // each for i in own]
-                out[samples, own] = h.attention(q[samples, own], k[samples, of], v[samples, of], edge_bias=added, **options)
+            mine, of = (all_, all_) if len(own) == heads else (own, [i // each for i in own])
+            out[samples, mine] = h.attention(q[samples, mine], k[samples, of], v[samples, of], edge_bias=added, **options)
     return out
 
 

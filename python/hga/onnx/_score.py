@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from onnx import TensorProto
 
-from .._core.values import Error
+from .._core.library import Error
 from ._attention import Array, not_offered
 
 
 class Scores:
     """outer * s + bias, or outer * tanh(inner * s) + bias, where `seen`, else -inf."""
 
-    def __init__(self) -> None:
-        self.outer = 1.0
-        self.inner: Optional[float] = None
-        self.bias: Optional[Array] = None
-        self.seen: Optional[Array] = None
+    outer = 1.0
+    inner: Optional[float] = None
+    bias: Optional[Array] = None
+    seen: Optional[Array] = None
 
     @property
     def scale(self) -> float:
@@ -42,6 +41,11 @@ def _number(node: Any, x: Value) -> float:
     return float(x.reshape(()))
 
 
+def _sides(x: Value, y: Value) -> Tuple[Scores, Array]:
+    """The scores, which go one way only, and the other operand."""
+    return (x, y) if isinstance(x, Scores) else (y, x)
+
+
 def _times(node: Any, s: Scores, by: float) -> Scores:
     if not np.isfinite(by) or (s.seen is not None and by <= 0):
         raise _refused(node, f"by {by:g} is not understood")
@@ -51,7 +55,7 @@ def _times(node: Any, s: Scores, by: float) -> Scores:
 
 
 def _multiply(node: Any, x: Value, y: Value) -> Scores:
-    s, by = (x, y) if isinstance(x, Scores) else (y, x)
+    s, by = _sides(x, y)
     return _times(node, s, _number(node, by))
 
 
@@ -69,14 +73,10 @@ def _plus(s: Scores, x: Array) -> Scores:
 
 
 def _add(node: Any, x: Value, y: Value) -> Scores:
-    if isinstance(x, Scores) and isinstance(y, Scores):
-        raise _refused(node, "of scores and scores is not understood")
-    return _plus(x, y) if isinstance(x, Scores) else _plus(y, x)
+    return _plus(*_sides(x, y))
 
 
 def _subtract(node: Any, x: Value, y: Value) -> Scores:
-    if isinstance(x, Scores) and isinstance(y, Scores):
-        raise _refused(node, "of scores and scores is not understood")
     return _plus(x, -np.asarray(y)) if isinstance(x, Scores) else _plus(_times(node, y, -1.0), x)
 
 
@@ -88,9 +88,9 @@ def _tanh(node: Any, s: Scores) -> Scores:
 
 
 def _where(node: Any, seen: Value, x: Value, y: Value) -> Scores:
-    if isinstance(seen, Scores) or isinstance(x, Scores) == isinstance(y, Scores):
-        raise _refused(node, "of scores and scores, or by scores, is not understood")
-    s, other = (x, y) if isinstance(x, Scores) else (y, x)
+    if isinstance(seen, Scores):
+        raise _refused(node, "by scores is not understood")
+    s, other = _sides(x, y)
     if not np.all(np.asarray(other) == -np.inf):
         raise _refused(node, "of the scores or something else is not understood: the other must be -inf")
     allowed = seen if s is x else ~seen
@@ -105,13 +105,9 @@ def _cast(node: Any, s: Scores) -> Scores:
     return s
 
 
-def _same(node: Any, s: Scores) -> Scores:
-    return s
-
-
 _RULES: Dict[str, Callable[..., Scores]] = {
     "Add": _add, "Sub": _subtract, "Mul": _multiply, "Div": _divide, "Tanh": _tanh, "Where": _where, "Cast": _cast,
-    "Identity": _same, "Neg": lambda node, s: _times(node, s, -1.0),
+    "Identity": lambda node, s: s, "Neg": lambda node, s: _times(node, s, -1.0),
 }  # fmt: skip
 
 
