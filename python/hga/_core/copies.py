@@ -203,7 +203,8 @@ def reduced(h: "Hierarchy") -> Tuple[Any, ...]:
 
 
 def made_again(recipe: Tuple[Any, ...], words: str, threads: int, bind: str = "auto", strict: bool = False) -> "Hierarchy":
-    from .._graphs.variants import built, remade
+    from .._graphs.spec import built
+    from .._graphs.variants import remade
 
     h: "Hierarchy" = remade(*recipe[1:]) if recipe[0] == "variant" else built(*recipe[1:])
     h.words, h.threads, h.bind, h._strict = words, threads, bind, strict

@@ -254,7 +254,7 @@ class Hierarchy(Threaded):
         """The graph consists of disjoint graphs, one for each of ``heads`` key/value heads in order: row h * n + t of its
         queries, and of its keys, is token t of head h. Tensors are [.., heads, n, dim] as always, and are not copied; query
         heads that share a key/value head attend by its graph."""
-        from .variants import FoldedHierarchy
+        from .folded import FoldedHierarchy
 
         return FoldedHierarchy.of(self, whole(heads, "heads", least=1))
 
