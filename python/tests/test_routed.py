@@ -172,8 +172,8 @@ class Routed(unittest.TestCase):
             ("one query, and query_block or prefill is 8", {"score": "minmax", "prefill": 8, "causal": True}),
             ("choose for themselves; query_block or prefill is 2", {"block": 4, "coarse": 8, "prefill": 2, "causal": True}),
             ("query has 150 rows, the hierarchy 149", {"n_tokens": 149}),
-            ("block is 0, not at least 1", {"block": 0}),
-            ("k is 1099511627776, not at least 1 and less than 2147483648", {"k": 2**40}),
+            ("block: 0 is not in 1 .. 2147483647", {"block": 0}),
+            ("k is 1099511627776; it must be less than 2147483648", {"k": 2**40}),
         ):
             with self.assertRaises(hga.Error, msg=says) as caught:
                 hga.routed(**wrong).attention(q, k, v)

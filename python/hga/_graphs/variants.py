@@ -205,7 +205,7 @@ def make(v: Variant, n_tokens: Any, arguments: Dict[str, Any], n_keys: Optional[
         s.fill(name, value)
     if v.needs_choice:
         return chosen(s, n_tokens, n_keys)
-    heads = np.shape(arguments["query_leaf"])[1] if np.ndim(arguments.get("query_leaf")) == 2 else 1
+    heads = (*np.shape(arguments.get("query_leaf", 0)), 1, 1)[1]  # [n][heads]
     words = " ".join([v.name] + [f"{v.parameter(n).name}={_typed(x)}" for n, x in arguments.items() if _typed(x)])
     h = of_settings(s, words, n_tokens, n_keys, heads)
     h._recipe = ("variant", v.name, n_tokens, _copied(arguments, fresh), n_keys)
