@@ -85,9 +85,15 @@ static hga_status read_real(const char *name, const char *text, double *out)
     return *out >= 0 && *out < INFINITY ? HGA_OK : hga_fail(HGA_EINVAL, "%s: %s is not 0 or more", name, text);
 }
 
+static hga_status read_flag(const char *name, const char *text, hga_id *out)
+{
+    if (!read_number(name, text, 0, 1, out)) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "%s: '%s' is neither 0 nor 1", name, text);
+}
+
 static hga_status read_value(const hga_parameter *p, const char *value, hga_id *out)
 {
-    if (p->kind == HGA_PARAMETER_FLAG) return read_number(p->name, value, 0, 1, out);
+    if (p->kind == HGA_PARAMETER_FLAG) return read_flag(p->name, value, out);
     if (p->kind == HGA_PARAMETER_WHOLE) return read_number(p->name, value, p->least, INT32_MAX, out);
     *out = place_in_words(p->words, value);
     return *out >= 0 ? HGA_OK : hga_fail(HGA_EINVAL, "%s: '%s' is not one of: %s", p->name, value, p->words);
@@ -117,7 +123,8 @@ hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *n
     hga_id number = 0;
     if (!p) return hga_fail(HGA_EINVAL, "%s has no parameter '%s'", v->name, name);
     if (p->kind == HGA_PARAMETER_REAL) return set_real(parameters, p, value);
-    if (p->kind >= HGA_PARAMETER_IDS) return hga_fail(HGA_EINVAL, "%s: '%s' is an array", name, value);
+    if (p->kind >= HGA_PARAMETER_IDS)
+        return hga_fail(HGA_EINVAL, "%s is an array, which '%s' does not give", name, value);
     hga_status st = read_value(p, value, &number);
     if (!st) st = agrees_with_arrays(v, parameters, p, number);
     if (!st) memcpy(member(parameters, p->offset), &number, sizeof number);
@@ -164,9 +171,9 @@ enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024, MAX_LISTS =
 
 /* The result of reading a variant's words. */
 typedef struct variant_reading {
-    const hga_variant *variant;
     _Alignas(max_align_t) char parameters[PARAMETER_BYTES];
-    uint64_t set_bits;                      /* a bit for each parameter, and for what every variant has */
+    const hga_variant *variant;
+    uint64_t given;                         /* as hga_words has it */
     hga_id numbers[MAX_NUMBERS], n_numbers; /* of all lists */
     struct {
         const hga_parameter *of;
@@ -178,10 +185,10 @@ typedef struct variant_reading {
 /* Refuses a parameter given twice. */
 static hga_status mark_set(variant_reading *r, const char *name, const hga_parameter *p)
 {
-    const int bit = p ? (int)(p - r->variant->parameters) : strcmp(name, "keys") == 0 ? 62 : 63;
-    if (r->set_bits >> bit & 1)
-        return hga_fail(HGA_EINVAL, "%s: %s is given twice", r->variant->name, p ? p->name : name);
-    r->set_bits |= UINT64_C(1) << bit;
+    const int of_all = strcmp(name, "keys") == 0 ? HGA_GIVEN_KEYS : HGA_GIVEN_TOKENS;
+    const int bit = p ? (int)(p - r->variant->parameters) : of_all;
+    if (r->given >> bit & 1) return hga_fail(HGA_EINVAL, "%s: %s is given twice", r->variant->name, p ? p->name : name);
+    r->given |= UINT64_C(1) << bit;
     return HGA_OK;
 }
 
@@ -247,12 +254,18 @@ static hga_status check_ends(const char *text)
 }
 
 /* The variant's name, then its parameters. */
-static hga_status read_words(variant_reading *r, char *text)
+static hga_status read_words(variant_reading *r, const char *words)
 {
     static const char between[] = " \t\n:";
+    char text[WORD_BYTES], *rest = NULL;
+    *r = (variant_reading){.n_numbers = 0};
+    const size_t length = strlen(words);
+    if (length >= sizeof text)
+        return hga_fail(HGA_EINVAL, "%.20s..: %zu bytes, at most %d", words, length, WORD_BYTES - 1);
+    memcpy(text, words, length + 1);
     hga_status st = check_ends(text);
     if (st) return st;
-    char *rest = NULL, *word = strtok_r(text, between, &rest);
+    char *word = strtok_r(text, between, &rest);
     if (!word) return fail_unknown("");
     r->variant = hga_variant_named(word);
     if (!r->variant) return fail_unknown(word);
@@ -261,16 +274,32 @@ static hga_status read_words(variant_reading *r, char *text)
     return st ? st : set_lists(r);
 }
 
+hga_status hga_words_read(const char *words, hga_words *out)
+{
+    variant_reading *r;
+    *out = (hga_words){.variant = NULL};
+    hga_status st = hga_new(NULL, 1, sizeof *r, &r);
+    if (!st) st = read_words(r, words);
+    if (!st)
+        *out = (hga_words){r->variant, r->parameters, r->given};
+    else
+        hga_delete(NULL, r, 1, sizeof *r);
+    return st;
+}
+
+void hga_words_clear(hga_words *w)
+{
+    hga_delete(NULL, w->parameters, 1, sizeof(variant_reading)); /* which begins with them */
+    *w = (hga_words){.variant = NULL};
+}
+
 hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_program *program)
 {
-    variant_reading r = {.n_numbers = 0};
-    char text[WORD_BYTES], tokens[16];
+    variant_reading r;
+    char tokens[16];
     *g = NULL;
-    if (strlen(words) >= sizeof text)
-        return hga_fail(HGA_EINVAL, "%.20s..: %zu bytes, at most %d", words, strlen(words), WORD_BYTES - 1);
-    strcpy(text, words);
     snprintf(tokens, sizeof tokens, "%d", n_tokens);
-    hga_status st = read_words(&r, text);
+    hga_status st = read_words(&r, words);
     if (!st && n_tokens) st = mark_set(&r, "tokens", NULL);
     if (!st && n_tokens) st = hga_variant_set(r.variant, r.parameters, "tokens", tokens);
     return st ? st : r.variant->build(r.parameters, g, program);

@@ -1,15 +1,15 @@
 """stubs.py: types that the library's tables tell: of the functions named after variants (_graphs/functions.pyi), and of the keywords by
 which calls bring tables (_core/keywords.pyi).
 
-    python3 stubs.py FOLDER_OF_THE_EXTENSION
+    python3 stubs.py FOLDER_OF_THE_PACKAGE
 
 writes them beside the extension. Type checkers and editors read them: they know every variant, every parameter and its words. A
-test compares them with the registry. Needs the extension module alone, not numpy.
+test compares them with the registry. Needs the folder of the package alone, not numpy.
 """
 
-import keyword
 import os
 import sys
+import types
 
 HEAD = '''"""Variants as functions, made by stubs.py of the library's registry."""
 
@@ -30,71 +30,42 @@ _Tokens = Union[SupportsIndex, Sequence[int], _Array]
 '''
 
 
-class Parameter:
-    def __init__(self, ffi, lib, p):
-        text = lambda c: None if c == ffi.NULL else ffi.string(c).decode()  # noqa: E731
-        self.name = text(p.name).replace("-", "_")
-        self.name += "_" * keyword.iskeyword(self.name)
-        standard, words = text(p.standard), (text(p.words) or "").split()
-        self.of_hyperplanes = p.place in (lib.HGA_IN_ROUTER, lib.HGA_IN_KEY_ROUTER)
-        if p.kind == lib.HGA_PARAMETER_FLAG:
-            self.type, self.default = "bool", str(standard == "1")
-        elif p.kind == lib.HGA_PARAMETER_WHOLE:
-            self.type, self.default = "SupportsIndex", standard
-        elif p.kind == lib.HGA_PARAMETER_REAL:
-            self.type, self.default = "SupportsFloat", standard
-        elif p.kind == lib.HGA_PARAMETER_WORD:
-            self.type, self.default = f"Literal[{', '.join(map(repr, words))}]", repr(standard)
-        else:
-            self.type = "_Ints" if p.kind == lib.HGA_PARAMETER_IDS else "_Floats"
-            self.default = standard and f"({standard.replace(',', ', ')}{'' if ',' in standard else ','})"
-
-    def written(self, needed=False):
-        if needed:
-            return f"{self.name}: {self.type}"
-        if self.default is None:
-            return f"{self.name}: Optional[{self.type}] = None"
-        return f"{self.name}: {self.type} = {self.default}"
+TYPES = {"bool": "bool", "int": "SupportsIndex", "float": "SupportsFloat", "array of int": "_Ints", "array of float32": "_Floats"}
 
 
-def function(lib, v, name, says, parameters):
+def written(p, needed):
+    """A parameter as a function has it."""
+    type_ = f"Literal[{', '.join(map(repr, p.words.split()))}]" if p.words else TYPES[p.type]
+    if p.python_name in needed:
+        return f"{p.python_name}: {type_}"
+    return f"{p.python_name}: {f'Optional[{type_}]' if p.default is None else type_} = {p.default!r}"
+
+
+def function(lib, v, name):
     """The lines of a variant; of one that routes by hyperplanes, two: with leaves, and with these."""
-    by_data = v.can & (
-        lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS | lib.HGA_NEEDS_CHOICE
-    )
-    first = "n_tokens: Optional[_Tokens] = None" if by_data else "n_tokens: _Tokens"
-    last = ["n_keys: Optional[SupportsIndex] = None"] if v.can & lib.HGA_CAN_CROSS else []
-    needed = {"query_segment"} if v.can & lib.HGA_NEEDS_SEGMENTS else set()
-    needed |= {"parent"} if v.can & lib.HGA_NEEDS_DRAFTS else set()
-    needed |= {"alpha"} if v.can & lib.HGA_NEEDS_TYPE_SCALE else set()
+    first = "n_tokens: Optional[_Tokens] = None" if v.by_data else "n_tokens: _Tokens"
+    last = ["n_keys: Optional[SupportsIndex] = None"] if v.can_cross else []
+    needs = ((lib.HGA_NEEDS_SEGMENTS, "query_segment"), (lib.HGA_NEEDS_DRAFTS, "parent"), (lib.HGA_NEEDS_TYPE_SCALE, "alpha"))
+    needed = {parameter for need, parameter in needs if v._can(need)}
 
-    def line(named, needed, returns):
-        items = [p.written(p.name in needed) for p in named] + last
-        return f"def {name}({', '.join([first] + (['*'] if items else []) + items)}) -> {returns}:\n    \"\"\"{says}\"\"\"\n"
+    def line(parameters, needed, returns):
+        items = [written(p, needed) for p in parameters] + last
+        declared = f"def {name}({', '.join([first] + (['*'] if items else []) + items)}) -> {returns}:"
+        return f'{declared}\n    """{v.says} ({v.paper})."""\n'
 
-    if not v.can & lib.HGA_NEEDS_LEAVES:
-        return line(parameters, needed, "ChosenHierarchy" if v.can & lib.HGA_NEEDS_CHOICE else "Hierarchy")
-    with_leaves = [p for p in parameters if not p.of_hyperplanes]
-    without = [p for p in parameters if p.name not in ("query_leaf", "key_leaf")]
+    if not v._can(lib.HGA_NEEDS_LEAVES):
+        return line(v.parameters, needed, "ChosenHierarchy" if v.needs_choice else "Hierarchy")
+    with_leaves = [p for p in v.parameters if p.place not in (lib.HGA_IN_ROUTER, lib.HGA_IN_KEY_ROUTER)]
+    without = [p for p in v.parameters if p.python_name not in ("query_leaf", "key_leaf")]
     return "@overload\n" + line(with_leaves, needed | {"query_leaf"}, "Hierarchy") + "@overload\n" + line(
         without, needed | {"weights", "bias"}, "RoutedHierarchy"
     )
 
 
-def functions(ffi, lib):
-    rows, i, pieces, names = lib.hga_variants(), 0, [], []
-    while rows[i].name != ffi.NULL:
-        v, j, parameters = rows[i], 0, []
-        while v.parameters[j].name != ffi.NULL:
-            if v.parameters[j].place != lib.HGA_IN_CHOICE:  # which calls bring
-                parameters.append(Parameter(ffi, lib, v.parameters[j]))
-            j += 1
-        name = ffi.string(v.name).decode().replace("-", "_")
-        says = f"{ffi.string(v.says).decode()} ({ffi.string(v.paper).decode()})."
-        names.append(name)
-        pieces.append("\n" + function(lib, v, name, says, parameters))
-        i += 1
-    return HEAD + f"\n__all__ = {names + ['neighborhood']}\n" + "".join(pieces) + "\nneighborhood = neighbourhood\n"
+def functions(lib, variants):
+    names = {name.replace("-", "_"): v for name, v in variants.items()}
+    pieces = ["\n" + function(lib, v, name) for name, v in names.items()]
+    return HEAD + f"\n__all__ = {[*names, 'neighborhood']}\n" + "".join(pieces) + "\nneighborhood = neighbourhood\n"
 
 
 KEYWORDS = '''"""What calls may bring, made by stubs.py of the library's rows."""
@@ -119,13 +90,15 @@ def keywords(ffi, lib):
 
 def main():
     (folder,) = sys.argv[1:]
-    sys.path.insert(0, folder)
-    from _hga import ffi, lib
+    package = sys.modules["hga"] = types.ModuleType("hga")  # in place of the package's own, which needs numpy
+    package.__path__ = [folder]
+    from hga._core.library import ffi, lib
+    from hga._graphs.registry import variants
 
-    for name, make in (("_graphs/functions", functions), ("_core/keywords", keywords)):
+    for name, text in (("_graphs/functions", functions(lib, variants())), ("_core/keywords", keywords(ffi, lib))):
         output = os.path.join(folder, name + ".pyi")
         with open(output + ".new", "w", encoding="utf-8") as file:
-            file.write(make(ffi, lib))
+            file.write(text)
         os.replace(output + ".new", output)
 
 

@@ -177,6 +177,41 @@ static void a_parameter_is_given_once(void **state)
     }
 }
 
+/* Words are read once, and copies of their structure are changed and built. */
+static void words_that_are_read_are_built_several_times(void **state)
+{
+    hga_words w;
+    hga_graph *g, *built;
+    hga_program p;
+    (void)state;
+    assert_ok(hga_words_read(" hsa:branching=2,4 self=0", &w));
+    assert_ptr_equal(w.variant, named("hsa"));
+    for (const hga_parameter *row = w.variant->parameters; row->name; row++)
+        assert_int_equal(w.given >> (row - w.variant->parameters) & 1,
+                         strcmp(row->name, "branching") == 0 || strcmp(row->name, "self") == 0);
+    assert_false(w.given >> HGA_GIVEN_TOKENS & 1 || w.given >> HGA_GIVEN_KEYS & 1);
+    for (hga_id n = 20; n < 60; n += 20) {
+        hga_hsa copy;
+        memcpy(&copy, w.parameters, sizeof copy);
+        assert_ok(hga_variant_set(w.variant, &copy, "causal", "1"));
+        copy.n_tokens = n;
+        assert_ok(w.variant->build(&copy, &g, &p));
+        assert_ok(hga_build("hsa branching=2,4 causal=1", n, &built, &p));
+        assert_int_equal(edges_of(g), edges_of(built));
+        hga_graph_destroy(g), hga_graph_destroy(built);
+    }
+    hga_words_clear(&w);
+    hga_words_clear(&w);
+    assert_ok(hga_words_read("dense tokens=20 keys=30", &w));
+    assert_true(w.given >> HGA_GIVEN_TOKENS & 1 && w.given >> HGA_GIVEN_KEYS & 1);
+    assert_ok(w.variant->build(w.parameters, &g, &p));
+    assert_int_equal(edges_of(g), 600);
+    hga_graph_destroy(g);
+    hga_words_clear(&w);
+    assert_status(HGA_EINVAL, hga_words_read("dense tokens", &w));
+    assert_true(!w.variant && !w.parameters && !w.given);
+}
+
 static void a_colon_stands_between_words_alone(void **state)
 {
     static const char *const wrong[] = {":window", " :window:left=3", ":", "window:", "window left=3: \n", "window::"};
@@ -378,13 +413,14 @@ static void wrong_words_are_named(void **state)
     refused("bpt k", 4, "'k' is not name=value");
     refused("bpt k=4x", 4, "k: '4x' is not a whole number");
     refused("bpt k=0", 4, "k: 0 is not in 1 .. 2147483647");
-    refused("bpt causal=2", 4, "causal: 2 is not in 0 .. 1");
+    refused("bpt causal=2", 4, "causal: '2' is neither 0 nor 1");
+    refused("bpt causal=yes", 4, "causal: 'yes' is neither 0 nor 1");
     refused("bpt rule=odd", 4, "rule: 'odd' is not one of: shifted text algorithm1");
     refused("bpt keys=3", 4, "bpt has no parameter 'keys'");
     refused("hsa branching=2,0", 4, "branching: 0 is not in 1");
     refused("treeformer-fine height=2 branching=2,2,2", 4, "branching: 3 numbers where 2");
     refused("treeformer-fine branching=2,2,2 height=2", 4, "branching: 3 numbers where 2");
-    refused("treeformer-fine weights=3", 4, "weights");
+    refused("treeformer-fine weights=3", 4, "weights is an array, which '3' does not give");
     refused("dense", 0, "tokens: 0");
     refused("segments query-segment=0,1", 3, "tokens: 3, but query-segment has 2");
 }
@@ -398,6 +434,7 @@ int main(void)
         cmocka_unit_test(offsets_stay_inside_and_words_are_there),
         cmocka_unit_test(words_build_what_the_structure_builds),
         cmocka_unit_test(a_parameter_is_given_once),
+        cmocka_unit_test(words_that_are_read_are_built_several_times),
         cmocka_unit_test(a_colon_stands_between_words_alone),
         cmocka_unit_test(arrays_of_a_caller_are_borrowed_by_name),
         cmocka_unit_test(formulas_count_what_graphs_have),

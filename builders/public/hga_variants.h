@@ -109,10 +109,26 @@ HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const
 HGA_API hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const char *name, const void *array,
                                          hga_id n, hga_id columns);
 
-/* Make the graph and the program of a published hierarchy, named with its settings in words, "hsa branching=2,4,8
-   causal=1" or "hsa:branching=2,4,8:causal=1", over n_tokens (0: `tokens=` is among the words). Lists hold at most 256
-   numbers in all. *g is then yours (hga_graph_destroy). HGA_EINVAL names the word that is wrong, or a parameter that is
-   given twice; so are words that begin or end with a colon. */
+/* Bits of what words give that is no row of a variant's table. */
+enum { HGA_GIVEN_KEYS = 62, HGA_GIVEN_TOKENS = 63 };
+
+/* A variant's settings, read from words. */
+typedef struct hga_words {
+    const hga_variant *variant;
+    void *parameters; /* what variant->build takes: the defaults, and what the words give */
+    uint64_t given;   /* bit i: parameter i of the variant's table; HGA_GIVEN_KEYS, HGA_GIVEN_TOKENS */
+} hga_words;
+
+/* Read a variant with its settings in words, "hsa branching=2,4,8 causal=1" or "hsa:branching=2,4,8:causal=1", for
+   structures to be copied, changed by hga_variant_set and built several times. Lists hold at most 256 numbers in all,
+   and copies of the structure point to them: they live until hga_words_clear. HGA_EINVAL names the word that is wrong,
+   or a parameter that is given twice; so are words that begin or end with a colon. On failure *out is zeroed. */
+HGA_API hga_status hga_words_read(const char *words, hga_words *out);
+/* Free what hga_words_read has filled; zeroed words are fine. */
+HGA_API void hga_words_clear(hga_words *w);
+
+/* Make the graph and the program of a published hierarchy, in words as hga_words_read takes them, over n_tokens (0:
+   `tokens=` is among the words). *g is then yours (hga_graph_destroy). HGA_EINVAL as hga_words_read has it. */
 HGA_API hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_program *program);
 
 #ifdef __cplusplus

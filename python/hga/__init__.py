@@ -26,8 +26,8 @@ from ._core.paths import cmake_dir, include_dir, library
 from ._graphs.program import TREE_DOWN, TREE_UP, Edge, End, Program
 from ._graphs.registry import Variant, variants
 from ._graphs.routed import ChosenHierarchy
-from ._graphs.spec import PlansInfo, plans_clear, plans_info
-from ._graphs.variants import built as _built, concatenated
+from ._graphs.spec import PlansInfo, built as _built, plans_clear, plans_info
+from ._graphs.variants import concatenated
 
 __version__ = _version()
 

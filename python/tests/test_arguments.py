@@ -358,8 +358,25 @@ class Kinds(unittest.TestCase):
         if TORCH:
             import hga.torch as ht
 
-            with self.assertRaisesRegex(hga.Error, "window:left=3:left=5: left is given twice"):
+            with self.assertRaisesRegex(hga.Error, "window:left=3:left=5: window: left is given twice"):
                 ht.Attention("window:left=3:left=5", 8, 2)
+            for words in ("window:tokens=20", "dense:keys=5"):
+                with self.assertRaisesRegex(hga.Error, f"{words}: how many tokens and keys there are is not said here"):
+                    ht.Attention(words, 8, 2)
+
+    def test_words_say_all_that_keywords_do(self):
+        axes = hga.neighbourhood(shape=[4, 5], kernel=3, causal=[True, False])
+        for words, n, want in (
+            ("dense tokens=5 keys=7", 0, hga.dense(5, n_keys=7)), ("hsa parent=2,2,-1", 0, hga.hsa(parent=[2, 2, -1])), ("hsa:parent=2,2,-1", 2, hga.hsa(parent=[2, 2, -1])),
+            ("neighbourhood shape=4,5 kernel=3 causal=1,0", 0, axes), ("treeformer-fine query_leaf=0,1,1", 0, hga.treeformer_fine(query_leaf=[0, 1, 1])),
+        ):  # fmt: skip
+            with self.subTest(words):
+                h = hga.build(words, n)
+                self.assertEqual(h, want)
+                self.assertEqual((pickle.loads(pickle.dumps(h)), h.words), (want, words))
+        for words, says in (("dense", "dense needs n_tokens"), ("hsa", "hsa needs branching=, or parent="), ("window global_=1", "did you mean 'global'")):
+            with self.subTest(words), self.assertRaisesRegex(hga.Error, says):
+                hga.build(words, 0)
 
     def test_a_colon_stands_between_words_alone(self):
         from hga._graphs.spec import Spec

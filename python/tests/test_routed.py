@@ -172,8 +172,8 @@ class Routed(unittest.TestCase):
             ("one query, and query_block or prefill is 8", {"score": "minmax", "prefill": 8, "causal": True}),
             ("choose for themselves; query_block or prefill is 2", {"block": 4, "coarse": 8, "prefill": 2, "causal": True}),
             ("query has 150 rows, the hierarchy 149", {"n_tokens": 149}),
-            ("block is 0, not at least 1", {"block": 0}),
-            ("k is 1099511627776, not at least 1 and less than 2147483648", {"k": 2**40}),
+            ("block: 0 is not in 1 .. 2147483647", {"block": 0}),
+            ("k is 1099511627776; it must be less than 2147483648", {"k": 2**40}),
         ):
             with self.assertRaises(hga.Error, msg=says) as caught:
                 hga.routed(**wrong).attention(q, k, v)
@@ -395,7 +395,7 @@ class Drawn(unittest.TestCase):
             self.assertEqual(h, hga.routed(N, block=16, k=3, causal=True))
             np.testing.assert_array_equal(h.attention(q, k, v), hga.routed(N, block=16, k=3, causal=True).attention(q, k, v))
         self.assertEqual(hga.build("routed:threshold=0.9", N), hga.routed(N, threshold=0.9))
-        with self.assertRaisesRegex(hga.Error, "threshold is 'much', not float"):
+        with self.assertRaisesRegex(hga.Error, "threshold: 'much' is not a number"):
             hga.build("routed:threshold=much", N)
         self.assertEqual(hga.routed([3, 0, 4], block=2), hga.routed([3, 4], block=2))
         self.assertEqual(pickle.loads(pickle.dumps(hga.routed([3, 4], block=2))), hga.routed([3, 4], block=2))

@@ -3,7 +3,7 @@ plan of one before it."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, FrozenSet, List, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ class ByContent(Threaded):
     """Attention over a graph that is found in the call."""
 
     _made: List[Hierarchy] = []  # of the last samples
+    _of_samples: FrozenSet[str] = frozenset()  # what a call has for each sample of a batch, beside tensors
 
     def __getstate__(self) -> Dict[str, Any]:
         return {**self.__dict__, "_made": []}
@@ -32,12 +33,22 @@ class ByContent(Threaded):
         """The same, made anew inside torch.compile."""
         raise NotImplementedError
 
-    def _next(self, q: Any, k: Any, layout: str) -> Hierarchy:
-        """That of a call's sample, which takes over the plan of any before it whose call and backward pass have been."""
-        made = self.hierarchy(q, k, layout)
-        before = [h for h in self._made if h._plans]
-        self._made = before[-SAMPLES_CACHED:] + [made._follows(*before)]
+    def _told(self, made: Hierarchy) -> Hierarchy:
+        """One that was made for a call, with what was said of these."""
+        made._threads, made._bind = self._threads, self._bind
         return made
+
+    def _next(self, made: List[Hierarchy]) -> List[Hierarchy]:
+        """Those of a call's sample, which take over the plans of any before them whose call and backward pass have been."""
+        before = [h for h in self._made if h._plans]
+        for h in made:
+            h._follows(*before)
+        self._made = before[-SAMPLES_CACHED:] + made
+        return made
+
+    def _attend(self, q: Any, k: Any, v: Any, layout: str, **more: Any) -> Any:
+        """Attention of one sample."""
+        return self._next([self.hierarchy(q, k, layout)])[0].attention(q, k, v, layout=layout, **more)
 
     def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
         """x itself: rows are tokens (``Hierarchy.lift``)."""
@@ -54,15 +65,15 @@ class ByContent(Threaded):
             return self._again().attention(q, k, v, layout=layout, **more)
         check_call(q, k, v)
         if q.ndim <= 3:
-            return self._next(q, k, layout).attention(q, k, v, layout=layout, **more)
-        if len(q) == 0:
+            return self._attend(q, k, v, layout, **more)
+        each = by_sample(q, **{name: more.pop(name) for name in self._of_samples & set(more)})
+        if not each and not more.get("return_block_weights"):
             return _nothing(q, k, v, bool(more.get("lse")))
-        samples = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in range(len(q))]
-        if len(samples) == 1:
-            return tuple(x[None] for x in samples[0]) if isinstance(samples[0], tuple) else samples[0][None]
+        require_samples(q)
+        samples = [self.attention(q[i], k[i], v[i], layout=layout, **own, **more) for i, own in enumerate(each)]
         if isinstance(samples[0], tuple):
-            return tuple(stacked_like(*(p[i] for p in samples)) for i in range(len(samples[0])))
-        return stacked_like(*samples)
+            return tuple(stacked(x) for x in zip(*samples))
+        return stacked(samples)
 
 
 def check_call(q: Any, k: Any, v: Any = None, d_out: Any = None, d_lse: Any = None) -> None:
@@ -97,6 +108,11 @@ def by_sample(q: Any, **arrays: Any) -> List[Dict[str, Any]]:
     return [{name: None if x is None else x[i] for name, x in arrays.items()} for i in range(len(q))]
 
 
+def require_samples(q: Any) -> None:
+    if len(q) == 0:
+        raise refuse(f"query has shape {tuple(q.shape)}: there is no sample to choose for")
+
+
 def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
     """The output of a batch without samples."""
     if is_torch(q):
@@ -107,10 +123,14 @@ def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
     return (out, lses) if lse else out
 
 
-def stacked_like(*samples: Any) -> Any:
-    """Samples of torch or of numpy, as they are."""
+def stacked(samples: Sequence[Any], fill: Any = 0) -> Any:
+    """Of a batch: samples of torch or of numpy, as they are; those that have fewer columns are filled up."""
+    if len(samples) == 1:
+        return samples[0][None]
+    columns = [x.shape[-1] for x in samples]
+    missing = [max(columns) - n for n in columns]
     if is_torch(samples[0]):
         import torch
 
-        return torch.stack(samples)
-    return np.stack(samples)
+        return torch.stack([torch.nn.functional.pad(x, (0, n), value=fill) if n else x for x, n in zip(samples, missing)])
+    return np.stack([np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, n)], constant_values=fill) if n else x for x, n in zip(samples, missing)])

@@ -1,15 +1,17 @@
-"""The library's registry: every variant with its parameters."""
+"""The library's registry: every variant with its parameters. The build reads it, too (stubs.py), without numpy."""
 
 from __future__ import annotations
 
+import difflib
 import keyword
-import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from .._core.arguments import meant
-from .._core.values import encoded, ffi, lib, refuse, refuse_type
+from .._core.errors import WrongType
+from .._core.library import ffi, lib
 
-KINDS = {"flag": 0, "whole": 1, "word": 2, "real": 3, "ids": 4, "floats": 5}
+
+# Variants of which data may say how many tokens there are.
+BY_DATA = lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS | lib.HGA_NEEDS_CHOICE
 
 
 def _text(pointer: Any) -> Optional[str]:
@@ -19,13 +21,12 @@ def _text(pointer: Any) -> Optional[str]:
 class Parameter:
     """One parameter of a variant, as the registry has it."""
 
-    def __init__(self, p: Any) -> None:
+    def __init__(self, p: Any, row: int) -> None:
         self.name = ffi.string(p.name).decode()
         self.python_name = self.name.replace("-", "_")
         if keyword.iskeyword(self.python_name):  # window's `global`
             self.python_name += "_"
-        self.kind = int(p.kind)
-        self.place = int(p.place)
+        self.kind, self.place, self.row = int(p.kind), int(p.place), row
         self.offset, self.count, self.least = int(p.offset), int(p.count), int(p.least)
         self.standard, self.words, self.says, self.study = _text(p.standard), _text(p.words), _text(p.says), _text(p.study)
 
@@ -36,12 +37,12 @@ class Parameter:
     @property
     def default(self) -> Any:
         """The parameter's default; None: none."""
-        if self.standard is None or self.kind == KINDS["word"]:
+        if self.standard is None or self.type == "str":
             return self.standard
-        if self.kind == KINDS["flag"]:
+        if self.type == "bool":
             return self.standard == "1"
         numbers = tuple(int(x) for x in self.standard.split(","))
-        return numbers[0] if self.kind == KINDS["whole"] else numbers
+        return numbers[0] if self.type == "int" else numbers
 
 
 class Variant:
@@ -55,43 +56,34 @@ class Variant:
         i = 0
         while row.parameters[i].name != ffi.NULL:
             if row.parameters[i].place != lib.HGA_IN_CHOICE:  # which calls have
-                self.parameters.append(Parameter(row.parameters[i]))
+                self.parameters.append(Parameter(row.parameters[i], i))
             i += 1
-        can = int(row.can)
-        self.can_causal = bool(can & (lib.HGA_CAN_CAUSAL | lib.HGA_ALWAYS_CAUSAL))
-        self.can_cross = bool(can & lib.HGA_CAN_CROSS)
-        self.rows_are_nodes = bool(can & lib.HGA_ROWS_ARE_NODES)
-        self.needs_choice = bool(can & lib.HGA_NEEDS_CHOICE)
+        self.by_data = self._can(BY_DATA)
+        self.can_causal = self._can(lib.HGA_CAN_CAUSAL | lib.HGA_ALWAYS_CAUSAL)
+        self.can_cross = self._can(lib.HGA_CAN_CROSS)
+        self.rows_are_nodes = self._can(lib.HGA_ROWS_ARE_NODES)
+        self.needs_choice = self._can(lib.HGA_NEEDS_CHOICE)
+
+    def _can(self, what: int) -> bool:
+        """Any of what the library's flags say."""
+        return bool(int(self._row.can) & what)
 
     def parameter(self, name: str) -> Parameter:
         for p in self.parameters:
             if name in (p.python_name, p.name):
                 return p
         known = [p.python_name for p in self.parameters]
-        near = meant(name, known) or "; it has " + (", ".join(known) or "none")
-        raise refuse_type(f"{self.name} has no parameter {name!r}{near}")
+        near = difflib.get_close_matches(name.lower(), known, 1)
+        says = f": did you mean {near[0]!r}?" if near else "; it has " + (", ".join(known) or "none")
+        raise WrongType("HGA_EINVAL", f"{self.name} has no parameter {name!r}{says}")
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return variant_named, (self.name,)
 
 
-_BLANKS = " \t\n"  # as the library has them
-
-
-def cut(words: str) -> List[str]:
-    """A variant and its settings: "htransformer:block=16", "htransformer block=16"."""
-    bare = words.strip(_BLANKS)
-    if bare.startswith(":"):
-        raise refuse("a variant in words begins with its name, not with a colon")
-    if bare.endswith(":"):
-        raise refuse("a variant in words ends with a colon, and no setting comes after it")
-    return re.split(f"[{_BLANKS}:]+", bare)
-
-
-def variant_named(name: str) -> Optional[Variant]:
-    """The library's own look at a name: "treeformer_fine", too; None where no variant has it."""
-    row = lib.hga_variant_named(encoded(name, "variant"))
-    return None if row == ffi.NULL else Variant(row[0])
+def variant_named(name: str) -> Variant:
+    """The variant of a name that there is."""
+    return Variant(lib.hga_variant_named(name.encode())[0])
 
 
 def variants() -> Dict[str, Variant]:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy as np
 
-from .._core.arguments import BEYOND, answered, flag, one_of, whole
-from .by_content import SAMPLES_CACHED, ByContent, by_sample, check_call, stacked_like
+from .._core.arguments import answered, flag, whole
+from .by_content import ByContent, by_sample, check_call, require_samples, stacked
 from .._core.call import LAYOUTS, require_layout
 from .._core.values import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, number, refuse, refuse_type, unmasked, widened, written_out
 from .decoder import Decoder
 from .._core.deferred import compiling, deferred
+from .hierarchy import FoldedHierarchy
 from .graph import Graph
 from .hierarchy import FoldedHierarchy, Hierarchy
 from .looking import Page
 from .._core.precision import AUTO, PRECISIONS, of_choice
-from .registry import Parameter, Variant, variant_named
+from .registry import variant_named
+from .settings import Settings
 from .._core.tables import ROWS
 
 COLUMNS = 128  # blocks that are weighed in one pass
 BY_HEAD = (lib.HGA_EXTENT_HEADS, lib.HGA_EXTENT_HEADS_OR_ONE)
+# Numbers by head, node or edge, which a graph of all heads' rows would have others of.
 PER_HEAD = (*BY_HEAD, lib.HGA_EXTENT_NODES, lib.HGA_EXTENT_EDGES)
 
 
@@ -68,44 +71,23 @@ class Chosen(NamedTuple):
         return Graph(graph[0]), program
 
 
-@functools.lru_cache(maxsize=None)
-def _variant() -> Variant:
-    """The registry's row."""
-    found = variant_named("routed")
-    assert found is not None
-    return found
-
-
-def _settings(parameters: Mapping[str, Any]) -> Dict[str, Any]:
-    """Parameters, checked by the registry's rows; defaults for those that are left out."""
-    settings: Dict[str, Any] = {}
-    if parameters.get("k") is not None and parameters.get("threshold") is not None:
-        raise refuse(f"k={parameters['k']} and threshold={parameters['threshold']}: blocks are chosen by one of them")
-    for p in _variant().parameters:
-        x = parameters.get(p.python_name)
-        settings[p.python_name] = p.default if x is None else _value(p, x)
-    if settings["threshold"] is not None:
-        if not 0 < settings["threshold"] <= 1:
-            raise refuse(f"threshold is {settings['threshold']:g}; it must be above 0 and at most 1")
-        settings["k"] = None
-    return settings
-
-
-def _value(p: Parameter, x: Any) -> Any:
-    if p.type == "bool":
-        return flag(x, p.python_name)
-    if p.type == "int":
-        return whole(x, p.python_name, least=p.least, beyond=BEYOND)
-    if p.type == "float":
-        return number(x, p.python_name)
-    return one_of(x, p.python_name, (p.words or "").split())
+@functools.lru_cache(maxsize=128)
+def _structure(*settings: Tuple[str, Any]) -> Settings:
+    """hga_routed, as the settings fill it."""
+    s = Settings(variant_named("routed"))
+    for name, x in settings:
+        s.fill(name, x)
+    return s
 
 
 class ChosenHierarchy(ByContent):
     """Blocks of keys that each query block chooses in the call (``hga.routed``)."""
 
+    _of_samples = frozenset(("choice", "block_scores"))
+
     def __init__(self, n_tokens: Any, settings: Dict[str, Any]) -> None:
-        self.lengths, self.settings = (n_tokens,) if isinstance(n_tokens, int) else n_tokens, settings
+        self.lengths: Optional[Tuple[int, ...]] = (n_tokens,) if isinstance(n_tokens, int) else n_tokens and tuple(n for n in n_tokens if n)
+        self.settings = settings
 
     @property
     def n_tokens(self) -> Optional[int]:
@@ -118,23 +100,15 @@ class ChosenHierarchy(ByContent):
         return self.n_tokens
 
     def _again(self) -> Any:
-        return rerouted(None if self.lengths is None else list(self.lengths), self.settings)
+        return rerouted(self.lengths and list(self.lengths), self.settings)
 
     # ---- choosing ----
 
-    def _offsets(self, n: int) -> np.ndarray:
-        lengths = (n,) if self.lengths is None else self.lengths
-        offsets: np.ndarray = np.concatenate([[0], np.cumsum([x for x in lengths if x])]).astype(np.int32)
-        return offsets
-
     def _how(self, n: int) -> Tuple[Any, Any]:
         """hga_routed and hga_selection of a call of n tokens."""
-        p, how, s = ffi.new("hga_routed *", lib.hga_routed_defaults()), ffi.new("hga_selection *"), self.settings
-        p.n_tokens, p.block, p.query_block, p.causal = n, s["block"], s["query_block"], s["causal"]
-        c = p.choose
-        c.sinks, c.local, c.coarse, c.coarse_k, c.prefill = s["sinks"], s["local"], s["coarse"], s["coarse_k"], s["prefill"]
-        c.k, c.threshold = c.k if s["k"] is None else s["k"], s["threshold"] or 0
-        c.share, c.score = (_word_index(s, name) for name in ("share", "score"))
+        filled, how = _structure(*(s for s in self.settings.items() if s[1] is not None)), ffi.new("hga_selection *")
+        p = ffi.new("hga_routed *", ffi.cast("hga_routed *", filled.memory)[0])
+        p.n_tokens = n
         check(lib.hga_routed_selection(p, how))
         return p, how
 
@@ -164,15 +138,14 @@ class ChosenHierarchy(ByContent):
         query_input = ffi.new("hga_select_input *")
         query_input.shape.n_heads, query_input.shape.n_kv_heads, query_input.shape.dim = heads, rows[1].shape[1], dim
         choosers = int(lib.hga_select_choosers(how, ffi.addressof(query_input.shape)))
-        offsets = self._offsets(n)
+        offsets = np.cumsum((0, *(self.lengths or (n,))), dtype=np.int32)
         keys = min(choosers, rows[1].shape[1])
         shape = (choosers, int((-(-np.diff(offsets) // how.query_block)).sum()))
         if block_scores is not None and self.settings["score"] != "given" or choice is block_scores is None and self.settings["score"] == "given":
             raise refuse("score='given' and block_scores= go together")
-        if choice is not None:
-            first, block = _listed(choice, shape)
-            return Chosen(p, how.block, how.query_block, offsets, choosers, keys, first, block)
-        return Chosen(p, how.block, how.query_block, offsets, choosers, keys, *self._select(how, query_input, rows, offsets, shape, scale, by, block_scores))
+        by_call = (how, query_input, rows, offsets, shape, scale, by, block_scores)
+        first, block = self._select(*by_call) if choice is None else _listed(choice, shape)
+        return Chosen(p, how.block, how.query_block, offsets, choosers, keys, first, block)
 
     def _select(self, how: Any, query_input: Any, rows: Sequence[np.ndarray], offsets: np.ndarray, shape: Tuple[int, int], scale: Any,
                 by: Tuple[int, Optional[str]], block_scores: Any) -> Tuple[np.ndarray, np.ndarray]:  # fmt: skip
@@ -199,8 +172,8 @@ class ChosenHierarchy(ByContent):
         out = ffi.new("hga_chosen *")
         check(lib.hga_select_blocks(how, query_input, out))
         try:
-            first = _copied(out.first, shape[0] * shape[1] + 1, np.int64)
-            return first, _copied(out.block, int(first[-1]), np.int32)
+            first = np.frombuffer(ffi.buffer(out.first, 8 * (shape[0] * shape[1] + 1)), np.int64).copy()
+            return first, np.frombuffer(ffi.buffer(out.block, 4 * int(first[-1])), np.int32).copy()
         finally:
             lib.hga_chosen_clear(out)
 
@@ -214,11 +187,9 @@ class ChosenHierarchy(ByContent):
         more: Dict[str, Any] = dict(scale=scale, precision=precision, isa=isa)
         if q.ndim <= 3:
             return self._chosen(q, k, layout, None, block_scores, **more).table()
-        _require_samples(q)
-        each_sample = by_sample(q, block_scores=block_scores)
-        each = [self.choice(q[i], k[i], layout=layout, **more, **x) for i, x in enumerate(each_sample)]
-        tables: np.ndarray = stacked(each, np.int32(-1))
-        return tables
+        require_samples(q)
+        each = [self.choice(q[i], k[i], layout=layout, **more, **x) for i, x in enumerate(by_sample(q, block_scores=block_scores))]
+        return cast(np.ndarray, stacked(each, np.int32(-1)))
 
     # ---- one input ----
 
@@ -235,8 +206,7 @@ class ChosenHierarchy(ByContent):
         return self._made_of(c, head * c.choosers // heads)
 
     def _made_of(self, c: Chosen, chooser: Optional[int]) -> Hierarchy:
-        made = Hierarchy(*c.graph(chooser), repr(self))
-        made._threads, made._bind = self._threads, self._bind
+        made = self._told(Hierarchy(*c.graph(chooser), repr(self)))
         return FoldedHierarchy.of(made, c.choosers, c.key_heads) if chooser is None and c.choosers > 1 else made
 
     @answered
@@ -261,31 +231,20 @@ class ChosenHierarchy(ByContent):
         choice: what ``choice`` gave, to be attended again instead of choosing. block_scores: with score="given", float32 [choosers]
         [query blocks][blocks], of a batch with its axis in front. return_block_weights: also, as the last of a tuple, float32 [query
         heads][tokens][slots], the sum of a row's weights over each chosen block; differentiable in torch."""
-        if compiling():
-            if choice is not None or block_scores is not None or return_block_weights:
-                raise refuse("routed: choice=, block_scores= and return_block_weights= do not go into torch.compile")
-            return self._again().attention(q, k, v, layout=layout, **more)
-        check_call(q, k, v)
-        return_block_weights = flag(return_block_weights, "return_block_weights")
-        if q.ndim <= 3:
-            return self._attend(q, k, v, layout, choice, block_scores, return_block_weights, more)
-        each_sample = by_sample(q, choice=choice, block_scores=block_scores)
-        if not return_block_weights and (not each_sample or choice is block_scores is None):
-            return super().attention(q, k, v, layout=layout, **more)
-        _require_samples(q)
-        results = [self.attention(q[i], k[i], v[i], layout=layout, return_block_weights=return_block_weights, **x, **more) for i, x in enumerate(each_sample)]
-        if not isinstance(results[0], tuple):
-            return stacked_like(*results)
-        last = len(results[0]) - 1 if return_block_weights else -1
-        return tuple(stacked(of) if i == last else stacked_like(*of) for i, of in enumerate(zip(*results)))
+        own = {name: x for name, x in (("choice", choice), ("block_scores", block_scores)) if x is not None}
+        if flag(return_block_weights, "return_block_weights"):
+            own["return_block_weights"] = True
+        if own and compiling():
+            raise refuse("routed: choice=, block_scores= and return_block_weights= do not go into torch.compile")
+        return super().attention(q, k, v, layout=layout, **own, **more)
 
-    def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any, block_scores: Any, weighed: bool, more: Dict[str, Any]) -> Any:
+    def _attend(self, q: Any, k: Any, v: Any, layout: str, choice: Any = None, block_scores: Any = None, return_block_weights: bool = False,
+                **more: Any) -> Any:  # fmt: skip
         flat, more = q.ndim == 2, {name: x for name, x in more.items() if x is not None}
         c = self._chosen(q, k, layout, choice, block_scores, **more)
-        separate = c.choosers > 1 and (number(more.get("dropout", 0.0), "dropout") != 0 or any(map(_is_per_head, more)))
-        before = [h for h in self._made if h._plans]
-        made = [self._made_of(c, i)._follows(*before) for i in (range(c.choosers) if separate else [None])]
-        self._made = before[-SAMPLES_CACHED:] + made
+        per_head = any(extent in PER_HEAD for name in more if name in ROWS for extent in ROWS[name].extents)
+        separate = c.choosers > 1 and (per_head or number(more.get("dropout", 0.0), "dropout") != 0)
+        made = self._next([self._made_of(c, i) for i in (range(c.choosers) if separate else [None])])
         axis = 0 if flat else LAYOUTS[layout][0]
 
         def attend(q: Any, k: Any, v: Any, **more: Any) -> Any:
@@ -295,7 +254,7 @@ class ChosenHierarchy(ByContent):
                             for i, h in _numbered(made, q.shape[axis] // c.choosers)], axis)  # fmt: skip
 
         out = attend(q, k, v, **more)
-        if not weighed:
+        if not return_block_weights:
             return out
         scored = {name: x for name, x in more.items() if name != "edge_value"} | {"lse": False, "dropout": 0.0}
         weights = _block_weights(c, q, k, 0 if flat else axis, attend, scored, any(map(is_torch, (q, k, v))))
@@ -308,7 +267,7 @@ class ChosenHierarchy(ByContent):
         arrays = [as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value"), (d_out, "d_out"))]
         check_call(q, k, v, d_out, d_lse)
         if arrays[0].ndim > 3:
-            _require_samples(q)
+            require_samples(q)
             each = by_sample(q, d_lse=d_lse, d_edge_out=d_edge_out, choice=choice, block_scores=block_scores)
             grads = [self.gradient(q[i], k[i], v[i], d_out[i], needs_grad=needs_grad, layout=layout, **own, **more) for i, own in enumerate(each)]
             own = ("query", "key", "value")
@@ -327,8 +286,8 @@ class ChosenHierarchy(ByContent):
         _, how = self._how(1)
         graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
         check(lib.hga_build_routed_decoder(self.n_tokens, ffi.NULL, graph, program))
-        made = Hierarchy(Graph(graph[0]), program, repr(self))
-        made._threads, made._bind, made._choosing = self._threads, self._bind, (how, self.settings["prefill"])
+        made = self._told(Hierarchy(Graph(graph[0]), program, repr(self)))
+        made._choosing = (how, self.settings["prefill"])
         return made.decoder(**more)
 
     def order(self, how: str) -> Any:
@@ -355,21 +314,6 @@ class ChosenHierarchy(ByContent):
         return hash((self.lengths, tuple(self.settings.items())))
 
 
-# ---- arrays ----
-
-
-def _word_index(settings: Mapping[str, Any], name: str) -> int:
-    """The index of a word among those of its row."""
-    return (_variant().parameter(name).words or "").split().index(settings[name])
-
-
-def _copied(pointer: Any, n: int, dtype: Any) -> np.ndarray:
-    x = np.empty(n, dtype)
-    if n:
-        ffi.memmove(ffi.from_buffer(x), pointer, x.nbytes)
-    return x
-
-
 def _listed(choice: Any, shape: Tuple[int, int]) -> Tuple[np.ndarray, np.ndarray]:
     """A table as rows one behind the other."""
     table = np.asarray(written_out(choice.detach().cpu()) if is_torch(choice) else unmasked(choice, "choice"))
@@ -383,27 +327,7 @@ def _listed(choice: Any, shape: Tuple[int, int]) -> Tuple[np.ndarray, np.ndarray
     return first, table[there]
 
 
-def _require_samples(q: Any) -> None:
-    if len(q) == 0:
-        raise refuse(f"query has shape {tuple(q.shape)}: there is no sample to choose for")
-
-
-def stacked(samples: Sequence[Any], fill: Any = 0) -> Any:
-    """Of a batch, whose samples may have fewer slots."""
-    slots = max(x.shape[-1] for x in samples)
-    if is_torch(samples[0]):
-        import torch
-
-        return torch.stack([torch.nn.functional.pad(x, (0, slots - x.shape[-1]), value=fill) for x in samples])
-    return np.stack([np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, slots - x.shape[-1])], constant_values=fill) for x in samples])
-
-
 # ---- heads that choose for themselves, in calls of their own ----
-
-
-def _is_per_head(name: str) -> bool:
-    """Has the table numbers by head, node or edge, which a graph of all heads' rows would have others of?"""
-    return name in ROWS and any(extent in PER_HEAD for extent in ROWS[name].extents)
 
 
 def _numbered(made: Sequence[Hierarchy], heads: int) -> Sequence[Tuple[int, Hierarchy]]:
@@ -464,7 +388,6 @@ def _gradients(c: Chosen, h: ChosenHierarchy, arrays: Sequence[np.ndarray], d_ls
     q, k, v, d_out = arrays
     axis = 0 if q.ndim == 2 else LAYOUTS[layout][0]
     found: Dict[str, np.ndarray] = {}
-    of: Dict[str, Any] = {}
     if c.choosers == 1:
         return h._made_of(c, None).gradient(q, k, v, d_out, d_lse=d_lse, needs_grad=needs_grad, layout=layout, **more)
     share, heads = q.shape[axis] // k.shape[axis], q.shape[axis] // c.choosers
@@ -474,15 +397,11 @@ def _gradients(c: Chosen, h: ChosenHierarchy, arrays: Sequence[np.ndarray], d_ls
         grads = one.gradient(*_cut(q, k, v, i, c.choosers, axis), _slice(d_out, axis, i * heads, heads), d_lse=lse, needs_grad=needs_grad, layout=layout, **tables)
         for name, x in grads.items():
             like = {"query": q, "key": k, "value": v}.get(name, more.get(name))
-            of[name] = x.dtype
             full = found.setdefault(name, np.zeros(x.shape if like is None or np.ndim(like) == 0 else np.shape(like), np.float32))
-            at: List[Any] = [slice(None)] * x.ndim
-            for a in range(x.ndim):
-                if x.shape[a] != full.shape[a]:
-                    at[a] = slice(i * heads // (share if name in ("key", "value") else 1), None)
-                    at[a] = slice(at[a].start, at[a].start + x.shape[a])
+            start = i * heads // (share if name in ("key", "value") else 1)
+            at = [slice(None) if n == of_all else slice(start, start + n) for n, of_all in zip(x.shape, full.shape)]
             full[tuple(at)] += widened(x)
-    return {name: narrowed(x, of[name]) for name, x in found.items()}
+    return {name: narrowed(x, grads[name].dtype) for name, x in found.items()}
 
 
 # ---- weights of blocks ----
@@ -496,39 +415,35 @@ def _block_weights(c: Chosen, q: Any, k: Any, axis: int, attend: Callable[..., A
     heads = q.shape[axis] if q.ndim > 2 else 1
     where = c.table()[np.arange(heads)[:, None] * c.choosers // heads, row_of]  # [heads][tokens][slots]
     q, k = (x.float() if is_torch(x) else as_floats(x, "query or key") for x in (q, k))
+    if ours:
+        import torch
     outputs = []
     for first in range(0, n_blocks, COLUMNS):
         value = (block_of[:, None] == np.arange(first, min(first + COLUMNS, n_blocks))).astype(np.float32)
         value = value if k.ndim == 2 else np.repeat(np.expand_dims(value, axis), kv, axis)
-        output = attend(q, k, _like(value, ours), **more)
+        output = attend(q, k, torch.from_numpy(value) if ours else value, **more)
         outputs.append(output[None] if output.ndim == 2 else output if axis in (0, -3) else output.swapaxes(0, 1))
     if ours:
-        import torch
-
         at = torch.from_numpy(np.maximum(where, 0)).long()
         return torch.cat(outputs, -1).gather(-1, at) * torch.from_numpy(where >= 0)
     return np.take_along_axis(np.concatenate(outputs, -1), np.maximum(where, 0), -1) * (where >= 0).astype(np.float32)
 
 
-def _like(x: np.ndarray, ours: bool) -> Any:
-    if not ours:
-        return x
-    import torch
-
-    return torch.from_numpy(x)
-
-
-# ---- the function ----
-
-
 @deferred
 def rerouted(n_tokens: Any, settings: Dict[str, Any]) -> ChosenHierarchy:
     """The same again."""
-    return ChosenHierarchy(tuple(n for n in n_tokens if n) if isinstance(n_tokens, (list, tuple)) else n_tokens, settings)
+    return ChosenHierarchy(n_tokens, settings)
 
 
-def chosen(n_tokens: Any, parameters: Mapping[str, Any], n_keys: Any = None) -> ChosenHierarchy:
-    """``hga.routed``, of the registry's parameters."""
+def chosen(s: Settings, n_tokens: Any, n_keys: Any = None) -> ChosenHierarchy:
+    """``hga.routed``, as its parameters fill the structure."""
     if n_keys is not None:
         raise refuse_type("routed has no n_keys: its queries and keys are the same tokens")
-    return rerouted(n_tokens, _settings(parameters))
+    settings = {p.python_name: s.value(p.name) for p in s.variant.parameters}
+    k, threshold = settings["k"], settings["threshold"]
+    if {"k", "threshold"} <= s.given:
+        raise refuse(f"k={k} and threshold={threshold:g}: blocks are chosen by one of them")
+    if "threshold" in s.given and not 0 < threshold <= 1:
+        raise refuse(f"threshold is {threshold:g}; it must be above 0 and at most 1")
+    settings.update({"k": None} if "threshold" in s.given else {"threshold": None})
+    return ChosenHierarchy(n_tokens, settings)

@@ -5,42 +5,22 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, cast
 
-from .._core.arguments import meant
+from .._core.arguments import meant, whole
 from .by_content import ByContent
-from .._core.values import encoded, lib, refuse
+from .._core.values import Error, WrongValue, check, encoded, ffi, lib, refuse, refuse_type
 from .._core.deferred import deferred
 from .calls import KNOWN
 from .hierarchy import Hierarchy
 from .._core.plans import LEFT, PLANS
-from .registry import Parameter, Variant, cut, variant_named, variants
-from .variants import make
+from .registry import Variant, variant_named, variants
+from .routed import chosen
+from .settings import Settings
+from .variants import of_settings
 
 MOST_CACHED = 128  # hierarchies of all names and lengths together,
 BYTES_CACHED = 1 << 30  # and their bytes, with their plans and workspaces; one is cached however large it is
-
-
-_WHOLE = re.compile(r"[+-]?[0-9]+")  # int() and float() take more than the library does: "1_0", other alphabets' digits
-_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-
-def _value(said: str, p: Parameter, text: str) -> Any:
-    if p.type == "array of float32":
-        raise refuse(f"{said}: {p.python_name} is an array, which a name cannot give")
-    if p.type == "bool":
-        if _WHOLE.fullmatch(text) and int(text) in (0, 1):
-            return int(text) == 1
-        raise refuse(f"{said}: {p.python_name} is {text!r}, neither 0 nor 1")
-    if p.type == "int" and _WHOLE.fullmatch(text):
-        return int(text)
-    if p.type == "float" and _REAL.fullmatch(text):
-        return float(text)
-    if p.type == "array of int" and all(_WHOLE.fullmatch(x) for x in text.split(",")):
-        return [int(x) for x in text.split(",")]
-    if p.type in ("int", "float", "array of int"):
-        raise refuse(f"{said}: {p.python_name} is {text!r}, not {p.type}")
-    return text
 
 
 def _one_line(spec: str) -> str:
@@ -48,28 +28,33 @@ def _one_line(spec: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in " ".join(spec.split()))
 
 
+def _explained(said: str, e: Error) -> Error:
+    """The library's refusal of words, with what was probably meant."""
+    unknown = re.match(r"(\S+) has no parameter '(.*)'", e.detail)
+    if unknown:
+        p = variant_named(unknown.group(1)).parameter(unknown.group(2).replace("-", "_"))  # which refuses all but `global_`
+        return refuse_type(f"{e.detail}: did you mean {p.name!r}?")
+    unknown = re.match(r"no variant '(.*?)'", e.detail)
+    near = meant(unknown.group(1), variants()) if unknown else ""
+    return refuse(f"{said}: {e.detail.partition(';')[0] + near if near else e.detail}")
+
+
 class Spec:
-    """What a name asks for: checked once, built for any number of tokens."""
+    """What a name asks for: read once, by the library, and built for any number of tokens."""
 
     def __init__(self, spec: str) -> None:
-        encoded(spec, "a variant in words")
-        said = self.spec = _one_line(spec)
-        name, *settings = cut(spec)
-        variant = variant_named(name)
-        if variant is None:
-            known = variants()
-            raise refuse(f"{said}: no variant {name!r}{meant(name, known) or '; there are ' + ', '.join(sorted(known))}")
-        self.variant: Variant = variant
-        self.chooses = variant.needs_choice  # is its graph found in the call?
-        self.values: Dict[str, Any] = {}
-        for setting in settings:
-            parameter, equals, value = setting.partition("=")
-            if not equals:
-                raise refuse(f"{said}: {setting!r} is not name=value")
-            p = self.variant.parameter(parameter.replace("-", "_"))
-            if p.python_name in self.values:
-                raise refuse(f"{said}: {p.python_name} is given twice")
-            self.values[p.python_name] = _value(said, p, value)
+        text, self._words = encoded(spec, "variant"), ffi.gc(ffi.new("hga_words *"), lib.hga_words_clear)
+        self.spec = _one_line(spec)
+        try:
+            check(lib.hga_words_read(text, self._words))
+        except WrongValue as e:
+            raise _explained(self.spec, e) from None
+        self.variant = Variant(self._words.variant[0])
+        self.chooses = self.variant.needs_choice  # is its graph found in the call?
+        self.settings = self._filled()
+
+    def _filled(self) -> Settings:
+        return Settings(self.variant, self._words)
 
     def require_tokens(self) -> None:
         if self.variant.rows_are_nodes:
@@ -83,15 +68,23 @@ class Spec:
         if not self.variant.can_cross:
             raise refuse(f"{self.spec}: {self.variant.name} cannot attend from one text to another")
 
-    def build(self, n: int, causal: bool, n_keys: Optional[int] = None) -> Hierarchy:
-        values = dict(self.values)
+    def build(self, n: int, causal: bool = False, n_keys: Optional[int] = None) -> Hierarchy:
+        """Over n tokens, 0 where the name says how many."""
+        s, words = self._filled(), self.spec.replace(":", " ")
+        if n and "tokens" in s.given:
+            raise refuse(f"{self.spec}: tokens is given twice")
         if causal:
             self.require_causal()
-            if any(p.name == "causal" for p in self.variant.parameters):
-                values["causal"] = True
+        if causal and not self.variant._can(lib.HGA_ALWAYS_CAUSAL):
+            words += "" if "causal" in s.given else " causal=1"
+            of = s.value("causal")
+            s.fill("causal", True if isinstance(of, bool) else [True] * max(of, 1))  # of each axis
         if n_keys is not None:
             self.require_cross()
-        h: Hierarchy = make(self.variant, n, values, n_keys)
+        if self.chooses:
+            return cast(Hierarchy, chosen(s, n or None, n_keys))
+        h = of_settings(s, words, n or None, n_keys)
+        h._recipe = built, (words, n, causal, n_keys)
         return h
 
     @property
@@ -99,15 +92,21 @@ class Spec:
         """Does a token see all others, or all before it?"""
         return bool(self.variant.name == "dense")
 
-    def _standard(self, name: str) -> str:
-        return self.variant.parameter(name).standard or "0"
-
     def reach(self, causal: bool) -> Optional[Tuple[int, int]]:
         """How many tokens back and ahead a token sees at most; None: no bound is known."""
-        if self.variant.name != "window" or self.values.get("global_", 0):
+        s = self.settings
+        if self.variant.name != "window" or s.value("global"):
             return None
-        left, right = (int(self.values.get(name, self._standard(name))) for name in ("left", "right"))
-        return left, 0 if causal else right
+        return s.value("left"), 0 if causal else s.value("right")
+
+
+@deferred
+def built(words: str, n_tokens: int, causal: bool = False, n_keys: Optional[int] = None) -> Hierarchy:
+    """A variant in words (``hga.build``)."""
+    h = Spec(words).build(whole(n_tokens, "n_tokens"), causal, n_keys)
+    if isinstance(h, Hierarchy):
+        h.words = words
+    return h
 
 
 _SPECS: Dict[str, Spec] = {}
@@ -116,10 +115,13 @@ _LOCK = threading.Lock()
 
 
 def spec_of(words: str) -> Spec:
-    """The parsed name, read once."""
+    """A name of a module's or a model's, whose inputs say how many tokens there are; read once."""
     found = _SPECS.get(words)
     if found is None:
-        found = _SPECS[words] = Spec(words)
+        found = Spec(words)
+        if found.settings.given & {"tokens", "keys"}:
+            raise refuse_type(f"{found.spec}: how many tokens and keys there are is not said here")
+        _SPECS[words] = found
     return found
 
 

@@ -1,65 +1,34 @@
-"""Variants by name: one function for every row of the library's registry."""
+"""Variants by name: hierarchies of the registry's rows, by the values of their parameters."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping, Set
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from .._core.arguments import answered, flag, int32, listed, meant, one_of, whole
+from .._core.arguments import answered, flag, listed, whole
 from .by_content import ByContent
 from .._core.copies import runs_as, settle
-from .._core.values import as_floats, check, encoded, ffi, ids, is_torch, lib, refuse, refuse_type, unmasked
-from .._core.deferred import compiling, deferred
+from .._core.values import as_floats, check, ffi, floats, ids, lib, refuse, refuse_type
+from .._core.deferred import deferred
 from .graph import Graph
 from .hierarchy import FoldedHierarchy, Hierarchy
-from .registry import KINDS, Parameter, Variant, cut, variant_named, variants
+from .registry import Variant, variant_named
+from .routed import chosen
+from .settings import Settings, plain
 from .._core.renamed import Former
 
-
-class _Settings:
-    """The structure that a variant's builder takes, filled by name; keeps the arrays alive."""
-
-    def __init__(self, v: Variant) -> None:
-        self.variant = v
-        self.memory = ffi.new("double[]", (int(v._row.bytes) + 7) // 8)
-        self.alive: List[Any] = []
-        lib.hga_variant_defaults(self._v(), self.memory)
-
-    def _v(self) -> Any:
-        return ffi.addressof(self.variant._row)
-
-    def set(self, name: str, value: str) -> None:
-        check(lib.hga_variant_set(self._v(), self.memory, name.encode(), encoded(value, name)))
-
-    def set_array(self, name: str, value: Any) -> None:
-        if name == "causal":  # an axis each, true or not
-            value = [int(flag(x, name)) for x in np.asarray(unmasked(value, name)).reshape(-1)]
-        x = ids(value, name)
-        if x.ndim not in (1, 2):
-            raise refuse(f"{name} has shape {x.shape}: one axis, or [n][heads]")
-        data = ffi.cast("int32_t *", x.ctypes.data)
-        self.alive.append(x)
-        check(lib.hga_variant_set_array(self._v(), self.memory, name.encode(), data, len(x), x.shape[1] if x.ndim == 2 else 0))
-
-    def fill(self, p: Parameter, value: Any) -> None:
-        if p.kind == KINDS["flag"]:
-            self.set(p.name, str(int(flag(value, p.python_name))))
-        elif p.kind == KINDS["whole"]:
-            self.set(p.name, str(int32(value, p.python_name)))
-        elif p.kind == KINDS["word"]:
-            self.set(p.name, one_of(value, p.python_name, (p.words or "").split()))
-        else:
-            unmasked(value, p.python_name)
-            numbers = np.asarray(_listed([value] if isinstance(value, (int, np.integer, np.bool_)) else value))
-            self.set_array(p.name, numbers.astype(np.int32) if numbers.dtype == bool else numbers)
-
-    def build(self) -> Tuple[Graph, Any]:
-        graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
-        check(self.variant._row.build(self.memory, graph, program))
-        return Graph(graph[0]), program
+# What a variant cannot be made without: one of these parameters, in words.
+NEEDS = (
+    (lib.HGA_NEEDS_LEAVES, ("query_leaf",), "query_leaf=, or height=, weights= and bias="),
+    (lib.HGA_NEEDS_SEGMENTS, ("query_segment",), "query_segment=, the segment of each query token"),
+    (lib.HGA_NEEDS_DRAFTS, ("parent",), "parent=, the draft that each draft follows, -1 for the prefix"),
+    (lib.HGA_NEEDS_TYPE_SCALE, ("alpha",), "alpha=, a weight for each level"),
+    (lib.HGA_TAKES_TREE, ("branching", "parent"), "branching=, or parent="),
+)
+# Parameters that say how many tokens there are.
+COUNTED = {"tokens", "parent", "query_leaf", "query_segment", "shape"}
 
 
 class RoutedHierarchy(ByContent):
@@ -141,15 +110,15 @@ class RoutedHierarchy(ByContent):
             more["height"] = self.height
         own = self.n_keys is None and len(rows[0]) == len(rows[1])  # the keys are the queries' tokens
         made: Hierarchy = make(self.variant, None, more, 0 if own else None, ("query_leaf", "key_leaf"))
-        made._threads, made._bind, made._strict = self._threads, self._bind, self._strict
-        return made
+        made._strict = self._strict
+        return self._told(made)
 
     def decoder(self, **more: Any) -> Any:
         """Refused: leaves are found by the input. ``hierarchy(q, k)`` of all tokens has a decoder."""
         raise refuse(f"{self.variant.name}: weights= and bias= route whole inputs; hierarchy(q, k) of all tokens has a decoder")
 
     def _numbers(self) -> Dict[str, Any]:
-        return {n: np.asarray(_listed(x)) for n, x in self.arguments.items()}
+        return {n: np.asarray(plain(x)) for n, x in self.arguments.items()}
 
     def __eq__(self, other: Any) -> Any:
         """The same variant with equal parameters, hyperplanes among them, as they are now."""
@@ -219,85 +188,58 @@ def make(v: Variant, n_tokens: Any, arguments: Dict[str, Any], n_keys: Optional[
     """A hierarchy of a variant: n_tokens, or a list of lengths for a ragged batch. The arrays named `fresh` have no other owner."""
     for name in arguments:
         v.parameter(name)
-    if n_tokens is not None and _is_one(n_tokens):
-        n_tokens = whole(n_tokens, "n_tokens", least=1)
-    elif n_tokens is not None:
-        lengths = _lengths(n_tokens)
-        if n_keys is not None:
-            raise refuse("n_keys goes with one length, not with a ragged batch")
-        if int(v._row.can) & lib.HGA_NEEDS_CHOICE:
-            return _chosen(lengths, arguments, None)
-        h = concatenated([make(v, n, arguments) for n in lengths if n])  # a sample of no tokens has no rows
-        h._recipe = remade, (v.name, lengths, _copied(arguments), None)
+    ragged = n_tokens is not None and not _is_one(n_tokens)
+    if n_tokens is not None:
+        n_tokens = _lengths(n_tokens) if ragged else whole(n_tokens, "n_tokens", least=1)
+    if ragged and n_keys is not None:
+        raise refuse("n_keys goes with one length, not with a ragged batch")
+    if not v.needs_choice and ragged:
+        h = concatenated([make(v, n, arguments) for n in n_tokens if n])  # a sample of no tokens has no rows
+        h._recipe = remade, (v.name, n_tokens, _copied(arguments), None)
         return h
-    if int(v._row.can) & lib.HGA_NEEDS_CHOICE:
-        return _chosen(n_tokens, arguments, n_keys)
     if "weights" in arguments or "bias" in arguments:
         return RoutedHierarchy(v, n_tokens, arguments, None if n_keys is None else whole(n_keys, "n_keys", least=1))
-    _require(v, n_tokens, arguments)
-    s = _Settings(v)
-    alpha = arguments.get("alpha")
+    s = Settings(v)
+    for name, value in arguments.items():
+        s.fill(name, value)
+    if v.needs_choice:
+        return chosen(s, n_tokens, n_keys)
+    heads = (*np.shape(arguments.get("query_leaf", 0)), 1, 1)[1]  # [n][heads]
+    words = " ".join([v.name] + [f"{v.parameter(n).name}={_typed(x)}" for n, x in arguments.items() if _typed(x)])
+    h = of_settings(s, words, n_tokens, n_keys, heads)
+    h._recipe = remade, (v.name, n_tokens, _copied(arguments, fresh), n_keys)
+    if "alpha" in arguments:
+        h._own = {"type_scale": np.ascontiguousarray(floats(plain(arguments["alpha"]), "alpha"))}
+    return h
+
+
+def of_settings(s: Settings, words: str, n_tokens: Optional[int], n_keys: Optional[int], heads: int = 1) -> Hierarchy:
+    """The hierarchy that the library builds of a filled structure, whose leaves are of so many heads."""
+    v = s.variant
+    for need, names, says in NEEDS:
+        if v._can(need) and not s.given.intersection(names):
+            raise refuse(f"{v.name} needs {says}")
+    if n_tokens is None and not s.given & COUNTED:
+        raise refuse_type(f"{v.name} needs n_tokens, how many tokens there are")
     if n_tokens is not None:
         s.set("tokens", str(n_tokens))
     if n_keys is not None:
         if not v.can_cross:
             raise refuse_type(f"{v.name} has no n_keys: its queries and keys are the same tokens")
-        n_keys = whole(n_keys, "n_keys", least=0 if "key_leaf" in arguments else 1)
+        n_keys = whole(n_keys, "n_keys", least=0 if "key_leaf" in s.given else 1)
         if n_keys:
             s.set("keys", str(n_keys))
-    fold = 1
-    for name, value in arguments.items():
-        if value is None or name == "alpha":
-            continue
-        p = v.parameter(name)
-        s.fill(p, value)
-        if name == "query_leaf" and np.ndim(value) == 2:
-            fold = np.shape(value)[1]
-    if n_keys == 0:  # key_leaf= declared as many
-        ffi.cast("hga_treeformer *", s.memory).n_keys = 0
+        else:  # key_leaf= declared as many
+            ffi.cast("hga_treeformer *", s.memory).n_keys = 0
     node_of = None
-    if v.name == "hsa" and arguments.get("parent") is not None:
-        node_of = np.empty(len(arguments["parent"]), np.int32)
+    if v.name == "hsa" and "parent" in s.given:
+        node_of = np.empty(s.value("parent"), np.int32)
         ffi.cast("hga_hsa *", s.memory).node_of = ffi.cast("hga_id *", node_of.ctypes.data)
-    graph, program = s.build()
-    words = " ".join([v.name] + [f"{v.parameter(n).name}={_typed(x)}" for n, x in arguments.items() if _typed(x)])
-    h = FoldedHierarchy(graph, program, words, fold) if fold > 1 else Hierarchy(graph, program, words)
+    graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
+    check(v._row.build(s.memory, graph, program))
+    h = FoldedHierarchy(Graph(graph[0]), program, words, heads) if heads > 1 else Hierarchy(Graph(graph[0]), program, words)
     h._node_of = node_of
-    h._recipe = remade, (v.name, n_tokens, _copied(arguments, fresh), n_keys)
-    if alpha is not None:
-        h._own = {"type_scale": np.ascontiguousarray(np.asarray(unmasked(_listed(alpha), "alpha"), np.float32))}
     return h
-
-
-def _chosen(n_tokens: Any, arguments: Dict[str, Any], n_keys: Any) -> Any:
-    from .routed import chosen
-
-    return chosen(n_tokens, arguments, n_keys)
-
-
-def _require(v: Variant, n_tokens: Optional[int], arguments: Dict[str, Any]) -> None:
-    """What a variant cannot be made without, in words."""
-    can = int(v._row.can)
-    if can & lib.HGA_NEEDS_LEAVES and "query_leaf" not in arguments:
-        raise refuse(f"{v.name} needs query_leaf=, or height=, weights= and bias=")
-    for need, name, says in (
-        (lib.HGA_NEEDS_SEGMENTS, "query_segment", "the segment of each query token"),
-        (lib.HGA_NEEDS_DRAFTS, "parent", "the draft that each draft follows, -1 for the prefix"),
-    ):
-        if can & need and name not in arguments:
-            raise refuse(f"{v.name} needs {name}=, {says}")
-    if can & lib.HGA_NEEDS_TYPE_SCALE and "alpha" not in arguments:
-        raise refuse(f"{v.name} needs alpha=, a weight for each level")
-    if can & lib.HGA_TAKES_TREE and "parent" not in arguments and "branching" not in arguments:
-        raise refuse(f"{v.name} needs branching=, or parent=")
-    if n_tokens is None and not (_by_data(v) and any(name in arguments for name in ("parent", "query_leaf", "query_segment", "shape"))):
-        raise refuse_type(f"{v.name} needs n_tokens, how many tokens there are")
-
-
-def _by_data(v: Variant) -> bool:
-    """May data say how many tokens there are?"""
-    can = lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS | lib.HGA_NEEDS_CHOICE
-    return bool(int(v._row.can) & can)
 
 
 def _typed(x: Any) -> str:
@@ -309,65 +251,10 @@ def _typed(x: Any) -> str:
 
 def _copied(arguments: Dict[str, Any], fresh: Sequence[str] = ()) -> Dict[str, Any]:
     """Parameters as they are now, whatever becomes of the caller's arrays."""
-    return {n: x if n in fresh or isinstance(x, (int, str, np.generic)) else np.array(_listed(x)) for n, x in arguments.items()}
-
-
-def _listed(x: Any) -> Any:
-    """A tensor's numbers, or a list's."""
-    return x.detach().cpu().numpy() if is_torch(x) else x
-
-
-@deferred
-def built(words: str, n_tokens: int) -> Hierarchy:
-    """A variant in words (``hga.build``)."""
-    n_tokens = whole(n_tokens, "n_tokens")
-    name, *settings = cut(words)
-    variant = variant_named(name)
-    if variant is None and meant(name, variants()):
-        raise refuse(f"no variant {name!r}{meant(name, variants())}")
-    for word in settings:
-        parameter = word.split("=")[0]
-        if variant is not None and parameter not in ("tokens", "keys"):
-            variant.parameter(parameter.replace("-", "_"))
-    if variant is not None and int(variant._row.can) & lib.HGA_NEEDS_CHOICE:
-        from .spec import Spec
-
-        return Spec(words).build(n_tokens, False)
-    graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
-    check(lib.hga_build(encoded(words, "variant"), n_tokens, graph, program))
-    h = Hierarchy(Graph(graph[0]), program, words)
-    h._recipe = built, (words, n_tokens)
-    return h
+    return {n: x if n in fresh or isinstance(x, (int, str, np.generic)) else np.array(plain(x)) for n, x in arguments.items()}
 
 
 @deferred
 def remade(name: str, n_tokens: Any, arguments: Dict[str, Any], n_keys: Optional[int]) -> Any:
     """A variant's hierarchy by its recipe."""
-    return make(variants()[name], n_tokens, arguments, n_keys)
-
-
-def function_of(v: Variant) -> Callable[..., Any]:
-    """The Python function of a variant, with the registry's parameters as its own."""
-
-    def build(n_tokens: Any = None, *, n_keys: Any = None, **parameters: Any) -> Any:
-        named = {n: x for n, x in parameters.items() if x is not None}
-        return remade(v.name, n_tokens, named, n_keys) if compiling() else make(v, n_tokens, named, n_keys)
-
-    build.__name__ = build.__qualname__ = v.name.replace("-", "_")
-    build.__module__ = "hga"
-    lines = [f"{v.says} ({v.paper}).", "", "n_tokens: tokens, or a list of lengths for a ragged batch."]
-    if v.can_cross:
-        own = any(p.name == "key-leaf" for p in v.parameters)
-        lines.append("n_keys: key tokens, for cross-attention" + ("; 0: the queries' tokens, by the leaves of key_leaf." if own else "."))
-    first = None if _by_data(v) else inspect.Parameter.empty
-    arguments = [inspect.Parameter("n_tokens", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=first)]
-    for p in v.parameters:
-        standard = f", default {p.standard}" if p.standard else ""
-        study = f" ({p.study} is for study)" if p.study else ""
-        lines.append(f"{p.python_name} ({p.type}{standard}): {p.says}{study}.")
-        arguments.append(inspect.Parameter(p.python_name, inspect.Parameter.KEYWORD_ONLY, default=p.default))
-    if v.can_cross:
-        arguments.append(inspect.Parameter("n_keys", inspect.Parameter.KEYWORD_ONLY, default=None))
-    build.__doc__ = "\n".join(lines)
-    build.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
-    return build
+    return make(variant_named(name), n_tokens, arguments, n_keys)
