@@ -10,7 +10,7 @@ from .._core.needs import needs
 needs("torch", "torch")
 
 from .._core.arguments import meant  # noqa: E402
-from ._attention import attention as attention, of_tensors as _of_tensors  # noqa: E402, F401
+from ._attention import attention as attention, of_tensors  # noqa: E402
 from ._convolutions import GATConv as GATConv, GATv2Conv as GATv2Conv, TransformerConv as TransformerConv  # noqa: E402
 from ._encoder import (  # noqa: E402
     HierarchicalEncoder as HierarchicalEncoder, HierarchicalEncoderLayer as HierarchicalEncoderLayer, KindLinear as KindLinear,
@@ -25,6 +25,7 @@ from ._modules import (  # noqa: E402
 )
 from ._treeformer import Treeformer as Treeformer, bootstrap as bootstrap  # noqa: E402
 
+_of_tensors = of_tensors  # what a hierarchy calls
 count()
 
 # FlexAttention's half of torch takes a while to import, and that of several processes is not everywhere, so they wait until

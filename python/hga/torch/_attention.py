@@ -12,7 +12,7 @@ from .._core.normalisers import normalised, spelt
 from .._core.releases import in_forward_mode
 from .._core.tables import INPUTS, as_returned, check_names, features_of, takes_tables
 from .._core.values import number, refuse
-from .._graphs.hierarchy import OF_TORCH, Hierarchy, How, how_of
+from .._graphs.hierarchy import Hierarchy, How, how_of
 from ._by_operator import Operation, inputs_of
 from ._compiled import Made, attention as made_attention
 from ._one_pass import wanted, whole as as_one_pass
@@ -75,6 +75,3 @@ def of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any], 
     else:
         out, lses, _ = Operation(h, inputs._replace(tensors=(), wants=wants), lse).attended(*tensors)
     return as_returned(out, lses, lse, features_of(tables))
-
-
-OF_TORCH.append(of_tensors)
