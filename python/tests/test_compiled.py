@@ -122,7 +122,7 @@ if TORCH:
     OUTSIDE = {
         "flex_hierarchy": "gives a hierarchy to look at", "create_block_mask": "gives torch's BlockMask of a hierarchy",
         "bootstrap": "changes modules between training steps", "distributed": "processes that exchange rows",
-        "back_by_operators": "hga's own", "KindLinear": "reads a hierarchy's kinds", "HierarchicalEncoderLayer": "reads a hierarchy's kinds",
+        "KindLinear": "reads a hierarchy's kinds", "HierarchicalEncoderLayer": "reads a hierarchy's kinds",
         "HierarchicalEncoder": "makes hierarchies", "pool_leaves": "makes a hierarchy", "pool_samples": "reads a hierarchy's tree",
     }  # fmt: skip
 

@@ -192,9 +192,11 @@ class Operator(unittest.TestCase):
     def test_the_operator_is_as_torch_wants_it(self):
         q, k, v = tensors(12)
         mask = _documents.numbered(torch.tensor([[1] * 5 + [2] * 7, [1] * 9 + [0] * 3]), True)
-        for seed, dropout in ((None, 0.0), (torch.tensor(5), 0.25)):
-            arguments = ("htransformer:block=4", q, k, v, mask, None, seed, "sink softcap", [torch.randn(4)], [1.5], True, dropout, 0, True)
-            result = torch.library.opcheck(torch.ops.hga.documents, arguments)
+        for seed, dropout in (([], 0.0), ([torch.tensor(5)], 0.25)):
+            names = " ".join(["sink", "mask", *("seed" for _ in seed), "softcap"])
+            inputs = [q, k, v, torch.randn(4), mask, *seed]
+            arguments = ("documents", "htransformer:block=4", [1, 0], [dropout, 1.5], inputs, names, "ggg" + "t" * (len(inputs) - 3))
+            result = torch.library.opcheck(torch.ops.hga.attention, arguments)
             self.assertEqual(set(result.values()), {"SUCCESS"})
 
     def test_gradients_survive_what_happens_between_the_passes(self):
@@ -251,8 +253,8 @@ class Operator(unittest.TestCase):
         q, k, v = tensors(11)
         d = torch.randn(2, 11, 4, 8)
         mask = _documents.numbered(torch.tensor([[1] * 5 + [2] * 6, [1] * 8 + [0] * 3]), True)
-        y = lambda *x: (torch.ops.hga.documents("htransformer:block=4", *x, mask, None, torch.tensor(3), "", [], [], True,
-                                                0.3, 0, True)[0] * d).sum()  # noqa: E731  # fmt: skip
+        y = lambda *x: (torch.ops.hga.attention("documents", "htransformer:block=4", [1, 0], [0.3], [*x, mask, torch.tensor(3)], "mask seed",
+                                                "gggtt")[0] * d).sum()  # noqa: E731  # fmt: skip
         grads = torch.autograd.grad(y(q, k, v), (q, k, v))
         for i, g in enumerate(grads):
             step = torch.randn_like(g)

@@ -20,6 +20,7 @@ from hga._core.plans import PLANS
 try:
     import torch
     import torch.autograd.forward_ad as forward_ad
+    from hga.torch._by_operator import inputs_of
     from torch.utils.checkpoint import checkpoint
 except ImportError:
     torch = None
@@ -584,8 +585,8 @@ class Compiled(InTorch):
             x = [y.detach().to(type_).requires_grad_() for y in self.x]
             sink, given = torch.randn(HEADS, requires_grad=True), [] if scale is None else [scale]
             names = " ".join(["sink"] + ["scale"] * len(given))
-            arguments = (self.h._name, *x, names, [sink], given, "bhnd", 0.0, 0, 0, "f32", 1, "", lse, True)
-            self.assertEqual(set(torch.library.opcheck(torch.ops.hga.attention, arguments).values()), {"SUCCESS"})
+            inputs = inputs_of(self.h, ("bhnd", 0.0, 0, 0, "f32", 1, None), lse, [*x, sink], names, given)._replace(wants="gggg")
+            self.assertEqual(set(torch.library.opcheck(torch.ops.hga.attention, ("hierarchy", *inputs)).values()), {"SUCCESS"})
 
     def test_57_names_of_hierarchies_are_of_one_process(self):
         """torch keeps compiled graphs in files: a name in one must not be another process's hierarchy."""

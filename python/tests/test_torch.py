@@ -11,8 +11,11 @@ import hga
 try:
     import torch
     import torch.nn.functional as F
+    from hga.torch._by_operator import inputs_of
 except ImportError:
     torch = None
+
+HOW = ("bhnd", 0.0, 0, 0, "f32", 1, None)
 
 
 def tensors(n, heads=2, dim=8, batch=2):
@@ -54,15 +57,15 @@ class Torch(unittest.TestCase):
     def test_operators_are_as_torch_wants_them(self):
         q, k, v = tensors(20)
         for h in (hga.htransformer(20, block=4, causal=True), hga.hsa(20, branching=[2, 4])):
-            arguments = (h._name, q, k, v, "", [], [], "bhnd", 0.0, 0, 0, "f32", 1, "", False, True)
-            result = torch.library.opcheck(torch.ops.hga.attention, arguments)
+            inputs = inputs_of(h, HOW, False, [q, k, v], "", [])._replace(wants="ggg")
+            result = torch.library.opcheck(torch.ops.hga.attention, ("hierarchy", *inputs))
             self.assertEqual(set(result.values()), {"SUCCESS"})
 
     def test_operators_of_trees_by_head_are_as_torch_wants_them(self):
         leaf = torch.randint(0, 4, (20, 2)).numpy()
         h, (q, k, v) = hga.treeformer_fine(20, query_leaf=leaf), tensors(20)
-        arguments = (h._name, q, k, v, "", [], [], "bhnd", 0.0, 0, 0, "f32", 1, "", False, True)
-        self.assertEqual(set(torch.library.opcheck(torch.ops.hga.attention, arguments).values()), {"SUCCESS"})
+        inputs = inputs_of(h, HOW, False, [q, k, v], "", [])._replace(wants="ggg")
+        self.assertEqual(set(torch.library.opcheck(torch.ops.hga.attention, ("hierarchy", *inputs)).values()), {"SUCCESS"})
 
     def test_without_gradients_there_is_no_tape(self):
         h, (q, k, v) = hga.dense(20), tensors(20)

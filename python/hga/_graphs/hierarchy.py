@@ -166,7 +166,7 @@ class Hierarchy(Calls):
         words = None if normaliser is normalizer is None else spelt(normaliser, normalizer)
         how = how_of(layout, dropout, seed, layer, precision, threads, isa)
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
-            return (OF_TORCH[0] if OF_TORCH else later("torch")._of_tensors)(self, q, k, v, tables, how, lse, words)
+            return (OF_TORCH[0] if OF_TORCH else later("torch").OF_TORCH[0])(self, q, k, v, tables, how, lse, words)
         h = self if words is None else normalised(self, words)
         out, lses, _ = h._forward(q, k, v, tables, how, lse, False)
         if out.dtype is not FLOAT32:

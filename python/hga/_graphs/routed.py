@@ -13,7 +13,6 @@ from .._core.call import LAYOUTS, require_layout
 from .._core.values import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, number, refuse, refuse_type, unmasked, widened, written_out
 from .decoder import Decoder
 from .._core.deferred import compiling, deferred
-from .hierarchy import FoldedHierarchy
 from .graph import Graph
 from .hierarchy import FoldedHierarchy, Hierarchy
 from .looking import Page

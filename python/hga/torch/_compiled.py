@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections import OrderedDict
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union, cast
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union, cast
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from .._graphs.graph import GRAPHS, Graph
 from .._graphs.calls import KNOWN
 from .._graphs.hierarchy import Hierarchy
 from ._one_pass import PASSES, Cached, Inputs, Outputs, Pass, cached, whole
+from ._operators import query
 from .._core.tables import as_returned, features_of
 
 Tensor = torch.Tensor
@@ -58,6 +59,10 @@ def _read(x: Any, values: Dict[str, Iterator[Any]]) -> Any:
     return next(values[x]) if isinstance(x, str) and x in values else x
 
 
+def _step(name: str) -> Callable[..., "Made"]:
+    return lambda self, *arguments, **more: self._then(name, arguments, more)
+
+
 class Made:
     """A graph or a hierarchy that will be made by a function of ``STARTS`` and by the methods that follow. Inside torch.compile it
     offers these alone, and attention; all else needs one that is made outside."""
@@ -72,25 +77,12 @@ class Made:
         values = self.values.copy()
         return Made(self.steps + values.written([name, arguments, more]) + ",", values)
 
-    def hierarchy(self, *arguments: Any, **more: Any) -> "Made":
-        return self._then("hierarchy", arguments, more)
-
-    def additive_scores(self, *arguments: Any, **more: Any) -> "Made":
-        return self._then("additive_scores", arguments, more)
-
-    def update(self, *arguments: Any, **more: Any) -> "Made":
-        return self._then("update", arguments, more)
-
-    def strict_rows(self, *arguments: Any, **more: Any) -> "Made":
-        return self._then("strict_rows", arguments, more)
-
-    def order(self, *arguments: Any, **more: Any) -> "Made":
-        return self._then("order", arguments, more)
+    hierarchy, additive_scores, update = _step("hierarchy"), _step("additive_scores"), _step("update")
+    strict_rows, order = _step("strict_rows"), _step("order")
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Any:
-        from .. import torch as binding
-
-        return binding.attention(cast(Hierarchy, self), q, k, v, **more)
+        rows = query(q, "query"), query(k, "key"), query(v, "value")
+        return Hierarchy.attention(cast(Hierarchy, self), *rows, **more)
 
 
 def made(start: str, *arguments: Any, **more: Any) -> Made:
@@ -117,8 +109,31 @@ def attention(h: Any, q: Tensor, k: Tensor, v: Tensor, more: Dict[str, Any]) -> 
     if h.positions is not None:
         more = {**more, "positions": h.positions}
     words = "[" + h.steps + "]," + values.written(more)
-    out, lse = whole("attention", Inputs(words, values.whole, values.floats, [q, k, v, *values.tensors]))
+    out, lse = whole("made", Inputs(words, values.whole, values.floats, [q, k, v, *values.tensors]))
     return as_returned(out, lse, more["lse"], features_of(more))
+
+
+# ---- positions of nodes ----
+
+
+def siblings(h: Hierarchy) -> Tensor:
+    """[nodes]: which child of its family each node is, in the order that node_pos has; roots are 0."""
+    parent = h.graph.parents()
+    order = np.argsort(parent, kind="stable")
+    grouped = parent[order]
+    begins = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]])
+    index = np.empty(len(parent), np.int64)
+    index[order] = np.arange(len(parent)) - np.repeat(begins, np.diff(np.r_[begins, len(parent)]))
+    index[parent < 0] = 0
+    return torch.from_numpy(index if h._node_of is None else index[h._node_of])
+
+
+def positioned(h: Hierarchy, position: Tensor) -> Tensor:
+    """node_pos: for every node the row of its index among its siblings."""
+    index = siblings(h)
+    if int(index.max()) >= len(position):
+        raise refuse(f"{h.words}: a family has {int(index.max()) + 1} children, positions were made for {len(position)}")
+    return position[index]
 
 
 # ---- the pass ----
@@ -152,8 +167,6 @@ def _run(inputs: Inputs) -> Outputs:
     if isinstance(more["seed"], Tensor):
         more["seed"] = int(more["seed"])
     if "positions" in more:
-        from ._modules import positioned
-
         more["node_pos"] = positioned(h, more.pop("positions"))
     found = h.attention(q, k, v, **more)
     *outs, lse = found if more["lse"] else (*found, None) if isinstance(found, tuple) else (found, None)
@@ -169,4 +182,4 @@ def _shapes(inputs: Inputs) -> Outputs:
     return q.new_empty(q.shape[:-1] + (columns,)), q.new_empty(q.shape[:-1], dtype=torch.float32) if wants else None
 
 
-PASSES["attention"] = Pass(_run, _shapes)
+PASSES["made"] = Pass(_run, _shapes)

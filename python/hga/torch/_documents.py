@@ -63,8 +63,7 @@ def documents(mask: Optional[Tensor], offsets: Optional[Tensor], batch: int, tok
     [batch or 1][heads or 1][tokens or 1][tokens] (heads None: of any number). offsets: cumulated lengths of a batch of one, or a row of
     them for queries and a row for keys."""
     if mask is None:
-        whole = _Pattern(torch.ones(0), causal, tokens, tokens)
-        found = [_run(b, 0, tokens, whole) for b in range(batch if tokens else 0)]
+        found = [Document(b, 0, tokens, causal, tokens, 0 if causal else tokens) for b in range(batch if tokens else 0)]
     elif mask.dim() == 2 and mask.shape[-1] == tokens:
         found = _of_numbers(visible(mask).to(torch.int32), batch, causal)
     elif is_numbered(mask) and mask.shape[-1] == tokens:
@@ -85,10 +84,6 @@ def documents(mask: Optional[Tensor], offsets: Optional[Tensor], batch: int, tok
 # ---- documents by their numbers ----
 
 
-def _run(sample: int, first: int, n: int, p: _Pattern) -> Document:
-    return Document(sample, first, n, p.causal, p.left, 0 if p.causal else p.right)
-
-
 def _runs(sample: int, p: _Pattern) -> List[Document]:
     """Runs of equal numbers. A number that comes back is a document with a hole."""
     values, counts = torch.unique_consecutive(p.number, return_counts=True)
@@ -98,7 +93,7 @@ def _runs(sample: int, p: _Pattern) -> List[Document]:
             if value in known:
                 raise refuse(f"token {first - 1} of sample {sample} is padding between tokens of one text: not understood")
             known.add(value)
-            found.append(_run(sample, first, n, p))
+            found.append(Document(sample, first, n, p.causal, p.left, 0 if p.causal else p.right))
         first += n
     return found
 

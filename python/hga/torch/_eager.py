@@ -1,5 +1,5 @@
 """torch outside of torch.compile, of plain tensors: no operator, one autograd.Function, and C. What torch watches (modes,
-transforms, tracing), subclasses of tensors and trees by head go by the registered operators instead."""
+transforms, tracing), subclasses of tensors and trees by head go by the registered operator instead."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from .._core.plans import USES, Taken
 from .._core.prepared import Prepared, address
 from .._core.releases import in_forward_mode, perhaps
 from .._core.tables import Tables, in_memory, of_callers
+from ._by_operator import Operation, inputs_of
+from ._operators import PLAIN as PLAIN, signed
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
-PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 # Where this torch does not say, a mode may be watching.
@@ -127,9 +128,15 @@ class _Attend(torch.autograd.Function):
                 return (None, None, *_back(call, needs, upstream, d_lse, q, k, v, out, ctx.tape_at, tables))
             except Taken:
                 pass
-        from .. import torch as binding
+        return (None, None, *_operation(call).gradients(needs, upstream, d_lse, out, torch.from_numpy(ctx.tape), (q, k, v, *tables)))
 
-        return (None, None, *binding.back_by_operators(call, needs, upstream, d_lse, (q, k, v), out, torch.from_numpy(ctx.tape), tables))
+
+def _operation(call: Call) -> Operation:
+    """For a backward pass that torch watches, or whose saved tensors have come back otherwise."""
+    layout, dropout, seed, layer, precision, threads, isa = call.how
+    how = layout, dropout, signed(seed), layer, precision, threads, isa
+    names, numbers = " ".join([*call.names, *call.numbers]), list(call.numbers.values())
+    return Operation(call.h, inputs_of(call.h, how, call.lse, (), names, numbers), call.lse)
 
 
 def _as_forward(call: Call, upstream: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> bool:
@@ -164,36 +171,15 @@ def _back(
     return [d_q, d_k, d_v] + [torch.from_numpy(d_tables[name]) if name in d_tables else None for name in call.names]
 
 
-def _prepared(h: Hierarchy, key: Any, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how: How, taped: bool) -> Prepared:
-    """A kind of call that is new."""
-    layout, dropout, _, _, precision, threads, isa = how
-    p = Problem(h, q, k, v, layout, tables)
-    return h._prepare(key, h._plan(p.plan_key(h._threads_for(threads), precision, isa, dropout, taped)), p)
-
-
-def _is_required(q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[str, Any]) -> bool:
-    """Does any of them need a gradient?"""
-    if q.requires_grad or k.requires_grad or v.requires_grad:
-        return True
-    return bool(by_name) and any(isinstance(x, torch.Tensor) and x.requires_grad for x in by_name.values())
-
-
-def _recorded(
-    h: Hierarchy, kind: Prepared, like: Tuple[Any, ...], how: How, lse: bool, q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[str, Any],
-    tables: Optional[Tables],
-) -> Any:  # fmt: skip
-    if not by_name:
-        return _Attend.apply(Call(h, kind, like, how, lse, (), {}), tables, q, k, v)
-    tensors = {name: x for name, x in by_name.items() if isinstance(x, torch.Tensor)}
-    numbers = {name: x for name, x in by_name.items() if type(x) is float}
-    return _Attend.apply(Call(h, kind, like, how, lse, tuple(tensors), numbers), tables, q, k, v, *tensors.values())
+def _needs_grad(tables: Mapping[str, Any]) -> bool:
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in tables.values())
 
 
 def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[str, Any], how: How, lse: bool) -> Any:
     """Hierarchy.attention of plain tensors that no mode watches."""
     layout, dropout, seed, layer, precision, threads, isa = how
     tables = in_memory(h, by_name) if by_name or h._own else None
-    taped = torch.is_grad_enabled() and _is_required(q, k, v, by_name)
+    taped = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or bool(by_name) and _needs_grad(by_name))
     if type(dropout) is not float:
         dropout = number(dropout, "dropout")
     threads = threads or h._threads or torch.get_num_threads()
@@ -209,13 +195,16 @@ def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[st
             packed = _unrepeated(q), _unrepeated(k), _unrepeated(v)
             if packed[0] is not q or packed[1] is not k or packed[2] is not v:
                 return attention(h, *packed, by_name, how, lse)
-            kind = _prepared(h, key, q, k, v, tables or Tables(h, by_name), how, taped)
+            p = Problem(h, q, k, v, layout, tables or Tables(h, by_name))
+            kind = h._prepare(key, h._plan(p.plan_key(h._threads_for(threads), precision, isa, dropout, taped)), p)
         kind.plan.used = next(USES)
         if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
             as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
         try:
             if taped:
-                return _recorded(h, kind, like, how, lse, q, k, v, by_name, tables)
+                tensors = {name: x for name, x in by_name.items() if isinstance(x, torch.Tensor)} if by_name else {}
+                numbers = {name: x for name, x in by_name.items() if type(x) is float} if by_name else {}
+                return _Attend.apply(Call(h, kind, like, how, lse, tuple(tensors), numbers), tables, q, k, v, *tensors.values())
             out, lses = _run(kind, how, lse, q, k, v, tables, 0)
             return (out, lses) if lse else out
         except Taken:

@@ -1,119 +1,62 @@
-"""What torch.utils.flop_counter counts of hga's operators: the products of attention, as it counts those of torch's own: of an
+"""What torch.utils.flop_counter counts of hga's operator: the products of attention, as it counts those of torch's own: of an
 edge and head 2 (dim + dim_v) forward, and backward 6 dim + 4 dim_v, since scores are computed once more."""
 
 from __future__ import annotations
 
 import importlib.util
-import math
 import sys
-from collections import Counter
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable
 
 import torch
 
-from .._core.call import LAYOUTS
-from ._documents import Document, documents
-from ._eager import PLAIN
-from .._graphs.hierarchy import Hierarchy
-from ._one_pass import run
-from ._ragged import in_window
-from .._graphs.spec import hierarchy_of
+from ._one_pass import PASSES, Inputs, recorded
+from ._operators import has_numbers
 
-Tensor = torch.Tensor
 COUNTER = "torch.utils.flop_counter"
 
 
-def _forward(dim: int, dim_v: int) -> int:
-    return 2 * (dim + dim_v)
-
-
-def _backward(dim: int, dim_v: int) -> int:
-    return 6 * dim + 4 * dim_v
-
-
-def _edges(h: Hierarchy, heads: int) -> int:
-    """In all heads."""
-    own = heads // h.n_graphs
-    return own * int(h.plan(own)["edges"])
-
-
-def _has_numbers(*tensors: Any) -> bool:
-    """Is there more than a shape, as where tensors are torch's stand-ins?"""
-    return all(x is None or (type(x) in PLAIN and not x.is_meta) for x in tensors)
-
-
-# ---- of each operator ----
-
-Each = Callable[[int, int], int]
-
-
-def _of_attention(hierarchy: Callable[[str], Hierarchy], each: Each, name: str, q: Tensor, v: Tensor, layout: str) -> int:
-    heads = q.shape[LAYOUTS[layout][0]] if q.dim() > 2 else 1
-    return math.prod(q.shape[:-3]) * _edges(hierarchy(name), heads) * each(q.shape[-1], v.shape[-1])
-
-
-def _of_documents(each: Each, words: str, q: Tensor, v: Tensor, mask: Any, offsets: Any, causal: bool) -> int:
-    batch, heads, tokens, dim = q.shape
-    if _has_numbers(mask, offsets):
-        found = documents(mask, offsets, batch, tokens, causal, heads)
-    else:  # as long as they may be
-        found = [Document(b, 0, tokens, causal, tokens, 0 if causal else tokens) for b in range(batch)]
-    alike = Counter((in_window(words, d), d.n, d.causal) for d in found)
-    return sum(times * _edges(hierarchy_of(*one), heads) for one, times in alike.items()) * each(dim, v.shape[-1])
-
-
-def _of_pass(back: bool, kind: str, words: str, wants: str, numbers: Sequence[int], floats: Sequence[float], tensors: Sequence[Tensor]) -> int:
-    """Of a pass that is one operator, which runs once more and is watched."""
-    if not _has_numbers(*tensors):
+def _of_recorded(back: bool, kind: str, inputs: Inputs) -> int:
+    """Of a pass that runs as it does outside: it runs once more and is watched."""
+    if not has_numbers(*inputs.tensors):
         return 0
+    wants = inputs.wants if back else "t" * len(inputs.tensors)
     with sys.modules[COUNTER].FlopCounterMode(display=False) as counter:
-        done = run(kind, words, wants if back else "t" * len(tensors), numbers, floats, tensors)
-    forth: int = counter.get_total_flops()
-    if not back:
-        return forth
-    upstream: List[Any] = [x if x is None else torch.zeros_like(x) for x in done.outputs]
-    with sys.modules[COUNTER].FlopCounterMode(display=False) as counter:
-        done.gradients(upstream)
+        done = recorded(kind, inputs._replace(wants=wants))
+    if back:
+        upstream = [None if x is None else torch.zeros_like(x) for x in done.outputs]
+        with sys.modules[COUNTER].FlopCounterMode(display=False) as counter:
+            done.gradients(wants, *upstream)
     return int(counter.get_total_flops())
 
 
-def _formulas(hierarchy: Callable[[str], Hierarchy]) -> Dict[Any, Callable[..., int]]:
-    ops = torch.ops.hga
+def _counted(back: bool, kind: str, *arguments: Any) -> int:
+    inputs = Inputs(*arguments)
+    attends_by = PASSES[kind].attends_by
+    if attends_by is None:
+        return _of_recorded(back, kind, inputs)
+    dim, dim_v = inputs.tensors[0].shape[-1], inputs.tensors[2].shape[-1]
+    each = 6 * dim + 4 * dim_v if back else 2 * (dim + dim_v)
+    of_graphs = ((h, heads // h.n_graphs, times) for h, heads, times in attends_by(inputs))
+    return each * sum(times * own * int(h.plan(own)["edges"]) for h, own, times in of_graphs)
 
-    def attention_backward(name: str, d_out: Tensor, d_lse: Any, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor, names: str,
-                           tables: Any, numbers: Any, layout: str, *how: Any, **more: Any) -> int:  # fmt: skip
-        return _of_attention(hierarchy, _backward, name, q, v, layout)
 
-    def attention(name: str, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Any, numbers: Any, layout: str, *how: Any, **more: Any) -> int:
-        return _of_attention(hierarchy, _forward, name, q, v, layout)
+def _attention(*arguments: Any, **more: Any) -> int:
+    return _counted(False, *arguments)
 
-    def documents_backward(ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Any, offsets: Any, seed: Any,
-                           names: str, tables: Any, numbers: Any, causal: bool, *how: Any, **more: Any) -> int:  # fmt: skip
-        return _of_documents(_backward, words, q, v, mask, offsets, causal)
 
-    def of_documents(words: str, q: Tensor, k: Tensor, v: Tensor, mask: Any, offsets: Any, seed: Any, names: str, tables: Any, numbers: Any,
-                     causal: bool, *how: Any, **more: Any) -> int:  # fmt: skip
-        return _of_documents(_forward, words, q, v, mask, offsets, causal)
-
-    def whole(*inputs: Any, **more: Any) -> int:
-        return _of_pass(False, *inputs)
-
-    def whole_backward(ticket: Tensor, d: Any, *inputs: Any, **more: Any) -> int:
-        return _of_pass(True, *inputs)
-
-    return {ops.attention: attention, ops.attention_backward: attention_backward, ops.documents: of_documents,
-            ops.documents_backward: documents_backward, ops.whole: whole, ops.whole_backward: whole_backward}  # fmt: skip
+def _attention_backward(d_out: Any, d_lse: Any, kept: Any, *arguments: Any, **more: Any) -> int:
+    return _counted(True, *arguments)
 
 
 # ---- when they are registered ----
 
 
-def count(hierarchy: Callable[[str], Hierarchy]) -> None:
+def count() -> None:
     """Register them, or do so once torch's counter is imported: to import it here would import triton, or a warning that it is
-    missing. ``hierarchy`` finds one by its name."""
+    missing."""
 
     def register(module: Any) -> None:
-        for operator, formula in _formulas(hierarchy).items():
+        for operator, formula in ((torch.ops.hga.attention, _attention), (torch.ops.hga.attention_backward, _attention_backward)):
             module.register_flop_formula(operator, get_raw=True)(formula)
 
     if COUNTER in sys.modules:

@@ -1,69 +1,19 @@
-"""Operators of torch: what torch.compile sees of a call, one node that it does not look into.
-
-They are made by torch.library.Library, since torch.library.custom_op imports the compiler at the first call of a process."""
+"""Inputs of torch's operator: tensors and tables, checked, and numbers as it takes them."""
 
 from __future__ import annotations
 
-import sys
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, cast
+from typing import Any, List, Mapping, NamedTuple, Optional
 
 import numpy as np
 import torch
+import torch.autograd.forward_ad as forward_ad
 
 from .._core.values import BF16, Error, as_numpy, is_torch, number, refuse, refuse_layout
 from .._core.tables import ROWS, are_numbers, single
 
 Tensor = torch.Tensor
-Optional_ = Optional[torch.Tensor]
-Tables_ = Optional[Sequence[torch.Tensor]]  # of an operator: packages of AOTInductor give None where a list is empty
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 SIXTEEN = (torch.float16, torch.bfloat16)
-
-LIBRARY = torch.library.Library("hga", "FRAGMENT")  # type: ignore[no-untyped-call]
-
-
-def _unseen(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, into which dynamo does not look where a program has imported it."""
-    disabled: Optional[Callable[..., Any]] = None
-
-    def call(*arguments: Any) -> Any:
-        nonlocal disabled
-        if "torch._dynamo" not in sys.modules:
-            return run(*arguments)
-        if disabled is None:
-            disabled = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
-        return disabled(*arguments)
-
-    return call
-
-
-# Annotations as the functions of operators have them, as text, and the same in torch's language.
-_SPELT = {
-    "Tensor": "Tensor", "Optional_": "Tensor?", "Sequence[Tensor]": "Tensor[]", "List[Tensor]": "Tensor[]", "Tables_": "Tensor[]?", "str": "str", "bool": "bool",
-    "int": "SymInt", "float": "float", "Sequence[int]": "SymInt[]", "Sequence[float]": "float[]",
-    "Tuple[Tensor, Tensor]": "(Tensor, Tensor)", "Tuple[Tensor, Tensor, Tensor]": "(Tensor, Tensor, Tensor)",
-}  # fmt: skip
-
-
-def _schema(run: Callable[..., Any]) -> str:
-    """What the function takes and gives."""
-    *takes, gives = run.__annotations__.items()
-    return f"({', '.join(f'{_SPELT[kind]} {name}' for name, kind in takes)}) -> {_SPELT[gives[1]]}"
-
-
-def operator(
-    run: Callable[..., Any], fake: Callable[..., Any], backward: Callable[..., Any], setup: Callable[..., None]
-) -> None:  # fmt: skip
-    """An operator with the name and the annotations of ``run``, without the underscore in front: ``fake`` gives shapes,
-    ``backward`` gradients of what ``setup`` saved."""
-    name = run.__name__.lstrip("_")
-    LIBRARY.define(name + _schema(run), tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
-    LIBRARY.impl(name, _unseen(run), "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
-    torch.library.register_fake(f"hga::{name}", fake, lib=LIBRARY)
-    torch.library.register_autograd(f"hga::{name}", backward, setup_context=setup, lib=LIBRARY)
-
-
-def refuse_second(ctx: Any, *d: Any) -> Any:
-    raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
 
 
 def refuse_forward(ctx: Any, *d: Any) -> Any:
@@ -73,11 +23,13 @@ def refuse_forward(ctx: Any, *d: Any) -> Any:
     )
 
 
-def save_nothing(ctx: Any, inputs: Any, output: Any) -> None:
-    """What a backward pass keeps for its own."""
+def has_tangent(x: Any) -> bool:
+    return isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
 
 
-# ---- inputs of operators ----
+def has_numbers(*tensors: Any) -> bool:
+    """Is there more than a shape, as where tensors are torch's stand-ins?"""
+    return all(x is None or (type(x) in PLAIN and not x.is_meta) for x in tensors)
 
 
 def tensor_of(x: np.ndarray) -> Tensor:
@@ -132,7 +84,7 @@ def tables_of(by_name: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Flattened(NamedTuple):
-    """The tables of a call, as operators take them: names of the tensors, then of the numbers. (torch has gradients of
+    """The tables of a call, as the operator takes them: names of the tensors, then of the numbers. (torch has gradients of
     tensors in a list, and of none where some of its entries are None.)"""
 
     names: str
@@ -146,15 +98,11 @@ def flattened(by_name: Mapping[str, Any]) -> Flattened:
     return Flattened(" ".join([*tables, *numbers]), list(tables.values()), list(numbers.values()))
 
 
-def named(names: str, tables: Tables_, numbers: Sequence[float]) -> Dict[str, Any]:
-    return dict(zip(names.split(), [*(tables or ()), *numbers]))
-
-
 def signed(seed: int) -> int:
-    """Operators' numbers have a sign, and seeds 64 bits."""
+    """An operator's numbers have a sign, and seeds 64 bits."""
     return seed - 2**64 if seed >= 2**63 else seed
 
 
 def unsigned(seed: int) -> int:
-    """As the caller passed it."""
-    return seed & (2**64 - 1)
+    """As the caller passed it; of shapes it may be one of torch's symbols."""
+    return seed & (2**64 - 1) if type(seed) is int else seed

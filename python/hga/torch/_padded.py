@@ -54,16 +54,14 @@ def masked(
         return _masked(words, q, k, v, padding, pairs, offsets, causal, drop, tables)
     more = {"padding": padding, "pairs": pairs, "seed": torch.as_tensor(drawn(drop)) if drop else None, **tables}
     there: List[Any] = [(name, x) for name, x in more.items() if x is not None]  # what the masks say is seen when it runs
-    names = "|".join([words, *(name for name, _ in there)])
-    return whole("masked", Inputs(names, [int(causal)], [drop], [q, k, v, *(x for _, x in there)]))[0]
+    tensors = [q, k, v, *(x for _, x in there)]
+    return whole("masked", Inputs(words, [int(causal)], [drop], tensors, " ".join([name for name, _ in there])))[0]
 
 
 def _run(inputs: Inputs) -> Outputs:
-    words, *names = inputs.words.split("|")
-    q, k, v, *others = inputs.tensors
-    tables: Dict[str, Any] = dict(zip(names, others))
+    (q, k, v, *_), tables = inputs.tensors, inputs.named()
     padding, pairs, seed = (tables.pop(name, None) for name in ("padding", "pairs", "seed"))
-    return _masked(words, q, k, v, padding, pairs, None, bool(inputs.whole[0]), inputs.floats[0], tables, seed), None
+    return _masked(inputs.words, q, k, v, padding, pairs, None, bool(inputs.whole[0]), inputs.floats[0], tables, seed), None
 
 
 def _shapes(inputs: Inputs) -> Outputs:

@@ -1,26 +1,26 @@
-"""Attention of documents of any lengths as one operator of torch: which they are, is worked out inside it, so that
-torch.compile sees no Python that depends on data."""
+"""Attention of documents of any lengths as one pass: which they are, is worked out inside it, so that torch.compile sees no Python
+that depends on data."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
-import torch.autograd.forward_ad as forward_ad
 
 from .._core.values import Error, as_numpy, refuse
 from ._documents import Document, documents
-from .._graphs.hierarchy import Hierarchy
-from ._one_pass import behind, ticket_for
-from ._operators import flattened, named, operator, refuse_forward, refuse_second, save_nothing, Tables_, tables_of, tensor_of
+from .._graphs.hierarchy import Hierarchy, How
+from ._one_pass import PASSES, Inputs, Pass, behind, ticket_for, whole
+from ._operators import flattened, has_numbers, has_tangent, refuse_forward, tables_of, tensor_of
 from .._core.precision import AUTO
 from .._graphs.spec import hierarchy_of, spec_of
-from .._core.tables import INPUTS, ROWS, check_names
+from .._core.tables import INPUTS, check_names
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
+_BESIDES = "mask", "offsets", "seed"  # tensors of a pass that are no tables
 
 
 class _Group(NamedTuple):
@@ -47,9 +47,9 @@ class _Done(NamedTuple):
     """What a backward pass needs of a group's forward pass."""
 
     group: _Group
+    how: How
     out: np.ndarray
-    tape: np.ndarray
-    threads: int
+    tape: Optional[np.ndarray]
 
 
 def in_window(words: str, d: Document) -> str:
@@ -88,11 +88,8 @@ def _groups(words: str, found: List[Document], seed: Optional[int]) -> Iterator[
 
 
 def _readable(x: Tensor) -> Tensor:
-    """Contiguous in the last dimension, no element twice."""
-    x = x.detach()
-    if x.stride(-1) != 1 or any(s == 0 and n > 1 for s, n in zip(x.stride(), x.shape)):
-        x = x.contiguous()
-    return x
+    """Contiguous in the last dimension."""
+    return x.detach() if x.stride(-1) == 1 else x.detach().contiguous()
 
 
 def _check(words: str, q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -103,102 +100,66 @@ def _check(words: str, q: Tensor, k: Tensor, v: Tensor) -> None:
             raise refuse(f"{words}: {what} has type {x.dtype}; float32, bfloat16 and float16 are known")
 
 
-def _forwards(
-    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, names: str,
-    tables: Tables_, numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
-) -> Iterator[_Done]:  # fmt: skip
-    found = documents(mask, offsets, q.shape[0], q.shape[2], causal, q.shape[1])
-    threads = torch.get_num_threads()
-    q, k, v, by_name = _readable(q), _readable(k), _readable(v), named(names, tables, numbers)
-    for group in _groups(words, found, int(seed) if seed is not None else None):
+def _forwards(inputs: Inputs, taped: bool) -> Iterator[_Done]:
+    (causal, layer), dropout, tables, (q, k, v, *_) = inputs.whole, inputs.floats[0], inputs.named(), inputs.tensors
+    mask, offsets, seed = (tables.pop(name, None) for name in _BESIDES)
+    found = documents(mask, offsets, q.shape[0], q.shape[2], bool(causal), q.shape[1])
+    q, k, v, threads = _readable(q), _readable(k), _readable(v), torch.get_num_threads()
+    for group in _groups(inputs.words, found, None if seed is None else int(seed)):
         rows = [group.rows(x, which) for which, x in zip(INPUTS, (q, k, v))]
-        out, _, tape = group.h._forward(
-            rows[0], rows[1], rows[2], by_name, ("bhnd", dropout, group.seed, layer, AUTO, threads, None), False, taped
-        )
-        yield _Done(group, out, tape if tape is not None else np.empty(0, np.uint8), threads)
+        how: How = ("bhnd", dropout, group.seed, layer, AUTO, threads, None)
+        out, _, tape = group.h._forward(rows[0], rows[1], rows[2], tables, how, False, taped)
+        yield _Done(group, how, out, tape)
 
 
-def _documents(
-    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, names: str,
-    tables: Tables_, numbers: Sequence[float], causal: bool, dropout: float, layer: int, taped: bool,
-) -> Tuple[Tensor, Tensor]:  # fmt: skip
+def _run(inputs: Inputs) -> Tuple[Tensor, Optional_, Tensor]:
+    words, (q, k, v, *_), taped, tapes = inputs.words, inputs.tensors, "g" in inputs.wants, []
     _check(words, q, k, v)
-    batch, heads, tokens, _ = q.shape
-    out = v.new_zeros(batch, tokens, heads, v.shape[-1])
-    done_groups = []
+    out = _empty_output(inputs).zero_()
     try:
-        for done in _forwards(words, q, k, v, mask, offsets, seed, names, tables, numbers, causal, dropout, layer, taped):
+        for done in _forwards(inputs, taped):
             done.group.of(out.transpose(1, 2)).copy_(tensor_of(done.group.h.lower(done.out)))
-            done_groups.append(done)
+            if taped:
+                tapes.append(done)
     except Error as e:
         raise type(e)(e.status, e.detail if words in e.detail else f"{words}: {e.detail}") from None
-    return out, ticket_for(done_groups if taped else [])
+    return out, None, ticket_for(tapes if taped else None)
 
 
-def _documents_shapes(words: str, q: Tensor, k: Tensor, v: Tensor, *more: Any) -> Tuple[Tensor, Tensor]:
+def _empty_output(inputs: Inputs) -> Tensor:
+    q, _, v, *_ = inputs.tensors
     batch, heads, tokens, _ = q.shape
-    return v.new_empty(batch, tokens, heads, v.shape[-1]), torch.empty(1, dtype=torch.uint8)
+    return v.new_empty(batch, tokens, heads, v.shape[-1])
 
 
-def _documents_backward(
-    ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
-    seed: Optional_, names: str, tables: Tables_, numbers: Sequence[float], causal: bool, dropout: float, layer: int,
-) -> List[Tensor]:  # fmt: skip
-    done = behind(ticket)
-    again = (words, q, k, v, mask, offsets, seed, names, tables, numbers, causal, dropout, layer, True)
-    return _gradients(_forwards(*again) if done is None else done, d_out, q, k, v, names, tables, numbers, dropout, layer)
-
-
-def _gradients(
-    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, names: str, tables: Tables_,
-    numbers: Sequence[float], dropout: float, layer: int,
-) -> List[Tensor]:  # fmt: skip
+def _back(inputs: Inputs, kept: Sequence[Tensor], d_out: Optional_, d_lse: Optional_) -> List[Tensor]:
     """Of query, key and value and of the tables that are tensors, to which every document adds."""
-    inputs, by_name = dict(zip(INPUTS, (q, k, v))), named(names, tables, numbers)
-    grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in inputs.items()}
-    sums = {name: torch.zeros_like(x) for name, x in zip(names.split(), tables or ())}
-    requested = [*grads, *(name for name in sums if ROWS[name].has_gradient)]
-    d, input_rows = _readable(d_out).transpose(1, 2), {name: _readable(x) for name, x in inputs.items()}
-    for done in all_done:
-        p = done.group
-        rows = [p.rows(x, which) for which, x in input_rows.items()]
-        found = p.h._backward(
-            rows[0], rows[1], rows[2], done.out, done.tape, as_numpy(p.rows(d, "out"), "d_out"), None, by_name,
-            ("bhnd", dropout, p.seed, layer, AUTO, done.threads, None), requested,
-        )  # fmt: skip
-        for name in requested:
-            x = tensor_of(found[name])
-            if name in sums:
-                sums[name] += x
+    names = (*INPUTS, *inputs.names.split())
+    like = torch.contiguous_format
+    grads = {n: torch.zeros_like(x, memory_format=like) for n, x, want in zip(names, inputs.tensors, inputs.wants) if want == "g"}
+    d, tables = cast(Tensor, d_out).transpose(1, 2), {n: x for n, x in inputs.named().items() if n not in _BESIDES}
+    readable, done = [_readable(x) for x in inputs.tensors[:3]], behind(kept[-1])
+    for p, how, out, tape in _forwards(inputs, True) if done is None else done:
+        q, k, v = (p.rows(x, which) for which, x in zip(INPUTS, readable))
+        found = p.h._backward(q, k, v, out, tape, as_numpy(p.rows(d, "out"), "d_out"), None, tables, how, list(grads))
+        for name, grad in grads.items():
+            if name in INPUTS:
+                p.of(grad).copy_(p.h.lower(tensor_of(found[name])))
             else:
-                p.of(grads[name]).copy_(p.h.lower(x))
-    return [*grads.values(), *sums.values()]
+                grad += tensor_of(found[name])
+    return list(grads.values())
 
 
-def _documents_backward_shapes(
-    ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Any, offsets: Any, seed: Any, names: str,
-    tables: Tables_, *more: Any,
-) -> List[Tensor]:  # fmt: skip
-    return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v, *(tables or ()))]
+def _attends_by(inputs: Inputs) -> Iterator[Tuple[Hierarchy, int, int]]:
+    (batch, heads, tokens, _), causal, more = inputs.tensors[0].shape, bool(inputs.whole[0]), inputs.named()
+    mask, offsets, _ = (more.get(name) for name in _BESIDES)
+    said = (mask, offsets) if has_numbers(mask, offsets) else (None, None)  # as long as they may be
+    found = documents(*said, batch, tokens, causal, heads)
+    for one, times in Counter((in_window(inputs.words, d), d.n, d.causal) for d in found).items():
+        yield hierarchy_of(*one), heads, times
 
 
-def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor]) -> None:
-    ctx.words, *tensors, ctx.names, tables, ctx.numbers, ctx.causal, ctx.dropout, ctx.layer, _ = inputs
-    _, ticket = output
-    ctx.save_for_backward(*tensors, *(tables or ()), ticket)
-
-
-def _backward(ctx: Any, d_out: Tensor, d_ticket: Any) -> Tuple[Any, ...]:
-    q, k, v, mask, offsets, seed, *tables, ticket = ctx.saved_tensors
-    d_q, d_k, d_v, *d_tables = torch.ops.hga.documents_backward(
-        ticket, d_out, ctx.words, q, k, v, mask, offsets, seed, ctx.names, tables, ctx.numbers, ctx.causal, ctx.dropout, ctx.layer
-    )
-    no_numbers: Any = None if ctx.numbers else []  # torch takes an empty list for one of tensors
-    return None, d_q, d_k, d_v, None, None, None, None, d_tables, no_numbers, None, None, None, None
-
-
-operator(_documents, _documents_shapes, _backward, _setup)
-operator(_documents_backward, _documents_backward_shapes, refuse_second, save_nothing)
+PASSES["documents"] = Pass(_run, lambda inputs: (_empty_output(inputs), None), _back, False, _attends_by)
 
 
 def _chosen(
@@ -209,8 +170,8 @@ def _chosen(
         seed = torch.randint(2**62, ())
     if mask is None and offsets is None:
         more["seed"] = 0 if seed is None else seed if torch.compiler.is_compiling() else int(seed)
-        whole: Tensor = hierarchy_of(words, q.shape[2], causal).attention(q, k, v, **more)
-        return whole.transpose(1, 2)
+        out: Tensor = hierarchy_of(words, q.shape[2], causal).attention(q, k, v, **more)
+        return out.transpose(1, 2)
     if torch.compiler.is_compiling():
         raise refuse(f"{words}: inside torch.compile, what documents choose is known of samples of one length alone")
     _check(words, q, k, v)
@@ -236,11 +197,12 @@ def attend(
     if spec_of(words).chooses:
         return _chosen(words, q, k, v, mask, offsets, causal, {"dropout": dropout, "layer": layer, **tables}, seed)
     its = flattened(tables_of(tables))
-    tangent: Any = forward_ad.unpack_dual
-    if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v, *its.tables)):
+    if not torch.compiler.is_compiling() and any(has_tangent(x) for x in (q, k, v, *its.tables)):
         refuse_forward(None)
     seed = torch.randint(2**62, ()) if dropout and seed is None else seed
-    taped = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *its.tables))
-    arguments = (words, q, k, v, mask, offsets, seed, *its, causal, float(dropout), layer, taped)
-    out: Tensor = torch.ops.hga.documents(*arguments)[0]
-    return out
+    there = [(name, x.detach()) for name, x in zip(_BESIDES, (mask, offsets, seed)) if x is not None]
+    tensors = [q, k, v, *its.tables, *(x for _, x in there)]
+    n = len(its.tables)
+    names = [*its.names.split()[:n], *(name for name, _ in there), *its.names.split()[n:]]
+    inputs = Inputs(words, [int(causal), layer], [float(dropout), *its.numbers], tensors, " ".join(names))
+    return whole("documents", inputs)[0]
