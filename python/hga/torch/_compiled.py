@@ -120,6 +120,29 @@ def attention(h: Any, q: Tensor, k: Tensor, v: Tensor, more: Dict[str, Any]) -> 
     return as_returned(out, lse, more["lse"], features_of(more))
 
 
+# ---- positions of nodes ----
+
+
+def siblings(h: Hierarchy) -> Tensor:
+    """[nodes]: which child of its family each node is, in the order that node_pos has; roots are 0."""
+    parent = h.graph.parents()
+    order = np.argsort(parent, kind="stable")
+    grouped = parent[order]
+    begins = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]])
+    index = np.empty(len(parent), np.int64)
+    index[order] = np.arange(len(parent)) - np.repeat(begins, np.diff(np.r_[begins, len(parent)]))
+    index[parent < 0] = 0
+    return torch.from_numpy(index if h._node_of is None else index[h._node_of])
+
+
+def positioned(h: Hierarchy, position: Tensor) -> Tensor:
+    """node_pos: for every node the row of its index among its siblings."""
+    index = siblings(h)
+    if int(index.max()) >= len(position):
+        raise refuse(f"{h.words}: a family has {int(index.max()) + 1} children, positions were made for {len(position)}")
+    return position[index]
+
+
 # ---- the pass ----
 
 _BUILT: "Cached[Any]" = OrderedDict()
@@ -151,8 +174,6 @@ def _run(inputs: Inputs) -> Outputs:
     if isinstance(more["seed"], Tensor):
         more["seed"] = int(more["seed"])
     if "positions" in more:
-        from ._modules import positioned
-
         more["node_pos"] = positioned(h, more.pop("positions"))
     found = h.attention(q, k, v, **more)
     *outs, lse = found if more["lse"] else (*found, None) if isinstance(found, tuple) else (found, None)

@@ -12,11 +12,9 @@ from .._core.arguments import whole
 from .._core.values import refuse, refuse_type
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
-from ._module_arguments import check_rows, dropout_of, heads_of
-from .._core.normalisers import normaliser_of, spelt
-from ._one_pass import drawn
-from .._graphs.variants import make
 from .._graphs.registry import variants
+from .._graphs.variants import make
+from ._module_arguments import attended, check_rows, dropout_of, heads_of, normaliser_in
 
 Tensor = torch.Tensor
 
@@ -85,9 +83,7 @@ class HierarchicalEncoderLayer(torch.nn.Module):
         super().__init__()
         heads_of(width, heads, None)
         self.width, self.heads, self.dropout = width, heads, dropout_of(dropout)
-        self.normaliser = spelt(normaliser, normalizer)
-        if self.normaliser is not None:
-            normaliser_of(self.normaliser)
+        self.normaliser = normaliser_in(normaliser, normalizer)
         self.project = KindLinear(width, 3 * width, kinds)
         self.query_norm, self.key_norm = torch.nn.LayerNorm(width // heads), torch.nn.LayerNorm(width // heads)
         columns = whole(positions, "positions")
@@ -102,13 +98,11 @@ class HierarchicalEncoderLayer(torch.nn.Module):
     def forward(self, x: Tensor, hierarchy: Hierarchy, node_pos: Optional[Tensor] = None) -> Tensor:
         if (node_pos is None) != (self.position is None):
             raise refuse(f"node_pos is {'missing' if node_pos is None else 'given'}, positions={0 if self.position is None else self.position.in_features}")
-        projected = self.project(x, hierarchy).view(*x.shape[:2], 3, self.heads, self.width // self.heads)
-        q, k, v = projected.unbind(2)
+        q, k, v = self.project(x, hierarchy).view(*x.shape[:2], 3, self.heads, self.width // self.heads).unbind(2)
         q, k = self.query_norm(q), self.key_norm(k)
-        drop = self.dropout if self.training else 0.0
         if self.position is not None:
             node_pos = self.position(node_pos)
-        o = hierarchy.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), node_pos=node_pos, normaliser=self.normaliser)
+        o = attended(self, hierarchy, q, k, v, node_pos=node_pos, normaliser=self.normaliser)
         y = q.reshape(x.shape) + self.out(o.reshape(x.shape))
         return cast(Tensor, y + self.network(y))
 
