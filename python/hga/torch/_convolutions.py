@@ -222,13 +222,13 @@ class _Gat(_Convolution):
     _score: Callable[[Tensor], Tensor]  # [edges, heads], of what goes through the leak: [edges, heads, columns]
     _edge_keys: Callable[[Tensor], Tensor]  # [edges, heads * columns of keys]: what features add there
 
-    def _tables(self) -> Dict[str, Tensor]:
+    def _tables(self) -> Dict[str, Any]:
         return {}
 
     def _outputs(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Any:
         h, features = self._hierarchy(call)
-        more = {} if features is None else {"edge_key": self._edge_keys(features)}
-        return attended(self, h, q, k, v, **more, **self._tables())
+        more = self._tables() if features is None else {**self._tables(), "edge_key": self._edge_keys(features)}
+        return attended(self, h, q, k, v, **more)
 
     # ---- along edges, by PyTorch Geometric's steps where it watches ----
 
@@ -325,7 +325,7 @@ class GATv2Conv(_Gat):
         self.att = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self._finish(bias)
 
-    def _tables(self) -> Dict[str, Tensor]:
+    def _tables(self) -> Dict[str, Any]:
         return {"additive": self.att[0]}
 
     def _score(self, z: Tensor) -> Tensor:

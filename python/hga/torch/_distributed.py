@@ -132,7 +132,7 @@ class Transport:
         own = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
         with self.agreed():
             all_ = self.gather(own, AGREE_TAG)
-        names, said, kinds, are_ready = zip(*(SAYS.unpack(x.numpy()) for x in all_))
+        names, said, kinds, are_ready = zip(*(SAYS.unpack(x.numpy().tobytes()) for x in all_))
         if refused is not None:
             raise refused
         for r, other in enumerate(said):

@@ -162,7 +162,8 @@ def graph_of(index: Tensor, sizes: Sizes, loops: int) -> Graph:
     pairs = checked(index, (sizes[0], sizes[1])).astype(np.int32)
     if loops:
         pairs, _ = _with_loops(pairs, loops)
-    return Graph.from_edges(*pairs, _nodes(sizes), repeated="sum")
+    source, destination = pairs
+    return Graph.from_edges(source, destination, _nodes(sizes), repeated="sum")
 
 
 def _nodes(sizes: Sizes) -> Union[int, Sizes]:

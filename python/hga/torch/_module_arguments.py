@@ -70,7 +70,7 @@ def tokens_of(x: Tensor, lengths: Any) -> Tensor:
 
 def drop_of(module: Any) -> float:
     """Dropout is training's alone."""
-    return module.dropout if module.training else 0.0
+    return cast(float, module.dropout) if module.training else 0.0
 
 
 def attended(module: Any, h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, layout: str = "bnhd", **more: Any) -> Any:
@@ -83,6 +83,8 @@ class Projected(torch.nn.Module):
     """Rows [batch, rows, width] that are projected to queries, keys and values of several heads, and back. cross: the width of a
     second text's rows, which keys and values are of."""
 
+    memory: Optional[torch.nn.Linear]
+
     def __init__(self, width: int, heads: int, kv_heads: Optional[int], bias: bool, dropout: float, cross: Optional[int] = None) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.dropout = heads, heads_of(width, heads, kv_heads), dropout_of(dropout)
@@ -92,10 +94,11 @@ class Projected(torch.nn.Module):
             self.memory = torch.nn.Linear(cross, both * dim, bias=bias)
         self.out = torch.nn.Linear(width, width, bias=bias)
 
-    def _split(self, x: Tensor) -> Tuple[Tensor, ...]:
+    def _split(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, [batch, rows, heads, dim]."""
         heads = self.project(x).view(*x.shape[:-1], self.heads + 2 * self.kv_heads, x.shape[-1] // self.heads)
-        return cast(Tuple[Tensor, ...], heads.split((self.heads, self.kv_heads, self.kv_heads), 2))
+        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
+        return q, k, v
 
     def _joined(self, y: Tensor, like: Tensor) -> Tensor:
         return cast(Tensor, self.out(y.reshape(like.shape)))

@@ -110,7 +110,7 @@ class Attention(Projected):
         later.positions = self.position
         return cast(Hierarchy, later), None
 
-    def _project(self, x: Tensor, memory: Optional_) -> Tuple[Tensor, ...]:
+    def _project(self, x: Tensor, memory: Optional_) -> Tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, [batch, tokens, heads, dim]."""
         if self.memory is None:
             if memory is not None:
@@ -367,7 +367,7 @@ class MultiheadAttention(torch.nn.Module):
                 raise refuse(f"{self.spec}: {name} of cross-attention is not understood: hga.Graph.from_mask(mask, cross=True).hierarchy() attends "
                              "where a mask of [queries][keys] is true")  # fmt: skip
         h = hierarchy_of(self.spec, q.shape[2], False, k.shape[2])
-        return attended(self, h, q, k, v, layout="bhnd").transpose(1, 2)
+        return cast(Tensor, attended(self, h, q, k, v, layout="bhnd")).transpose(1, 2)
 
     def _of_nested(self, query: Tensor, key: Tensor, value: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool) -> Tensor:
         """Of torch.nn.TransformerEncoder in evaluation, which leaves padding out."""
