@@ -8,17 +8,12 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union, get_
 import torch
 
 from .._core.arguments import flag, whole
-from ._columns import LATER, GlorotLinear, Linear, columns, glorot
 from .._core.values import Error, refuse
-from ._edge_index import (
-    Featured, Looped, Sizes, Weights, checked, featured, edges_of, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax,
-    with_weights,
-)  # fmt: skip
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
-from ._compiled import Made
-from ._messages import Messages
-from ._one_pass import drawn
+from ._edge_index import Looped, Sizes, edges_of, featured, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax, summed, with_weights
+from ._messages import LATER, GlorotLinear, Linear, Messages, glorot
+from ._module_arguments import attended, drop_of
 
 Tensor = torch.Tensor
 Optional_ = Optional[Tensor]
@@ -26,12 +21,20 @@ Edges = Union[Tensor, Graph, Hierarchy]
 Nodes = Union[Tensor, Tuple[Tensor, Optional_]]
 
 
-class _Rows(NamedTuple):
-    """Rows of sources and of destinations, which may be the same tensor; without rows destinations are counted alone."""
+class _Call(NamedTuple):
+    """What a layer is called with, checked: rows of sources and of destinations, which may be the same tensor (without rows
+    destinations are counted alone), edges with their features, and how many nodes get a self-loop, whose features are ``fill``."""
 
     source: Tensor
     destination: Optional_
     sizes: Sizes
+    edges: Any
+    features: Optional_
+    loops: int
+    fill: Any
+
+
+_Found = Tuple[Hierarchy, Optional[Looped]]  # of edges; and where they are in it, if they have features
 
 
 class _Convolution(Messages):
@@ -49,7 +52,8 @@ class _Convolution(Messages):
             raise refuse(f"{name}: in_channels {in_channels!r}: a number, or one for sources and one for destinations")
         self._channels: Tuple[int, int] = tuple(in_channels) if pair else (in_channels, in_channels)
         for size, argument in [(x, "in_channels") for x in self._channels] + [(edge_dim, "edge_dim")] * (edge_dim is not None):
-            columns(size, f"{name}: {argument}")
+            if whole(size, f"{name}: {argument}", least=-(2**63)) < 1 and size != LATER:
+                raise refuse(f"{name}: {argument} is {size}; it must be at least 1, or {LATER}: as many as the first rows have")
         for size, argument in (out_channels, "out_channels"), (heads, "heads"):
             whole(size, f"{name}: {argument}", least=1)
         for argument, value in more.items():
@@ -58,8 +62,15 @@ class _Convolution(Messages):
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
         self.concat = flag(concat, f"{name}: concat")
         self.dropout, self.edge_dim = dropout, edge_dim
-        self._last: Optional[Tuple[Any, Any, Any]] = None
+        self._last: Optional[Tuple[Any, Any, _Found]] = None
         self._before: Optional[Hierarchy] = None  # of the tensor that came last
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        for layer in self._modules.values():  # one that has two names is drawn twice, as in PyG
+            if isinstance(layer, torch.nn.Linear):
+                layer.reset_parameters()
+        glorot(*(p for name, p in self.named_parameters(recurse=False) if name.startswith("att")))  # tools add others
 
     # ---- edges ----
 
@@ -67,45 +78,41 @@ class _Convolution(Messages):
         """With the scores of the layer."""
         return h
 
-    def _once(self, edges: Any, key: Tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    def _new(self, call: _Call) -> _Found:
+        given, edges = is_graph(call.edges), None
+        if given:
+            h = call.edges if isinstance(call.edges, Hierarchy) else call.edges.hierarchy()
+        elif call.features is None:
+            h = graph_of(edges_of(call.edges).ends, call.sizes, call.loops).hierarchy()
+        else:
+            h, edges = featured(edges_of(call.edges).ends, call.sizes, call.loops)
+        h = self._made(h)
+        if not (given or torch.compiler.is_compiling()):
+            self._before = h = h._follows(self._before)  # plans go on
+        return h, edges
+
+    def _once(self, call: _Call) -> _Found:
         """That of the last call where the edges are the same tensor, unchanged."""
-        is_tensor = isinstance(edges, torch.Tensor)
         if torch.compiler.is_compiling():
-            return make()
-        changes = is_tensor and not edges.is_inference()  # which have no version: they are not cached
-        key = (edges._version if changes else 0, *key)
-        if self._last and self._last[0] is edges and self._last[1] == key:
+            return self._new(call)
+        is_tensor = isinstance(call.edges, torch.Tensor)
+        changes = is_tensor and not call.edges.is_inference()  # which have no version: they are not cached
+        key = call.edges._version if changes else 0, call.sizes, call.loops, call.features is None
+        if self._last and self._last[0] is call.edges and self._last[1] == key:
             return self._last[2]
-        made = make()
-        self._last = (edges, key, made) if changes or not is_tensor else None
-        return made
-
-    def _followed(self, h: Hierarchy) -> Hierarchy:
-        """Of other edges than before: plans go on."""
-        if torch.compiler.is_compiling():
-            return self._made(h)
-        self._before = self._made(h)._follows(self._before)
-        return self._before
-
-    def _hierarchy(self, edges: Any, sizes: Sizes, loops: bool) -> Hierarchy:
-        if is_graph(edges):
-            h: Any = edges if isinstance(edges, Hierarchy) else None
-            found: Hierarchy = self._once(edges, (sizes,), lambda: self._made(h if h is not None else edges.hierarchy()))
-            return found
-        found = self._once(edges, (sizes, loops), lambda: self._followed(graph_of(edges_of(edges).ends, sizes, loops).hierarchy()))
+        found = self._new(call)
+        self._last = (call.edges, key, found) if changes or not is_tensor else None
         return found
 
-    def _featured(self, edges: Any, sizes: Sizes, loops: int) -> Featured:
-        def made() -> Featured:
-            found = featured(edges_of(edges).ends, sizes, loops)
-            return found._replace(hierarchy=self._followed(found.hierarchy))
-
-        found: Featured = self._once(edges, (sizes, loops, "features"), made)
-        return found
+    def _hierarchy(self, call: _Call) -> Tuple[Hierarchy, Optional_]:
+        """And the features of its edges, in its order."""
+        h, edges = self._once(call)
+        return h, None if edges is None or call.features is None else edges.of_each(call.features, call.fill)
 
     # ---- what comes ----
 
-    def _rows(self, x: Any, edges: Any, layers: Tuple[Optional[Linear], Optional[Linear]], size: Any = None) -> _Rows:
+    def _called(self, x: Any, layers: Tuple[Optional[Linear], Optional[Linear]], edges: Any, edge_attr: Any, size: Any = None,
+                loops: bool = False, fill: Any = None) -> _Call:  # fmt: skip
         name, sides = type(self).__name__, tuple(x) if isinstance(x, (tuple, list)) else (x, x)
         if len(sides) != 2:
             raise refuse(f"{name}: x has {len(sides)} parts, not sources and destinations")
@@ -124,7 +131,7 @@ class _Convolution(Messages):
                 if n is not None and n != sizes[i] and (i == 0 or destination is not None):
                     raise refuse(f"{name}: size {tuple(size)}, but x has {sizes[i]} {('sources', 'destinations')[i]}")
             sizes[1] = sizes[1] if size[1] is None else size[1]
-        return _Rows(source, destination, (sizes[0], sizes[1]))
+        return _Call(source, destination, (sizes[0], sizes[1]), edges, self._features(edges, edge_attr), min(sizes) if loops else 0, fill)
 
     def _features(self, edges: Any, edge_attr: Any) -> Optional_:
         """[edges, edge_dim], of the call or of a matrix."""
@@ -144,21 +151,25 @@ class _Convolution(Messages):
             raise refuse(f"{name}: edge_attr has shape {tuple(edge_attr.shape)}, not [{n}, {self.lin_edge.in_features}]")
         return rows
 
-    def _index(self, edges: Any, sizes: Sizes, loops: int) -> Looped:
-        """Every edge, one by one, as weights and messages are."""
-        if is_graph(edges):
-            what = "an explanation" if self._is_watched() else "return_attention_weights"
+    # ---- attention: what the three do in their own ways ----
+
+    _outputs: Callable[[_Call, Tensor, Tensor, Tensor], Tensor]  # the heads' outputs
+    _weighed: Callable[..., Tuple[Optional_, Tensor]]  # these, where they are others with weights, and the weights of edges
+    _end: Callable[[_Call, Tensor], Tensor]  # from these to the layer's
+
+    def _run(self, call: _Call, q: Tensor, k: Tensor, v: Tensor, returns: Any) -> Any:
+        """The output, and the weights of edges where they are asked for."""
+        watched = self._is_watched()
+        if not (returns or watched):
+            return self._end(call, self._outputs(call, q, k, v))
+        if is_graph(call.edges):
+            what = "an explanation" if watched else "return_attention_weights"
             raise refuse(f"{type(self).__name__}: {what} goes with an edge_index; h.weights(q, k, token) gives a row")
-        return looped(checked(edges_of(edges).ends, sizes), loops)
-
-    # ---- attention ----
-
-    def _drop(self) -> float:
-        return self.dropout if self.training else 0.0
-
-    def _attend(self, h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Any:
-        drop = self._drop()
-        return h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), **more)
+        edges = looped(edges_of(call.edges).ends, call.sizes, call.loops)
+        each = None if call.features is None else edges.of_each(call.features, call.fill)
+        out, weights = self._weighed(call, q, k, v, edges.ends.long(), each)
+        out = self._end(call, self._outputs(call, q, k, v) if out is None else out)
+        return (out, with_weights(call.edges, edges.ends, weights)) if returns else out
 
     def _joined(self, out: Tensor) -> Tensor:
         return out.flatten(-2) if self.concat else out.mean(-2)
@@ -186,75 +197,50 @@ class _Gat(_Convolution):
         self.negative_slope, self.add_self_loops, self.residual = negative_slope, flag(add_self_loops, "add_self_loops"), flag(residual, "residual")
         self.fill_value = fill_value
 
-    def _edge_layer(self) -> Optional[Linear]:
-        return None if self.edge_dim is None else GlorotLinear(self.edge_dim, self.heads * self.out_channels, bias=False)
-
     def _finish(self, bias: bool) -> None:
+        self.lin_edge = None if self.edge_dim is None else GlorotLinear(self.edge_dim, self.heads * self.out_channels, bias=False)
         self.bias: Optional[torch.nn.Parameter] = torch.nn.Parameter(torch.empty(self._columns())) if bias else None
         self.res = GlorotLinear(self._channels[1], self._columns(), bias=False) if self.residual else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
-        raise NotImplementedError
-
-    def _reset(self, *layers: Optional[Linear]) -> None:
-        for linear in filter(None, (*layers, self.lin_edge, self.res)):
-            linear.reset_parameters()
-        glorot(*(p for name, p in self.named_parameters(recurse=False) if name.startswith("att")))  # tools add others
+        super().reset_parameters()
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
     def _made(self, h: Hierarchy) -> Hierarchy:
         return h.additive_scores(self.negative_slope)
 
-    def _ready(self, rows: _Rows) -> None:
-        """PyG draws the residual's columns before all others."""
-        if self.res is not None and rows.destination is not None:
-            self.res.ready(rows.destination)
-
-    def _score(self, z: Tensor) -> Tensor:
-        """[edges, heads], of what goes through the leak: [edges, heads, columns]."""
-        raise NotImplementedError
-
-    def _edge_keys(self, features: Tensor) -> Tensor:
-        """[edges, heads * columns of keys]: what features add there."""
-        raise NotImplementedError
-
-    def _run(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, edge_attr: Any, returns: Any, more: Dict[str, Any]) -> Any:
-        features = self._features(edges, edge_attr)
-        loops = min(rows.sizes) if self.add_self_loops else 0
-        if self.edge_dim is not None and loops and is_sparse_tensor(edges):  # as in PyG
+    def _called_with_loops(self, x: Any, layers: Tuple[Optional[Linear], Optional[Linear]], edges: Any, edge_attr: Any, size: Any = None) -> _Call:
+        call = self._called(x, layers, edges, edge_attr, size, self.add_self_loops, self.fill_value)
+        if self.edge_dim is not None and call.loops and is_sparse_tensor(edges):  # as in PyG
             raise Error("HGA_EUNSUPPORTED", f"{type(self).__name__}: add_self_loops and edge_dim do not go with a SparseTensor")
-        if not (returns or self._is_watched()):
-            return self._end(rows, self._attended(rows, q, k, v, edges, features, loops, more)), None
-        found = self._index(edges, rows.sizes, loops)
-        each, index = None if features is None else found.of_each(features, self.fill_value), torch.from_numpy(found.ends)
+        if self.res is not None and call.destination is not None:
+            self.res.ready(call.destination)  # PyG draws the residual's columns before all others
+        return call
+
+    _score: Callable[[Tensor], Tensor]  # [edges, heads], of what goes through the leak: [edges, heads, columns]
+    _edge_keys: Callable[[Tensor], Tensor]  # [edges, heads * columns of keys]: what features add there
+
+    def _tables(self) -> Dict[str, Any]:
+        return {}
+
+    def _outputs(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Any:
+        h, features = self._hierarchy(call)
+        more = self._tables() if features is None else {**self._tables(), "edge_key": self._edge_keys(features)}
+        return attended(self, h, q, k, v, **more)
+
+    # ---- along edges, by PyTorch Geometric's steps where it watches ----
+
+    def _weighed(self, call: _Call, q: Tensor, k: Tensor, v: Tensor, index: Tensor, features: Optional_) -> Tuple[Optional_, Tensor]:
         if self._is_watched():
-            weights, out = self._gathered(rows, q, k, v, index.long(), each)
-        else:
-            source, destination = index.long()
-            weights = self.edge_update(q.index_select(0, destination), k.index_select(0, source), each, destination, rows.sizes[1])
-            out = (Weights(index, weights).sums(v.index_select(0, source), rows.sizes[1]) if self._drop()
-                   else self._attended(rows, q, k, v, edges, features, loops, more))  # fmt: skip
-        return self._end(rows, out), with_weights(edges, index, weights) if returns else None
+            weights = self.edge_updater(index, query=(None, q), key=(k, None), edge_attr=features)
+            return self.propagate(index, size=call.sizes, x=(v, self._of_destinations(call, q)), alpha=weights), weights
+        (source, destination), n = index, call.sizes[1]
+        weights = self.edge_update(q.index_select(0, destination), k.index_select(0, source), features, destination, n)
+        return summed(self.message(v.index_select(0, source), weights), destination, n) if drop_of(self) else None, weights
 
-    def _attended(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_, loops: int,
-                  more: Dict[str, Any]) -> Any:  # fmt: skip
-        if features is None:
-            return self._attend(self._hierarchy(edges, rows.sizes, self.add_self_loops), q, k, v, **more)
-        found = self._featured(edges, rows.sizes, loops)
-        more["edge_key"] = self._edge_keys(found.ordered(features, self.fill_value))
-        return self._attend(found.hierarchy, q, k, v, **more)
-
-    # ---- along edges, by PyTorch Geometric's steps ----
-
-    def _gathered(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, index: Tensor, features: Optional_) -> Tuple[Tensor, Tensor]:
-        """Weights and outputs."""
-        weights = self.edge_updater(index, query=(None, q), key=(k, None), edge_attr=features)
-        return weights, self.propagate(index, size=rows.sizes, x=(v, self._of_destinations(rows, q)), alpha=weights)
-
-    def _of_destinations(self, rows: _Rows, q: Tensor) -> Optional_:
+    def _of_destinations(self, call: _Call, q: Tensor) -> Optional_:
         """What explanations may want of them beside weights."""
         return q
 
@@ -269,10 +255,10 @@ class _Gat(_Convolution):
     def message(self, x_j: Tensor, alpha: Tensor) -> Tensor:
         return alpha.unsqueeze(-1) * x_j
 
-    def _end(self, rows: _Rows, out: Tensor) -> Tensor:
+    def _end(self, call: _Call, out: Tensor) -> Tensor:
         out = self._joined(out)
-        if self.res is not None and rows.destination is not None:
-            out = out + self.res(rows.destination)
+        if self.res is not None and call.destination is not None:
+            out = out + self.res(call.destination)
         return out if self.bias is None else out + self.bias
 
 
@@ -292,22 +278,18 @@ class GATConv(_Gat):
             self.lin_src, self.lin_dst = (GlorotLinear(n, heads * out_channels, bias=False) for n in in_channels)
         self.att_src = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = torch.nn.Parameter(torch.empty(1, heads, out_channels))
-        self.lin_edge = self._edge_layer()
         self.att_edge = None if edge_dim is None else torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self._finish(bias)
-
-    def reset_parameters(self) -> None:
-        self._reset(self.lin, self.lin_src, self.lin_dst)
 
     def _contracted(self, x: Tensor, linear: Optional[Linear], a: Optional_) -> Tensor:
         """[rows, heads]: a . (W x) = (a W) x: no pass over all of W x."""
         assert linear is not None and a is not None
         return x @ torch.einsum("hoi,ho->ih", linear.ready(x).weight.view(self.heads, self.out_channels, -1), a[0])
 
-    def _of_destinations(self, rows: _Rows, q: Tensor) -> Optional_:
+    def _of_destinations(self, call: _Call, q: Tensor) -> Optional_:
         linear = self.lin_dst or self.lin
         assert linear is not None
-        return None if rows.destination is None else self._by_head(linear(rows.destination))
+        return None if call.destination is None else self._by_head(linear(call.destination))
 
     def _score(self, z: Tensor) -> Tensor:
         return z.squeeze(-1)
@@ -319,16 +301,14 @@ class GATConv(_Gat):
                 return_attention_weights: Any = None) -> Any:  # fmt: skip
         of_source, of_destination = self.lin_src or self.lin, self.lin_dst or self.lin
         assert of_source is not None
-        rows = self._rows(x, edge_index, (of_source, of_destination), size)
-        self._ready(rows)
-        v = self._by_head(of_source(rows.source))
-        k = self._contracted(rows.source, of_source, self.att_src).unsqueeze(-1)
-        if rows.destination is None:
-            q = k.new_zeros(rows.sizes[1], self.heads, 1)
+        call = self._called_with_loops(x, (of_source, of_destination), edge_index, edge_attr, size)
+        v = self._by_head(of_source(call.source))
+        k = self._contracted(call.source, of_source, self.att_src).unsqueeze(-1)
+        if call.destination is None:
+            q = k.new_zeros(call.sizes[1], self.heads, 1)
         else:
-            q = self._contracted(rows.destination, of_destination, self.att_dst).unsqueeze(-1)
-        out, weights = self._run(rows, q, k, v, edge_index, edge_attr, return_attention_weights, {})
-        return (out, weights) if return_attention_weights else out
+            q = self._contracted(call.destination, of_destination, self.att_dst).unsqueeze(-1)
+        return self._run(call, q, k, v, return_attention_weights)
 
 
 class GATv2Conv(_Gat):
@@ -343,11 +323,10 @@ class GATv2Conv(_Gat):
         self.lin_l = GlorotLinear(self._channels[0], heads * out_channels, bias=bias)
         self.lin_r = self.lin_l if share_weights else GlorotLinear(self._channels[1], heads * out_channels, bias=bias)
         self.att = torch.nn.Parameter(torch.empty(1, heads, out_channels))
-        self.lin_edge = self._edge_layer()
         self._finish(bias)
 
-    def reset_parameters(self) -> None:
-        self._reset(self.lin_l, self.lin_r)
+    def _tables(self) -> Dict[str, Any]:
+        return {"additive": self.att[0]}
 
     def _score(self, z: Tensor) -> Tensor:
         return (z * self.att).sum(-1)
@@ -358,15 +337,13 @@ class GATv2Conv(_Gat):
         return keys
 
     def forward(self, x: Nodes, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Any:
-        rows = self._rows(x, edge_index, (self.lin_l, self.lin_r))
-        if rows.destination is None:
+        call = self._called_with_loops(x, (self.lin_l, self.lin_r), edge_index, edge_attr)
+        if call.destination is None:
             raise refuse("GATv2Conv: x has no destinations, whose rows scores need")
-        self._ready(rows)
-        k = self._by_head(self.lin_l(rows.source))
-        same = self.share_weights and rows.destination is rows.source
-        q = k if same else self._by_head(self.lin_r(rows.destination))
-        out, weights = self._run(rows, q, k, k, edge_index, edge_attr, return_attention_weights, {"additive": self.att[0]})
-        return (out, weights) if return_attention_weights else out
+        k = self._by_head(self.lin_l(call.source))
+        same = self.share_weights and call.destination is call.source
+        q = k if same else self._by_head(self.lin_r(call.destination))
+        return self._run(call, q, k, k, return_attention_weights)
 
 
 class TransformerConv(_Convolution):
@@ -388,32 +365,23 @@ class TransformerConv(_Convolution):
         self.lin_beta = Linear(3 * self._columns(), 1, bias=False) if self.beta else None
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        layers = (self.lin_key, self.lin_query, self.lin_value, self.lin_edge, self.lin_skip, self.lin_beta)
-        for linear in filter(None, layers):
-            linear.reset_parameters()
-
-    def _run(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_) -> Tensor:
+    def _outputs(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Any:
+        h, features = self._hierarchy(call)
         if features is None:
-            out: Tensor = self._attend(self._hierarchy(edges, rows.sizes, False), q, k, v)
-            return out
-        found = self._featured(edges, rows.sizes, 0)
-        features = found.ordered(features, None)
+            return attended(self, h, q, k, v)
         assert self.lin_edge is not None
-        out, more = self._attend(found.hierarchy, q, k, v, edge_key=self.lin_edge(features), edge_value=features)
+        out, more = attended(self, h, q, k, v, edge_key=self.lin_edge(features), edge_value=features)
         w = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
         return out + torch.einsum("nhf,hcf->nhc", more, w)
 
-    def _weighed(self, rows: _Rows, q: Tensor, k: Tensor, v: Tensor, edges: Any, features: Optional_) -> Tuple[Tensor, Tensor]:
-        """The output, and the weight of every edge before any is dropped."""
-        index = torch.from_numpy(self._index(edges, rows.sizes, 0).ends).long()
+    def _weighed(self, call: _Call, q: Tensor, k: Tensor, v: Tensor, index: Tensor, features: Optional_) -> Tuple[Optional_, Tensor]:
+        """Weights are those before any is dropped."""
+        (source, destination), n, out = index, call.sizes[1], None
         if self._is_watched():
-            out = self.propagate(index, size=rows.sizes, query=(None, q), key=(k, None), value=(v, None), edge_attr=features)
+            out = self.propagate(index, size=call.sizes, query=(None, q), key=(k, None), value=(v, None), edge_attr=features)
         else:
-            (source, destination), n = index, rows.sizes[1]
-            each = (x.index_select(0, at) for x, at in ((q, destination), (k, source), (v, source)))
-            sent = self.message(*each, features, destination, n)  # type: ignore[arg-type, call-arg]
-            out = v.new_zeros(n, *v.shape[1:]).index_add(0, destination, sent) if self._drop() else self._run(rows, q, k, v, edges, features)
+            sent = self.message(q.index_select(0, destination), k.index_select(0, source), v.index_select(0, source), features, destination, n)
+            out = summed(sent, destination, n) if drop_of(self) else None
         weights, self._alpha = self._alpha, None
         assert weights is not None
         return out, weights
@@ -427,25 +395,20 @@ class TransformerConv(_Convolution):
         return torch.nn.functional.dropout(self._alpha, self.dropout, self.training).unsqueeze(-1) * value_j
 
     def forward(self, x: Nodes, edge_index: Edges, edge_attr: Any = None, return_attention_weights: Any = None) -> Any:
-        rows = self._rows(x, edge_index, (self.lin_key, self.lin_query))
-        returns = isinstance(return_attention_weights, bool)
-        if rows.destination is None:
+        call = self._called(x, (self.lin_key, self.lin_query), edge_index, edge_attr)
+        if call.destination is None:
             raise refuse("TransformerConv: x has no destinations, which have the queries")
-        features = self._features(edge_index, edge_attr)
-        if features is None and self.edge_dim is not None:
+        if call.features is None and self.edge_dim is not None:
             raise refuse("TransformerConv: the layer was made with edge_dim, and edge_attr is missing")
-        q = self._by_head(self.lin_query(rows.destination))
-        k, v = (self._by_head(lin(rows.source)) for lin in (self.lin_key, self.lin_value))
-        if not (returns or self._is_watched()):
-            return self._skipped(self._joined(self._run(rows, q, k, v, edge_index, features)), rows.destination)
-        out, weights = self._weighed(rows, q, k, v, edge_index, features)
-        out = self._skipped(self._joined(out), rows.destination)
-        return (out, with_weights(edge_index, edges_of(edge_index).ends, weights)) if returns else out  # type: ignore[arg-type]
+        q = self._by_head(self.lin_query(call.destination))
+        k, v = (self._by_head(lin(call.source)) for lin in (self.lin_key, self.lin_value))
+        return self._run(call, q, k, v, isinstance(return_attention_weights, bool))
 
-    def _skipped(self, out: Tensor, x: Tensor) -> Tensor:
+    def _end(self, call: _Call, out: Tensor) -> Tensor:
+        out = self._joined(out)
         if not self.root_weight:
             return out
-        own: Tensor = self.lin_skip(x)
+        own: Tensor = self.lin_skip(call.destination)
         if self.lin_beta is None:
             return out + own
         share = torch.sigmoid(self.lin_beta(torch.cat([out, own, out - own], -1)))
@@ -455,6 +418,3 @@ class TransformerConv(_Convolution):
 # PyTorch Geometric before 2.6 reads the types of these where a layer's own class is, which may be another module than this one.
 for _method in (_Gat.edge_update, _Gat.message, TransformerConv.message):
     _method.__annotations__ = get_type_hints(_method)
-
-
-__all__ = ["GATConv", "GATv2Conv", "TransformerConv"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import struct
 import threading
 import uuid
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from .._core.values import Error, as_numpy, check, error_detail, extern, ffi, fi
 from .._graphs.calls import PLANS_CACHED, draws
 from .._graphs.hierarchy import Hierarchy
 from .._core.normalisers import normalised, spelt
-from .._core.plans import new_plan
+from .._core.plans import new_plan, tape_bytes
 from ._operators import tables_of, tensor_of
 from .._core.releases import private
 from .._core.tables import INPUTS, ROWS, Tables, check_names, of_callers, takes_tables
@@ -34,14 +35,11 @@ PATIENCE = 0.02  # seconds that a rank waits before it asks whether another has 
 # Tags of messages: beyond a caller's own, and other ones for each hierarchy, so that messages of a failed one are received by none.
 FIRST_TAG, MOST_CHANNELS, GATHER = 1 << 20, 1024, 1023
 MADE = itertools.count()
-MOST_TEXT = 400  # bytes
+SAYS = struct.Struct("32s400s32s?")  # of a rank: the hierarchy, what it refuses, a digest of the call, and whether it is ready
 AGREE_TAG = FIRST_TAG - 1  # of a group's, whichever hierarchy is called: ranks that call different ones meet here, and are told
-
-
+Looked = Tuple[Any, Tuple[Any, ...], bool]  # what a look at a call finds, how the rank is called, and whether it is ready
 # Of each group, held by the thread that is in a call: messages of two at once would meet in any order.
 LOCKS: "weakref.WeakKeyDictionary[Any, threading.Lock]" = weakref.WeakKeyDictionary()
-
-# ---- what carries messages ----
 
 
 class Transport:
@@ -59,10 +57,10 @@ class Transport:
         dist.broadcast_object_list(agreed, src=self.ranks[0], group=self.group, device=torch.device("cpu"))
         name, number_ = agreed[0]
         self._name, self._lock = name.encode(), LOCKS.setdefault(self.group, threading.Lock())
-        self._tag = FIRST_TAG + number_ * MOST_CHANNELS % (1 << 30)
+        self.tag = FIRST_TAG + number_ * MOST_CHANNELS % (1 << 30)
         store = private("torch.distributed.distributed_c10d._get_default_store")()
         self._store = dist.PrefixStore(f"hga-{name}", store)  # type: ignore[attr-defined]
-        self._pending: Dict[int, Tuple[List[Any], List[torch.Tensor], List[torch.Tensor]]] = {}
+        self.pending: Dict[int, Tuple[List[Any], List[Tuple[torch.Tensor, torch.Tensor]]]] = {}  # and where what comes belongs
         self._failure: Optional[Tuple[int, str]] = None
         self._handle = ffi.new_handle(self)
         self.c = ffi.new("hga_exchange *")
@@ -74,44 +72,22 @@ class Transport:
     @property
     def group(self) -> Any:
         group = self._group()
-        try:
+        with contextlib.suppress(ValueError):  # the caller keeps a group that torch has no more
             if group is not None and dist.get_rank(group) >= 0:
                 return group
-        except ValueError:  # the caller keeps a group that torch has no more
-            pass
         raise refuse("distributed: the group has been destroyed")
 
-    def _begin(self, tag: int, send: Sequence[Tuple[int, torch.Tensor]], receive: Sequence[Tuple[int, torch.Tensor]]) -> List[Any]:
+    def begin(self, tag: int, send: Sequence[Tuple[int, torch.Tensor]], receive: Sequence[Tuple[int, torch.Tensor]]) -> List[Any]:
+        self._go_on()
         works = [dist.irecv(x, self.ranks[r], self.group, tag) for r, x in receive if x.numel()]
         return works + [dist.isend(x, self.ranks[r], self.group, tag) for r, x in send if x.numel()]
 
-    def start(self, channel: int, send: Sequence[Any], receive: Sequence[Any]) -> int:
-        if self._failure is not None:
-            return self._said()
-        if not 0 <= channel < GATHER:
-            raise refuse(f"channel {channel} is not one of {GATHER}")
-        there = [(m.rank, _bytes(m.data, m.bytes).clone()) for m in send]
-        here = [(m.rank, torch.empty(m.bytes, dtype=torch.uint8)) for m in receive]
-        buffers = [_bytes(m.data, m.bytes) for m in receive]
-        self._pending[channel] = (self._begin(self._tag + channel, there, here), [x for _, x in here], buffers)
-        return 0
-
-    def wait(self, channel: int) -> int:
-        works, come, buffers = self._pending.pop(channel, ([], [], []))
-        status = self._patiently(works) if works else 0
-        for x, buffer in zip(come, buffers):
-            if not status:
-                buffer.copy_(x)
-        return status
-
-    def gather(self, mine: torch.Tensor, all_: List[torch.Tensor], tag: int) -> int:
+    def gather(self, mine: torch.Tensor, tag: int) -> List[torch.Tensor]:
         """By messages, since a collective that is left in the middle would meet the group's next one."""
-        if self._failure is not None:
-            return self._said()
-        own = int(self.c.rank)
-        all_[own].copy_(mine)
-        others = [r for r in range(len(all_)) if r != own]
-        return self._patiently(self._begin(tag, [(r, mine) for r in others], [(r, all_[r]) for r in others]))
+        all_ = [mine if r == self.c.rank else torch.empty_like(mine) for r in range(len(self.ranks))]
+        others = [(r, x) for r, x in enumerate(all_) if x is not mine]
+        self.wait(self.begin(tag, [(r, mine) for r, _ in others], others))
+        return all_
 
     def fail(self, status: int, text: str) -> None:
         if self._failure is None:
@@ -119,14 +95,17 @@ class Transport:
             self._store.set("failure", f"{status} rank {self.c.rank}: {text}")
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """One call of a group's at a time: of a second one no rank could tell to which of the two a message belongs."""
+    def together(self, look: Callable[[], Looked]) -> Iterator[Tuple[Any, bool]]:
+        """A call of all ranks once they agree. One of a group's at a time: of a second one no rank could tell to which of the two a
+        message belongs."""
         if not self._lock.acquire(blocking=False):
             says = "two threads call at once on one group: take turns, in one order on all ranks, or give each thread a group"
             self.fail(int(lib.HGA_EINVAL), says)
             raise refuse(f"distributed: {says}")
         try:
-            yield
+            found = self.agree(look)
+            with self.agreed():
+                yield found
         finally:
             self._lock.release()
 
@@ -141,33 +120,34 @@ class Transport:
             self.fail(int(lib.HGA_ENOMEM if isinstance(e, MemoryError) else lib.HGA_EINVAL), str(e) or type(e).__name__)
             raise
 
-    def agree(self, refused: Optional[Exception], kind: Tuple[Any, ...], ready: bool) -> bool:
-        """Are all ranks ready? Raises on every rank what one refuses, and where ranks are called in different ways, for which some
-        would wait for ever."""
-        text = "" if refused is None else str(refused) or type(refused).__name__
-        mine = text.encode()[:MOST_TEXT]
-        digest = hashlib.sha256(repr(kind).encode()).digest()
-        own = torch.frombuffer(bytearray(self._name + mine.ljust(MOST_TEXT, b"\0") + digest + bytes([ready])), dtype=torch.uint8)
-        all_ = [torch.zeros_like(own) for _ in self.ranks]
+    def agree(self, look: Callable[[], Looked]) -> Tuple[Any, bool]:
+        """What ``look`` finds, and are all ranks ready? Raises on every rank what one refuses, and where ranks are called in different
+        ways, for which some would wait for ever."""
+        refused: Optional[Exception] = None
+        text, found, kind, ready = "", None, cast(Tuple[Any, ...], ()), False
+        try:
+            found, kind, ready = look()
+        except Exception as e:  # whatever it is: the others would wait, or take the next call for this one
+            refused, text = e, str(e) or type(e).__name__
+        mine = SAYS.pack(self._name, text.encode(), hashlib.sha256(repr(kind).encode()).digest(), ready)
+        own = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
         with self.agreed():
-            check(self.gather(own, all_, AGREE_TAG))
-        names, all_ = [bytes(x[: len(self._name)].tolist()) for x in all_], [x[len(self._name) :] for x in all_]
-        said = [bytes(x[:MOST_TEXT].tolist()).rstrip(b"\0").decode(errors="replace") for x in all_]
+            all_ = self.gather(own, AGREE_TAG)
+        names, said, kinds, are_ready = zip(*(SAYS.unpack(x.numpy().tobytes()) for x in all_))
         if refused is not None:
             raise refused
-        for r, name in enumerate(names):
+        for r, other in enumerate(said):
+            if other.strip(b"\0"):
+                raise refuse(f"rank {r}: " + other.rstrip(b"\0").decode(errors="replace"))
+        for r, (name, other) in enumerate(zip(names, kinds)):
             if name != names[0]:
                 raise refuse(f"distributed: ranks 0 and {r} call different hierarchies: call them in one order on all ranks, or give each a group of its own")
-        for r, other in enumerate(said):
-            if other:
-                raise refuse(f"rank {r}: {other}")
-        for r, x in enumerate(all_):
-            if not torch.equal(x[MOST_TEXT:-1], all_[0][MOST_TEXT:-1]):
+            if other != kinds[0]:
                 raise refuse(f"distributed: ranks 0 and {r} are called in different ways: give all of them as many samples, heads and "
                              "columns, the same types, options, seed and layer")  # fmt: skip
-        return all(bool(x[-1]) for x in all_)
+        return found, all(are_ready)
 
-    def _patiently(self, works: List[Any]) -> int:
+    def wait(self, works: List[Any]) -> None:
         """Until these are over, or a rank has failed."""
         raised: List[BaseException] = []
         over = threading.Event()
@@ -180,23 +160,23 @@ class Transport:
                 raised.append(e)
             over.set()
 
-        if self._failure is not None:
-            return self._said()
+        self._go_on()
         waits = threading.Thread(target=run, daemon=True)
         waits.start()
         while not over.wait(PATIENCE):
             if self._store.check(["failure"]):
                 status, _, text = self._store.get("failure").decode().partition(" ")
                 self._failure = (int(status), text)
-                return self._said()
+                self._go_on()
         waits.join()  # a thread that lets go of works while the interpreter ends would abort the process
         if raised:
             raise raised[0]
-        return 0
 
-    def _said(self) -> int:
-        status, text = cast(Tuple[int, str], self._failure)
-        return int(lib.hga_fail(status, b"%s", ffi.new("char[]", text.encode())))
+    def _go_on(self) -> None:
+        """Raises what a rank has failed with."""
+        if self._failure is not None:
+            status, text = self._failure
+            check(lib.hga_fail(status, b"%s", ffi.new("char[]", text.encode())))
 
 
 def _bytes(data: Any, n: int) -> torch.Tensor:
@@ -204,13 +184,15 @@ def _bytes(data: Any, n: int) -> torch.Tensor:
     return torch.frombuffer(ffi.buffer(data, n), dtype=torch.uint8) if n else torch.empty(0, dtype=torch.uint8)
 
 
-def _end(ctx: Any) -> Transport:
-    return cast(Transport, ffi.from_handle(ctx))
-
-
 @extern(onerror=record_raised, error=lib.HGA_EEXTERNAL)
 def hga_py_start(ctx: Any, channel: int, send: Any, n_send: int, receive: Any, n_receive: int) -> int:
-    return _end(ctx).start(channel, [send[i] for i in range(n_send)], [receive[i] for i in range(n_receive)])
+    end: Transport = ffi.from_handle(ctx)
+    if not 0 <= channel < GATHER:
+        raise refuse(f"channel {channel} is not one of {GATHER}")
+    there = [(m.rank, _bytes(m.data, m.bytes).clone()) for m in send[0:n_send]]
+    come = [(_bytes(m.data, m.bytes), torch.empty(m.bytes, dtype=torch.uint8)) for m in receive[0:n_receive]]
+    end.pending[channel] = end.begin(end.tag + channel, there, [(m.rank, x) for m, (_, x) in zip(receive[0:n_receive], come)]), come
+    return 0
 
 
 @extern(onerror=record_raised, error=lib.HGA_EEXTERNAL)
@@ -222,22 +204,27 @@ def hga_py_test(ctx: Any, channel: int, done: Any) -> int:
 
 @extern(onerror=record_raised, error=lib.HGA_EEXTERNAL)
 def hga_py_wait(ctx: Any, channel: int) -> int:
-    return _end(ctx).wait(channel)
+    end: Transport = ffi.from_handle(ctx)
+    works, come = end.pending.pop(channel, ([], []))
+    if works:
+        end.wait(works)
+    for to, x in come:
+        to.copy_(x)
+    return 0
 
 
 @extern(onerror=record_raised, error=lib.HGA_EEXTERNAL)
 def hga_py_gather(ctx: Any, mine: Any, n: int, all_: Any) -> int:
-    end = _end(ctx)
-    come = [torch.empty(n, dtype=torch.uint8) for _ in range(end.c.n_ranks)]
-    status = end.gather(_bytes(ffi.cast("char *", mine), n).clone(), come, end._tag + GATHER) if n else 0
-    if n and not status:
-        _bytes(all_, n * end.c.n_ranks).copy_(torch.cat(come))
-    return status
+    end: Transport = ffi.from_handle(ctx)
+    if n:
+        come = end.gather(_bytes(ffi.cast("char *", mine), n).clone(), end.tag + GATHER)
+        _bytes(all_, n * len(come)).copy_(torch.cat(come))
+    return 0
 
 
 @extern(onerror=record_raised)
 def hga_py_fail(ctx: Any, status: int) -> None:
-    _end(ctx).fail(status, error_detail())
+    ffi.from_handle(ctx).fail(status, error_detail())
 
 
 # ---- a hierarchy on ranks ----
@@ -259,12 +246,7 @@ class Distributed:
         self.hierarchy = h
         self._transport = Transport(group)
         self.rank, self.n_ranks = int(self._transport.c.rank), int(self._transport.c.n_ranks)
-        refused: Optional[Exception] = None
-        try:
-            self.cuts = self._checked(h, cuts)
-        except Exception as e:
-            refused = e
-        self._transport.agree(refused, (), True)
+        self.cuts, _ = self._transport.agree(lambda: (self._checked(h, cuts), (), True))
         self._ranks = ffi.new("hga_ranks *")
         self._cuts = ffi.new("hga_id[]", self.cuts)
         self._ranks.exchange, self._ranks.cuts = self._transport.c, self._cuts
@@ -298,15 +280,14 @@ class Distributed:
         return np.take(x, at, axis)
 
     def _find_rows(self, plan: Any, which: str) -> List[Interval]:
-        of = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
-        field = lib.hga_program_field(self.hierarchy._program, of[which])
+        field = lib.hga_program_field(self.hierarchy._program, getattr(lib, f"HGA_IO_{which.upper()}"))
         n = ffi.new("int64_t *")
         if not field:
             return []
         check(lib.hga_plan_rank_rows(plan, field, ffi.NULL, 0, n))
         found = ffi.new("hga_interval[]", max(1, n[0]))
         check(lib.hga_plan_rank_rows(plan, field, found, n[0], n))
-        return [Interval(int(found[i].first), int(found[i].n)) for i in range(n[0])]
+        return [Interval(int(x.first), int(x.n)) for x in found[0 : n[0]]]
 
     def plan_of(self, key: Tuple[Any, ...]) -> Tuple[Any, Any]:
         """A plan and its workspace, which all ranks make at the same call."""
@@ -334,33 +315,25 @@ class Distributed:
         same gradient. If one rank's tensors or tables require gradients, all call backward together, in one order; all want
         gradients of the same tables. All ranks call it together, with as many samples; where one is refused or fails, all raise
         what it says."""
-        refused: Optional[Exception] = None
-        kind: Tuple[Any, ...] = ()
-        key: Tuple[Any, ...] = ()
-        needs_grad: Optional[Tuple[str, ...]] = None
-        try:
+
+        def look() -> Looked:
             check_names(Distributed.attention, tables)
             words = spelt(normaliser, normalizer)
             h = normalised(self.hierarchy, words)
             named = tables_of(tables)
-            needs_grad = _needs_grad((q, k, v), named)
-            call, dropout = Call(self, h, (q, k, v), layout, named, draws(seed, layer)), number(dropout, "dropout")
-            kind = (*call.kind(), dropout, None if h is self.hierarchy else words, precision, isa, lse, needs_grad)
-            threads = h._threads_for(threads or self.hierarchy.threads or torch.get_num_threads())
-            key = h, call.plan_key(threads, precision, isa, dropout, needs_grad is not None)
-        except Exception as e:  # whatever it is: the others would wait, or take the next call for this one
-            refused = e
-        with self._transport.alone():
-            if not self._transport.agree(refused, kind, key in self._plans):
+            needs = _needs_grad((q, k, v), named)
+            call, drop = Call(self, h, (q, k, v), layout, named, draws(seed, layer)), number(dropout, "dropout")
+            kind = (*call.kind(), drop, None if h is self.hierarchy else words, precision, isa, lse, needs)
+            own = h._threads_for(threads or self.hierarchy.threads or torch.get_num_threads())
+            key = h, call.plan_key(own, precision, isa, drop, needs is not None)
+            return (call, key, needs), kind, key in self._plans
+
+        with self._transport.together(look) as ((call, key, needs_grad), all_have_it):
+            if not all_have_it:
                 self._plans.pop(key, None)  # ranks make a plan together
-            with self._transport.agreed():
-                if needs_grad is None:
-                    return _results(call.run(*self.plan_of(key), lse), lse)
-                return _results(_Attend.apply(call, self, self.plan_of(key), lse, q, k, v, *call.tensors.values()), lse)
-
-
-def _results(both: Tuple[torch.Tensor, ...], lse: bool) -> Any:
-    return tuple(both[:2]) if lse else both[0]
+            plan = self.plan_of(key)
+            found = call.run(*plan, lse) if needs_grad is None else _Attend.apply(call, self, plan, lse, q, k, v, *call.tensors.values())
+            return tuple(found) if lse else found[0]
 
 
 class Call(Problem):
@@ -368,10 +341,8 @@ class Call(Problem):
 
     def __init__(self, d: Distributed, h: Hierarchy, inputs: Tuple[Any, ...], layout: str, tables: Mapping[str, Any],
                  drawn: Tuple[int, int]) -> None:  # fmt: skip
-        def rows(which: str) -> int:
-            return d.n_rows(which) if d.rows(which) else -1
-
         q, k, v = (unrepeated(as_numpy(x, name)) for x, name in zip(inputs, INPUTS))
+        rows = lambda which: d.n_rows(which) if d.rows(which) else -1  # noqa: E731
         super().__init__(h, q, k, v, layout, Tables(h, tables), rows, f"rank {d.rank} of {d.n_ranks}")
         self.drawn, self.arrays = drawn, (self.q, self.k, self.v)
         self.tensors = {name: x for name, x in tables.items() if isinstance(x, torch.Tensor)}
@@ -432,12 +403,10 @@ class Call(Problem):
 
 def _needs_grad(tensors: Sequence[Any], tables: Mapping[str, Any]) -> Optional[Tuple[str, ...]]:
     """The tables that need gradients, the same on all ranks; None: there is no backward pass."""
-
-    def is_required(x: Any) -> bool:
-        return isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled()
-
-    found = tuple(sorted(name for name, x in tables.items() if is_required(x)))
-    return found if found or any(is_required(x) for x in tensors) else None
+    if not torch.is_grad_enabled():
+        return None
+    found = tuple(sorted(name for name, x in tables.items() if getattr(x, "requires_grad", False)))
+    return found if found or any(getattr(x, "requires_grad", False) for x in tensors) else None
 
 
 class _Attend(torch.autograd.Function):
@@ -445,8 +414,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, d: Distributed, plan: Tuple[Any, Any], lse: bool, *inputs: Any) -> Tuple[torch.Tensor, torch.Tensor]:
-        bytes_ = (int(lib.hga_plan_tape_bytes(plan[0])) + 63) // 64 * 64
-        tapes = np.empty((*call.batch, bytes_), np.uint8)
+        tapes = np.empty((*call.batch, tape_bytes(plan[0])), np.uint8)
         out, lses = call.run(*plan, lse, tapes)
         ctx.call, ctx.d, ctx.plan, ctx.lse, ctx.tapes = call, d, plan, lse, tapes
         ctx.save_for_backward(out, *(x for x in inputs if isinstance(x, torch.Tensor)))
@@ -459,20 +427,18 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, d_out: torch.Tensor, d_lse: Optional[torch.Tensor]) -> Any:
         call, (_, _, _, _, *needs) = ctx.call, ctx.needs_input_grad
         names = (*INPUTS, *call.tensors)
-        refused: Optional[Exception] = None
-        try:
+
+        def look() -> Looked:
             saved, *_ = ctx.saved_tensors  # raises where a saved tensor was written over
             out, upstream = call.array(saved, "out"), call.array(d_out.to(saved.dtype), "the gradient of the output")
             lse = call.array(d_lse, "the gradient of the log-sum-exp") if ctx.lse and d_lse is not None else None
             of = dict(zip(INPUTS, call.arrays), **call.tables.arrays)
-            requested = [name for name, needed in zip(names, needs) if needed]
-            grads = {name: np.zeros(of[name].shape, of[name].dtype) for name in requested}
-        except Exception as e:  # the others would wait
-            refused = e
-        with ctx.d._transport.alone():
-            ctx.d._transport.agree(refused, ("back", *call.kind()), True)
-            with ctx.d._transport.agreed():
-                call.back(*ctx.plan, ctx.tapes, out, upstream, lse, grads)
+            grads = {name: np.zeros(of[name].shape, of[name].dtype) for name, needed in zip(names, needs) if needed}
+            return (out, upstream, lse, grads), ("back", *call.kind()), True
+
+        with ctx.d._transport.together(look) as (inputs, _):
+            call.back(*ctx.plan, ctx.tapes, *inputs)
+        *_, grads = inputs
         found = {name: torch.from_numpy(x) if name in ROWS else call.tensor(x) for name, x in of_callers(call.h, grads).items()}
         return None, None, None, None, *(found.get(name) for name in names)
 

@@ -37,12 +37,10 @@ def is_graph(x: Any) -> bool:
 
 def sizes_of(x: Any) -> Optional[Sizes]:
     """How many sources and destinations a matrix has; other edges do not say."""
-    if _is_torch_sparse(x):
-        return int(x.shape[1]), int(x.shape[0])
-    if is_sparse_tensor(x):
-        destinations, sources = x.sparse_sizes()
-        return int(sources), int(destinations)
-    return None
+    if not (_is_torch_sparse(x) or is_sparse_tensor(x)):
+        return None
+    destinations, sources, *_ = x.shape if isinstance(x, torch.Tensor) else x.sparse_sizes()
+    return int(sources), int(destinations)
 
 
 class Edges(NamedTuple):
@@ -90,22 +88,7 @@ def _matrix(like: Tensor, index: Tensor, values: Tensor) -> Tensor:
     return make(torch.cat([ends.new_zeros(1), ends]), minor[order], values.index_select(0, order), size)
 
 
-# ---- self-loops ----
-
-
-class Looped(NamedTuple):
-    """Edges with a loop for each node in place of those that there were."""
-
-    ends: np.ndarray
-    non_loops: Optional[np.ndarray]  # the edges that are no loops, which come first; None: all, and no loops
-
-    def of_each(self, features: Tensor, fill: Any) -> Tensor:
-        """Features of the edges that are left, and of loops behind them."""
-        if self.non_loops is None:
-            return features
-        n = len(self.non_loops)
-        features, destination = features.index_select(0, torch.from_numpy(self.non_loops)), torch.from_numpy(self.ends[1, :n]).long()
-        return torch.cat([features, loop_features(features, destination, self.ends.shape[1] - n, fill)])
+# ---- edges of a call, with self-loops ----
 
 
 def checked(index: Tensor, sizes: Sizes) -> np.ndarray:
@@ -119,13 +102,37 @@ def checked(index: Tensor, sizes: Sizes) -> np.ndarray:
     return pairs
 
 
-def looped(pairs: np.ndarray, loops: int) -> Looped:
+def _with_loops(pairs: np.ndarray, loops: int) -> Tuple[np.ndarray, np.ndarray]:
+    """Edges with a loop for each of so many nodes behind them, in place of those that there were; and which edges are left."""
+    left = np.flatnonzero(pairs[0] != pairs[1])
+    own = np.arange(loops, dtype=pairs.dtype)
+    return np.concatenate([pairs if len(left) == pairs.shape[1] else pairs[:, left], np.stack([own, own])], 1), left
+
+
+class Looped(NamedTuple):
+    """Edges, perhaps with self-loops; and where they are among those that were given, behind which loops lie."""
+
+    ends: Tensor
+    order: Optional[Tensor]  # None: they are those that were given
+    destination: Tensor  # of each that was given; of one that a loop replaces, a row that is never read
+    loops: int
+
+    def of_each(self, features: Tensor, fill: Any) -> Tensor:
+        """Features of the edges, those of loops among them."""
+        if self.loops:
+            features = torch.cat([features, loop_features(features, self.destination, self.loops, fill)])
+        return features if self.order is None else features.index_select(0, self.order)
+
+
+def looped(index: Tensor, sizes: Sizes, loops: int) -> Looped:
     """loops: nodes that are sources and destinations; 0: none gets a loop."""
+    pairs = checked(index, sizes)
     if not loops:
-        return Looped(pairs, None)
-    non_loops = np.flatnonzero(pairs[0] != pairs[1])
-    more = np.arange(loops, dtype=pairs.dtype)
-    return Looped(np.concatenate([pairs[:, non_loops], np.stack([more, more])], 1), non_loops)
+        return Looped(index, None, index[1], 0)
+    ends, left = _with_loops(pairs, loops)
+    order = np.concatenate([left, np.arange(loops) + pairs.shape[1]])
+    destination = torch.where(index[0] == index[1], loops, index[1].long())
+    return Looped(torch.from_numpy(ends), torch.from_numpy(order), destination, loops)
 
 
 FILLS = {"add": "sum", "sum": "sum", "mean": "mean", "min": "amin", "max": "amax", "mul": "prod"}
@@ -150,11 +157,12 @@ def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) 
 
 
 @deferred
-def graph_of(index: Tensor, sizes: Sizes, self_loops: bool) -> Graph:
+def graph_of(index: Tensor, sizes: Sizes, loops: int) -> Graph:
     """Edges that occur several times count as often."""
-    source, destination = (row.astype(np.int32) for row in checked(index, (sizes[0], sizes[1])))
-    if self_loops:
-        source, destination = _with_loops(source, destination, min(sizes))
+    pairs = checked(index, (sizes[0], sizes[1])).astype(np.int32)
+    if loops:
+        pairs, _ = _with_loops(pairs, loops)
+    source, destination = pairs
     return Graph.from_edges(source, destination, _nodes(sizes), repeated="sum")
 
 
@@ -162,60 +170,27 @@ def _nodes(sizes: Sizes) -> Union[int, Sizes]:
     return sizes[0] if len(set(sizes)) == 1 else (sizes[0], sizes[1])
 
 
-def _with_loops(source: np.ndarray, destination: np.ndarray, nodes: int) -> Tuple[np.ndarray, np.ndarray]:
-    """One for each node, in place of those that there are."""
-    there, without = np.flatnonzero(source == destination), np.ones(nodes, bool)
-    own, once = np.unique(source[there], return_index=True)
-    again = np.delete(there, once)
-    if len(again):
-        source, destination = np.delete(source, again), np.delete(destination, again)
-    without[own[own < nodes]] = False
-    more = np.flatnonzero(without).astype(np.int32)
-    return np.concatenate([source, more]), np.concatenate([destination, more])
-
-
-class Featured(NamedTuple):
-    """A graph whose edges have features: each is by itself, also where it occurs several times."""
-
-    hierarchy: Hierarchy
-    order: Tensor  # where the edges are, loops behind those that are given, that have their places in canonical order
-    destination: Tensor  # of each edge; of one that a loop replaces, a row that is never read
-    loops: int
-
-    def ordered(self, features: Tensor, fill: Any) -> Tensor:
-        """Features in canonical order, those of loops among them."""
-        if self.loops:
-            features = torch.cat([features, loop_features(features, self.destination, self.loops, fill)])
-        return features.index_select(0, self.order)
-
-
-def featured(index: Tensor, sizes: Sizes, loops: int) -> Featured:
-    found = looped(checked(index, sizes), loops)
-    source, destination = (row.astype(np.int32) for row in found.ends)
-    order = np.lexsort((source, destination))
-    source, destination = source[order], destination[order]
+def featured(index: Tensor, sizes: Sizes, loops: int) -> Tuple[Hierarchy, Looped]:
+    """The hierarchy of edges that have features, each by itself, also where it occurs several times; and its edges."""
+    found = looped(index, sizes, loops)
+    ends = found.ends.detach().cpu().numpy().astype(np.int32)
+    order = np.lexsort(ends)
+    source, destination = ends = ends[:, order]
     begins = np.ones(len(order), bool)
     begins[1:] = (np.diff(source) != 0) | (np.diff(destination) != 0)
     position = np.arange(len(order))
     again = (position - np.maximum.accumulate(np.where(begins, position, 0))).astype(np.int32)  # how often it came before
     graph = Graph.from_edges(source, destination, _nodes(sizes), type=again if again.any() else None)
-    if found.non_loops is not None:
-        n = index.shape[1]
-        order = np.concatenate([found.non_loops, np.arange(n, n + loops)])[order]
-    to = index[1].long() if found.non_loops is None else torch.where(index[0] == index[1], loops, index[1].long())
-    return Featured(graph.hierarchy(), torch.from_numpy(order), to, loops)
+    at = torch.from_numpy(order)
+    return graph.hierarchy(), found._replace(ends=torch.from_numpy(ends), order=at if found.order is None else found.order[at])
 
 
 # ---- weights, one by one ----
 
 
-class Weights(NamedTuple):
-    ends: Tensor  # [2, edges]
-    weights: Tensor  # [edges, heads]
-
-    def sums(self, values: Tensor, n: int) -> Tensor:
-        """[n, heads, columns], of [edges, heads, columns]."""
-        return values.new_zeros(n, *values.shape[1:]).index_add(0, self.ends[1].long(), self.weights.unsqueeze(-1) * values)
+def summed(messages: Tensor, destination: Tensor, n: int) -> Tensor:
+    """[n, ..]: of [edges, ..], those into each destination."""
+    return messages.new_zeros(n, *messages.shape[1:]).index_add(0, destination, messages)
 
 
 def softmax(scores: Tensor, destination: Tensor, n: int) -> Tensor:
@@ -223,4 +198,4 @@ def softmax(scores: Tensor, destination: Tensor, n: int) -> Tensor:
     index = destination.unsqueeze(-1).expand_as(scores)
     most = scores.detach().new_full((n, scores.shape[1]), -torch.inf).scatter_reduce(0, index, scores.detach(), "amax")
     weights = (scores - most.index_select(0, destination)).exp()
-    return weights / scores.new_zeros(n, scores.shape[1]).index_add(0, destination, weights).index_select(0, destination)
+    return weights / summed(weights, destination, n).index_select(0, destination)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,11 +12,9 @@ from .._core.arguments import whole
 from .._core.values import refuse, refuse_type
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
-from ._module_arguments import check_rows, dropout_of, heads_of
-from .._core.normalisers import normaliser_of, spelt
-from ._one_pass import drawn
-from .._graphs.variants import make
 from .._graphs.registry import variants
+from .._graphs.variants import make
+from ._module_arguments import attended, check_rows, dropout_of, heads_of, normaliser_in
 
 Tensor = torch.Tensor
 
@@ -85,9 +83,7 @@ class HierarchicalEncoderLayer(torch.nn.Module):
         super().__init__()
         heads_of(width, heads, None)
         self.width, self.heads, self.dropout = width, heads, dropout_of(dropout)
-        self.normaliser = spelt(normaliser, normalizer)
-        if self.normaliser is not None:
-            normaliser_of(self.normaliser)
+        self.normaliser = normaliser_in(normaliser, normalizer)
         self.project = KindLinear(width, 3 * width, kinds)
         self.query_norm, self.key_norm = torch.nn.LayerNorm(width // heads), torch.nn.LayerNorm(width // heads)
         columns = whole(positions, "positions")
@@ -102,13 +98,11 @@ class HierarchicalEncoderLayer(torch.nn.Module):
     def forward(self, x: Tensor, hierarchy: Hierarchy, node_pos: Optional[Tensor] = None) -> Tensor:
         if (node_pos is None) != (self.position is None):
             raise refuse(f"node_pos is {'missing' if node_pos is None else 'given'}, positions={0 if self.position is None else self.position.in_features}")
-        projected = self.project(x, hierarchy).view(*x.shape[:2], 3, self.heads, self.width // self.heads)
-        q, k, v = projected.unbind(2)
+        q, k, v = self.project(x, hierarchy).view(*x.shape[:2], 3, self.heads, self.width // self.heads).unbind(2)
         q, k = self.query_norm(q), self.key_norm(k)
-        drop = self.dropout if self.training else 0.0
         if self.position is not None:
             node_pos = self.position(node_pos)
-        o = hierarchy.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), node_pos=node_pos, normaliser=self.normaliser)
+        o = attended(self, hierarchy, q, k, v, node_pos=node_pos, normaliser=self.normaliser)
         y = q.reshape(x.shape) + self.out(o.reshape(x.shape))
         return cast(Tensor, y + self.network(y))
 
@@ -116,13 +110,15 @@ class HierarchicalEncoderLayer(torch.nn.Module):
 # ---- pooling ----
 
 
-class _Coarser(NamedTuple):
-    hierarchy: Hierarchy
-    row_of: Tensor  # [tokens]: which row of the coarser one each goes to
-    tokens: Tensor  # [rows]: how many tokens each has
+# Of a tree the coarser one, and which of its rows each token goes to.
+_COARSER: "WeakKeyDictionary[Graph, Tuple[Hierarchy, Tensor]]" = WeakKeyDictionary()
 
 
-_coarser: "WeakKeyDictionary[Graph, _Coarser]" = WeakKeyDictionary()
+def _means(x: Tensor, row_of: Tensor) -> Tensor:
+    """[batch, rows, width]: of the tokens that go to each row."""
+    row_of = row_of.to(x.device)
+    tokens = torch.bincount(row_of)
+    return x.new_zeros(x.shape[0], len(tokens), x.shape[2]).index_add(1, row_of, x) / tokens[:, None]
 
 
 def _kinds_of(h: Hierarchy, goes: np.ndarray) -> List[Optional[str]]:
@@ -144,8 +140,8 @@ def _first_tokens(parent: np.ndarray, n: int) -> np.ndarray:
     return first
 
 
-def _without_leaves(h: Hierarchy) -> _Coarser:
-    """The tree in which families of leaves alone are their parent."""
+def _without_leaves(h: Hierarchy) -> Tuple[Hierarchy, Tensor]:
+    """The tree in which families of leaves alone are their parent, and which of its rows each token goes to."""
     parent, n, nodes = h.graph.parents(), h.graph.n_tokens, h.graph.n_nodes
     above = np.flatnonzero(parent >= 0)
     inner = np.zeros(nodes, bool)  # has a child that is no leaf
@@ -164,48 +160,31 @@ def _without_leaves(h: Hierarchy) -> _Coarser:
     kinds = _kinds_of(h, goes)
     coarser = coarser.with_kinds([kinds[v] for v in stays])
     leaf = np.where(goes[:n], parent[:n], np.arange(n))
-    rows = torch.from_numpy(cast(np.ndarray, coarser._node_of)[number[leaf]].astype(np.int64))
-    return _Coarser(coarser, rows, torch.bincount(rows))
-
-
-def _require_pooling(h: Hierarchy) -> None:
-    """The coarser tree's attention is hsa as it begins."""
-    said = h.words.split()
-    if "hsa" not in said or any(word.split("=")[0] in ("causal", "mode", "self") for word in said):
-        raise refuse(f"{h!r}: leaves are pooled of hsa without causal, mode and self")
-
-
-def _settled(coarser: Hierarchy, of: Hierarchy) -> Hierarchy:
-    """With the threads, the binding and the strictness of another."""
-    if (coarser._threads, coarser._bind, coarser._strict) == (of._threads, of._bind, of._strict):
-        return coarser
-    found = coarser.strict_rows(of._strict)
-    found.threads, found.bind = of.threads, of.bind
-    return found
+    return coarser, torch.from_numpy(cast(np.ndarray, coarser._node_of)[number[leaf]].astype(np.int64))
 
 
 def pool_leaves(x: Tensor, hierarchy: Hierarchy) -> Tuple[Tensor, Hierarchy]:
     """Local pooling: each family of leaves alone becomes its parent, whose row is the mean of theirs: rows of [batch, tokens,
     width] and the coarser hierarchy. A parent that is of no kind is of the one that all of its leaves are of."""
-    _require_pooling(hierarchy)
-    if hierarchy.graph not in _coarser:
-        _coarser[hierarchy.graph] = _without_leaves(hierarchy)
-    to = _coarser[hierarchy.graph]
-    sums = x.new_zeros(x.shape[0], len(to.tokens), x.shape[2]).index_add(1, to.row_of.to(x.device), x)
-    return sums / to.tokens.to(x.device)[:, None], _settled(to.hierarchy, hierarchy)
+    said = hierarchy.words.split()
+    if "hsa" not in said or any(word.split("=")[0] in ("causal", "mode", "self") for word in said):  # the coarser one's is hsa as it begins
+        raise refuse(f"{hierarchy!r}: leaves are pooled of hsa without causal, mode and self")
+    if hierarchy.graph not in _COARSER:
+        _COARSER[hierarchy.graph] = _without_leaves(hierarchy)
+    coarser, row_of = _COARSER[hierarchy.graph]
+    if (coarser._threads, coarser._bind, coarser._strict) != (hierarchy._threads, hierarchy._bind, hierarchy._strict):
+        coarser = coarser.strict_rows(hierarchy._strict)
+        coarser.threads, coarser.bind = hierarchy.threads, hierarchy.bind
+    return _means(x, row_of), coarser
 
 
 def pool_samples(x: Tensor, hierarchy: Hierarchy) -> Tensor:
     """Global pooling: the mean of each tree's tokens, [batch, trees, width], trees in the order of their first tokens."""
-    root = np.arange(hierarchy.graph.n_nodes)
-    parent = hierarchy.graph.parents()
-    for v in range(len(parent) - 1, -1, -1):  # parents come behind their children
-        if parent[v] >= 0:
-            root[v] = root[parent[v]]
-    first: Any = {}
-    trees = torch.tensor([first.setdefault(int(r), len(first)) for r in root[: hierarchy.graph.n_tokens]], device=x.device)
-    sums = x.new_zeros(x.shape[0], len(first), x.shape[2]).index_add(1, trees, x)
-    return sums / torch.bincount(trees)[:, None]
+    parent, root = hierarchy.graph.parents(), np.arange(hierarchy.graph.n_tokens)
+    while (parent[root] >= 0).any():
+        root = np.where(parent[root] >= 0, parent[root], root)
+    first: Dict[int, int] = {}
+    return _means(x, torch.tensor([first.setdefault(r, len(first)) for r in root.tolist()]))
 
 
 class HierarchicalEncoder(torch.nn.Module):

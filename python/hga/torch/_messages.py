@@ -1,5 +1,6 @@
-"""PyTorch Geometric's tools (to_hetero, explainers and others) ask whether a layer is one of its MessagePassing. The layers of
-_convolutions.py are, from the moment that PyTorch Geometric is imported, before hga.torch or after; hga does not import it."""
+"""What layers of graphs share with those of PyTorch Geometric. Its tools (to_hetero, explainers and others) ask whether a layer is
+one of its MessagePassing. The layers of _convolutions.py are, from the moment that PyTorch Geometric is imported, before hga.torch
+or after; hga does not import it. And linear layers, whose columns may come with the first rows: in_features is -1 until then."""
 
 from __future__ import annotations
 
@@ -13,8 +14,13 @@ from typing import Any, Callable, ClassVar, Dict, Optional, Tuple
 
 import torch
 
+from .._core.values import refuse
+
+Tensor = torch.Tensor
+LATER = -1
 PACKAGE = "torch_geometric"
 NN = f"{PACKAGE}.nn"  # has MessagePassing when it is imported
+_WRITTEN = "propagate", "edge_updater"  # methods that it writes in Python for each class
 
 
 class Messages(torch.nn.Module):
@@ -22,8 +28,8 @@ class Messages(torch.nn.Module):
     name and by identity, so layers that were made or pickled without PyTorch Geometric are its layers later, and the reverse."""
 
     _hooks: ClassVar[Tuple[str, ...]] = ()  # attributes that hold what PyTorch Geometric calls between the steps of a layer
-    edge_updater: Callable[..., torch.Tensor]
-    propagate: Callable[..., torch.Tensor]
+    edge_updater: Callable[..., Tensor]
+    propagate: Callable[..., Tensor]
 
     def __init__(self) -> None:
         torch.nn.Module.__init__(self)
@@ -36,12 +42,11 @@ class Messages(torch.nn.Module):
             _WAITING.add(self)
             return
         fresh = torch.nn.Module.__new__(type(self))
-        vars(fresh).update(_written(type(self)))
+        for name in _WRITTEN:  # before 2.6 it writes these here, where it is told that it has
+            vars(fresh)[name] = SimpleNamespace(__module__=f"{type(self).__module__}_{type(self).__name__}_{name}")
         base.__init__(fresh, aggr="add", node_dim=0)  # type: ignore[misc]
-        for name in _WRITTEN:
-            vars(fresh).pop(name, None)
         for name, value in {**vars(fresh), **fresh._modules}.items():  # no submodule: other packages' layers list theirs
-            if name not in self._parameters:  # as a mask is that an explainer learns
+            if name not in self._parameters and name not in _WRITTEN:  # a mask that an explainer learns is a parameter
                 self.__dict__.setdefault(name, value)
         Messages._hooks = tuple(name for name in vars(fresh) if name.endswith("_hooks") and name not in _OF_TORCH)
         if self._is_explained():  # what it asks of an explanation it notes as it begins
@@ -56,13 +61,7 @@ class Messages(torch.nn.Module):
 
     def _is_watched(self) -> bool:
         """Does PyTorch Geometric want the messages of edges one by one?"""
-        own = self.__dict__
-        if own.get("_explain") is True:
-            return True
-        for name in Messages._hooks:
-            if own[name]:
-                return True
-        return False
+        return self._is_explained() or any(self.__dict__[name] for name in Messages._hooks)
 
     def __getstate__(self) -> Dict[str, Any]:
         """Without objects of PyTorch Geometric, which is not everywhere, and without its methods, which _complete gives back."""
@@ -73,15 +72,6 @@ class Messages(torch.nn.Module):
         if self._is_explained():
             importlib.import_module(NN)  # without which its mask would be passed over
         self._complete()
-
-
-# Methods for which PyTorch Geometric writes Python.
-_WRITTEN = "propagate", "edge_updater"
-
-
-def _written(layer: type) -> Dict[str, Any]:
-    """PyTorch Geometric before 2.6 writes in MessagePassing.__init__, where this tells it that it has."""
-    return {name: SimpleNamespace(__module__=f"{layer.__module__}_{layer.__name__}_{name}") for name in _WRITTEN}
 
 
 _WAITING: "weakref.WeakSet[Messages]" = weakref.WeakSet()  # layers that were there before PyTorch Geometric
@@ -119,3 +109,71 @@ if hasattr(sys.modules.get(NN), "MessagePassing"):
     _derive(sys.modules[NN])
 else:
     sys.meta_path.insert(0, _Waiter())
+
+
+# ---- linear layers ----
+
+
+class Linear(torch.nn.Linear):
+    """Without columns it has weights that wait: its columns come with the first rows, or with a state."""
+
+    def __init__(self, columns: int, rows: int, bias: bool = True) -> None:
+        if columns != LATER:
+            super().__init__(columns, rows, bias)
+            return
+        torch.nn.Module.__init__(self)
+        self.in_features, self.out_features = columns, rows
+        self.weight = torch.nn.UninitializedParameter()
+        self.register_parameter("bias", torch.nn.Parameter(torch.zeros(rows)) if bias else None)
+
+    def ready(self, x: Tensor) -> "Linear":
+        """With x's columns, where none came before."""
+        if self.in_features == LATER:
+            if x.shape[-1] < 1:
+                raise refuse(f"the first rows tell how many columns there are, and those of shape {tuple(x.shape)} have none")
+            with torch.inference_mode(False), torch.no_grad():
+                self._take(x.shape[-1])
+                self.reset_parameters()
+        return self
+
+    def _take(self, columns: int) -> None:
+        assert isinstance(self.weight, torch.nn.UninitializedParameter)
+        self.in_features = columns
+        self.weight.materialize((self.out_features, columns))
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew; those of a layer without columns are drawn when it has them."""
+        if self.in_features != LATER:
+            super().reset_parameters()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.ready(x)
+        return super().forward(x)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars or self.in_features == LATER)
+
+    def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *rest: Any) -> None:
+        weight = state_dict.get(prefix + "weight")
+        if isinstance(weight, torch.nn.UninitializedParameter):
+            self.in_features, self.weight = LATER, torch.nn.UninitializedParameter()
+        elif self.in_features == LATER and isinstance(weight, torch.Tensor) and weight.dim() == 2:
+            self._take(weight.shape[-1])
+        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[no-untyped-call]
+
+
+def glorot(*parameters: Tensor) -> None:
+    for p in parameters:
+        bound = (6 / (p.shape[-2] + p.shape[-1])) ** 0.5
+        torch.nn.init.uniform_(p, -bound, bound)
+
+
+class GlorotLinear(Linear):
+    """Weights drawn as graph attention has them (Glorot and Bengio 2010)."""
+
+    def reset_parameters(self) -> None:
+        if self.in_features == LATER:
+            return
+        glorot(self.weight)
+        if self.bias is not None:
+            torch.nn.init.uniform_(self.bias, -(self.in_features**-0.5), self.in_features**-0.5)

@@ -6,59 +6,34 @@ import operator
 from functools import lru_cache
 from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union, cast
 
-import numpy as np
 import torch
 
 from .._core.arguments import flag, whole
-from .._core.values import check, ffi, lib, refuse, refuse_type
 from .._core.deferred import deferred
-from .._graphs.graph import Graph
+from .._core.normalisers import SOFTMAX
+from .._core.values import lib, refuse, refuse_type
+from .._graphs.by_content import ByContent
 from .._graphs.hierarchy import Hierarchy
-from ._compiled import Made, known
-from ._module_arguments import check_rows, check_spec, dropout_of, heads_of, tokens_of
-from .._core.normalisers import SOFTMAX, normaliser_of, spelt
 from .._graphs.registry import variants
 from .._graphs.spec import hierarchy_of, spec_of
 from .._graphs.variants import make
-from ._nested import is_nested, nested_like, refuse_nested, rows_of
-from ._one_pass import drawn
+from ._compiled import Made, known, positioned, siblings
+from ._module_arguments import (
+    Projected, attended, check_mask, check_rows, drop_of, dropout_of, heads_of, is_nested, nested_like, normaliser_in,
+    refuse_nested, rows_of, tokens_of,
+)  # fmt: skip
 from ._padded import masked
-from ._padding import check_mask
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
 
 
-# ---- what a hierarchy has to be learned ----
-
-
 def _types(h: Hierarchy) -> int:
     """How many types edges have."""
-    g = h.graph._g
-    return max(int(lib.hga_graph_relation(g, r).n_types) for r in range(len(h.graph.relations)))
+    return max(int(lib.hga_graph_relation(h.graph._g, r).n_types) for r in range(len(h.graph.relations)))
 
 
-def _siblings(h: Hierarchy) -> Tensor:
-    """[nodes]: which child of its family each node is, in the order that node_pos has; roots are 0."""
-    parent = h.graph.parents()
-    order = np.argsort(parent, kind="stable")
-    grouped = parent[order]
-    begins = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]])
-    index = np.empty(len(parent), np.int64)
-    index[order] = np.arange(len(parent)) - np.repeat(begins, np.diff(np.r_[begins, len(parent)]))
-    index[parent < 0] = 0
-    return torch.from_numpy(index if h._node_of is None else index[h._node_of])
-
-
-def positioned(h: Hierarchy, position: Tensor) -> Tensor:
-    """node_pos: for every node the row of its index among its siblings."""
-    index = _siblings(h)
-    if int(index.max()) >= len(position):
-        raise refuse(f"{h.words}: a family has {int(index.max()) + 1} children, positions were made for {len(position)}")
-    return position[index]
-
-
-class Attention(torch.nn.Module):
+class Attention(Projected):
     """Multi-head attention: [batch, tokens, width] in and out. ``spec`` is a Hierarchy, or names one for any number of
     tokens, "htransformer:block=16"; those of the last lengths are cached. kv_heads: key and value heads, fewer than heads where
     several query heads share one. Dropout draws a new seed a call while training.
@@ -76,38 +51,31 @@ class Attention(torch.nn.Module):
                  causal: bool = False, kv_heads: Optional[int] = None, cross: Optional[int] = None, relative_keys: bool = False,
                  relative_bias: bool = False, positions: int = 0, tokens: Optional[int] = None,
                  normaliser: Optional[str] = None, normalizer: Optional[str] = None) -> None:  # fmt: skip
-        super().__init__()
-        check_spec(spec)
-        dropout, causal = dropout_of(dropout), flag(causal, "causal")
-        self.normaliser = spelt(normaliser, normalizer)
-        if self.normaliser is not None:
-            normaliser_of(self.normaliser)
-        if isinstance(spec, str) and self.normaliser == SOFTMAX:
-            self.normaliser = None  # names have it by themselves
-        kv_heads = heads_of(width, heads, kv_heads)
+        if not isinstance(spec, (str, Hierarchy, Made, ByContent)):
+            raise refuse_type(f"spec is {spec!r}, neither a name such as 'htransformer:block=16' nor a Hierarchy")
+        super().__init__(width, heads, kv_heads, bias, dropout, cross)
+        self.normaliser = normaliser_in(normaliser, normalizer)
+        self.causal, self.tokens, self.cross = flag(causal, "causal"), tokens, cross
         self.spec: Optional[str] = None
         self.hierarchy: Optional[Hierarchy] = None
         if isinstance(spec, str):
             self.spec = spec
-            if causal:
+            if self.normaliser == SOFTMAX:
+                self.normaliser = None  # names have it by themselves
+            if self.causal:
                 spec_of(spec).require_causal()
             if cross is not None:
                 spec_of(spec).require_cross()
             spec_of(spec).require_tokens()
         else:
             self.hierarchy = spec
-            if causal and not spec.is_causal():
+            if self.causal and not spec.is_causal():
                 raise refuse(f"{spec!r} is not causal: build it with causal=True")
-        if causal and cross is not None:
+        if cross is None:
+            self.memory = None
+        elif self.causal:
             raise refuse("cross-attention has no later tokens: causal=True goes with self-attention")
-        self.heads, self.kv_heads, self.causal, self.dropout = heads, kv_heads, causal, dropout
-        self.tokens, self.cross = tokens, cross
-        dim = width // heads
-        own = heads if cross is not None else heads + 2 * kv_heads
-        self.project = torch.nn.Linear(width, own * dim, bias=bias)
-        self.memory = torch.nn.Linear(cross, 2 * kv_heads * dim, bias=bias) if cross is not None else None
-        self.out = torch.nn.Linear(width, width, bias=bias)
-        self._add_tables(dim, relative_keys, relative_bias, positions)
+        self._add_tables(width // heads, relative_keys, relative_bias, positions)
 
     def _add_tables(self, dim: int, relative_keys: bool, relative_bias: bool, positions: int) -> None:
         self.rel_key: Optional_ = None
@@ -125,8 +93,8 @@ class Attention(torch.nn.Module):
         if relative_bias:
             self.rel_bias = torch.nn.Parameter(torch.zeros(_types(longest), self.heads))
         if positions:
-            siblings = int(_siblings(longest).max()) + 1
-            self.position = torch.nn.Parameter(torch.empty(siblings, positions).normal_(std=0.1))
+            children = int(siblings(longest).max()) + 1
+            self.position = torch.nn.Parameter(torch.empty(children, positions).normal_(std=0.1))
 
     def _named(self, tokens: int, keys: int) -> Hierarchy:
         return hierarchy_of(cast(str, self.spec), tokens, self.causal, keys if self.cross is not None else None)
@@ -144,18 +112,15 @@ class Attention(torch.nn.Module):
 
     def _project(self, x: Tensor, memory: Optional_) -> Tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, [batch, tokens, heads, dim]."""
-        batch, tokens, width = x.shape
-        dim = width // self.heads
         if self.memory is None:
             if memory is not None:
                 raise refuse("a second text goes with cross=, its width")
-            heads = self.project(x).view(batch, tokens, self.heads + 2 * self.kv_heads, dim)
-            q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
-            return q, k, v
+            return self._split(x)
         if memory is None:
             raise refuse("cross-attention needs the second text, which keys and values are of")
-        k, v = self.memory(memory).view(batch, memory.shape[1], 2, self.kv_heads, dim).unbind(2)
-        return self.project(x).view(batch, tokens, self.heads, dim), k, v
+        dim = x.shape[-1] // self.heads
+        k, v = self.memory(memory).view(*memory.shape[:2], 2, self.kv_heads, dim).unbind(2)
+        return self.project(x).view(*x.shape[:2], self.heads, dim), k, v
 
     def _refuse_padding(self, what: str = "lengths and key_padding_mask") -> None:
         """What takes samples of one length alone."""
@@ -167,9 +132,8 @@ class Attention(torch.nn.Module):
                 raise refuse(f"{what} {do} not go with {other}: give samples of one length")
 
     def extra_repr(self) -> str:
-        own = repr(self.spec) if self.spec is not None else repr(self.hierarchy)
-        kv_heads = f", kv_heads={self.kv_heads}" if self.kv_heads != self.heads else ""
-        return f"{own}, heads={self.heads}{kv_heads}" + (", causal=True" if self.causal else "")
+        own = repr(self.spec if self.spec is not None else self.hierarchy)
+        return f"{own}, {self._heads_in_words()}" + (", causal=True" if self.causal else "")
 
     def forward(self, x: Tensor, memory: Optional_ = None, *, lengths: Any = None, key_padding_mask: Optional_ = None) -> Tensor:
         if is_nested(x):
@@ -183,10 +147,8 @@ class Attention(torch.nn.Module):
             y = self._by_name(q, k, v, padding=hidden)
         else:
             h, node_pos = self._with_positions(x.shape[1], k.shape[1])
-            drop = self.dropout if self.training else 0.0
-            y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), rel_key=self.rel_key,
-                            rel_bias=self.rel_bias, node_pos=node_pos, normaliser=self.normaliser)  # fmt: skip
-        return cast(Tensor, self.out(y.reshape(x.shape)))
+            y = attended(self, h, q, k, v, rel_key=self.rel_key, rel_bias=self.rel_bias, node_pos=node_pos, normaliser=self.normaliser)
+        return self._joined(y, x)
 
     def _hidden(self, x: Tensor, lengths: Any, key_padding_mask: Optional_) -> Optional_:
         """The padding of samples, as torch says it."""
@@ -207,9 +169,8 @@ class Attention(torch.nn.Module):
 
     def _by_name(self, q: Tensor, k: Tensor, v: Tensor, padding: Optional_ = None, offsets: Optional_ = None) -> Tensor:
         learned: Dict[str, Any] = {n: t for n, t in (("rel_key", self.rel_key), ("rel_bias", self.rel_bias)) if t is not None}
-        drop = self.dropout if self.training else 0.0
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        return masked(cast(str, self.spec), q, k, v, padding, None, offsets, self.causal, drop, learned)
+        return masked(cast(str, self.spec), q, k, v, padding, None, offsets, self.causal, drop_of(self), learned)
 
     def _of_nested(self, x: Tensor, memory: Optional_, lengths: Any, key_padding_mask: Optional_) -> Tensor:
         if lengths is not None or key_padding_mask is not None:
@@ -217,7 +178,7 @@ class Attention(torch.nn.Module):
         self._refuse_padding("a nested x")
         rows, offsets = rows_of(x, "x", self.out.in_features)
         y = self._by_name(*self._project(rows, memory), offsets=offsets)
-        return nested_like(self.out(y.reshape(rows.shape)), x, offsets)
+        return nested_like(self._joined(y, rows), x, offsets)
 
 
 # ---- BP-Transformer: rows are nodes ----
@@ -291,18 +252,15 @@ class NodeRows(torch.nn.Module):
         return x[..., -1, :]
 
 
-class BPT(torch.nn.Module):
+class BPT(Projected):
     """BP-Transformer's self-attention: [batch, nodes, width] in and out, rows as ``NodeRows`` makes them. k, clip, rule and
     causal are ``hga.bpt``'s. relative_keys: a key for every type of edge, shared by the heads, is learned (equation 13)."""
 
     def __init__(self, width: int, heads: int, k: int = 4, bias: bool = True, dropout: float = 0.0, *, causal: bool = False,
                  clip: int = 10, rule: str = "shifted", kv_heads: Optional[int] = None, relative_keys: bool = True) -> None:  # fmt: skip
-        super().__init__()
-        self.heads, self.kv_heads = heads, heads_of(width, heads, kv_heads)
-        self.dropout, self.like = dropout_of(dropout), (k, clip, rule, causal)
+        super().__init__(width, heads, kv_heads, bias, dropout)
+        self.like = (k, clip, rule, causal)
         _bpt(2, *self.like)  # what is wrong with the parameters is said here
-        self.project = torch.nn.Linear(width, (heads + 2 * self.kv_heads) * (width // heads), bias=bias)
-        self.out = torch.nn.Linear(width, width, bias=bias)
         self.rel_key: Optional_ = None
         if relative_keys:
             types = (2 * k + 1) * (min(clip, 31) + 1)
@@ -310,18 +268,12 @@ class BPT(torch.nn.Module):
 
     def extra_repr(self) -> str:
         k, clip, rule, causal = self.like
-        kv_heads = f", kv_heads={self.kv_heads}" if self.kv_heads != self.heads else ""
-        return f"heads={self.heads}{kv_heads}, k={k}, clip={clip}, rule={rule!r}" + (", causal=True" if causal else "")
+        return f"{self._heads_in_words()}, k={k}, clip={clip}, rule={rule!r}" + (", causal=True" if causal else "")
 
     def forward(self, x: Tensor) -> Tensor:
         check_rows(x, "x", "nodes", self.out.in_features)
-        batch, nodes, width = x.shape
-        h = _bpt(_tokens_of(nodes), *self.like)
-        heads = self.project(x).view(batch, nodes, self.heads + 2 * self.kv_heads, width // self.heads)
-        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
-        drop = self.dropout if self.training else 0.0
-        y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=drawn(drop), rel_key=self.rel_key)
-        return cast(Tensor, self.out(y.reshape(batch, nodes, width)))
+        h = _bpt(_tokens_of(x.shape[1]), *self.like)
+        return self._joined(attended(self, h, *self._split(x), rel_key=self.rel_key), x)
 
 
 # ---- torch's own signature ----
@@ -350,11 +302,10 @@ class MultiheadAttention(torch.nn.Module):
             raise refuse_type(f"spec is {spec!r}, not a name such as 'htransformer:block=16'")
         heads_of(embed_dim, num_heads, None, ("embed_dim", "num_heads"))
         spec_of(spec).require_tokens()
-        dropout = dropout_of(dropout)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
-        self.dropout, self.batch_first, self.spec = dropout, batch_first, spec
-        like = torch.nn.MultiheadAttention(embed_dim, num_heads, dropout, bias, kdim=kdim, vdim=vdim, batch_first=batch_first,
+        self.dropout, self.batch_first, self.spec = dropout_of(dropout), batch_first, spec
+        like = torch.nn.MultiheadAttention(embed_dim, num_heads, self.dropout, bias, kdim=kdim, vdim=vdim, batch_first=batch_first,
                                            device=device, dtype=dtype)  # fmt: skip
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"):
             self.register_parameter(name, getattr(like, name))
@@ -393,7 +344,7 @@ class MultiheadAttention(torch.nn.Module):
         q, k, v = self._project(*inputs)
         if own:
             padding, pairs = self._masks(q, flat, key_padding_mask, attn_mask)
-            y = masked(self.spec, q, k, v, padding, pairs, None, is_causal, self.dropout if self.training else 0.0, {})
+            y = masked(self.spec, q, k, v, padding, pairs, None, is_causal, drop_of(self), {})
         else:
             y = self._cross(q, k, v, {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask, "is_causal": is_causal or None})
         y = self.out_proj(y.reshape(y.shape[0], y.shape[1], self.embed_dim))
@@ -415,8 +366,8 @@ class MultiheadAttention(torch.nn.Module):
             if mask is not None:
                 raise refuse(f"{self.spec}: {name} of cross-attention is not understood: hga.Graph.from_mask(mask, cross=True).hierarchy() attends "
                              "where a mask of [queries][keys] is true")  # fmt: skip
-        drop, h = self.dropout if self.training else 0.0, hierarchy_of(self.spec, q.shape[2], False, k.shape[2])
-        return h.attention(q, k, v, dropout=drop, seed=drawn(drop)).transpose(1, 2)
+        h = hierarchy_of(self.spec, q.shape[2], False, k.shape[2])
+        return cast(Tensor, attended(self, h, q, k, v, layout="bhnd")).transpose(1, 2)
 
     def _of_nested(self, query: Tensor, key: Tensor, value: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool) -> Tensor:
         """Of torch.nn.TransformerEncoder in evaluation, which leaves padding out."""
@@ -427,8 +378,5 @@ class MultiheadAttention(torch.nn.Module):
                 raise refuse(f"query is a nested tensor, whose samples have lengths: {name} goes with samples of one length")
         rows, offsets = rows_of(query, "query", self.embed_dim)
         q, k, v = self._project(rows, rows, rows)
-        y = masked(self.spec, q, k, v, None, None, offsets, is_causal, self.dropout if self.training else 0.0, {})
+        y = masked(self.spec, q, k, v, None, None, offsets, is_causal, drop_of(self), {})
         return nested_like(self.out_proj(y.reshape(rows.shape)), query, offsets)
-
-
-__all__ = ["Attention", "BPT", "MultiheadAttention", "NodeRows"]

@@ -8,8 +8,8 @@ import torch
 
 from .._core.values import Error
 from ._documents import numbered
+from ._module_arguments import by_name, padding_of, with_key_bias
 from ._one_pass import PASSES, Inputs, Outputs, Pass, drawn, whole
-from ._padding import by_name, padding_of, with_key_bias
 from ._ragged import attend
 
 Tensor = torch.Tensor

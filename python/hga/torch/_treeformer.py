@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -12,11 +12,10 @@ from .._core.arguments import whole
 from .._core.values import check, ffi, lib, refuse
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
-from ._module_arguments import check_rows, dropout_of, heads_of
+from ._module_arguments import Projected, check_rows, drop_of
 from ._one_pass import PASSES, Inputs, Outputs, Pass, drawn, whole as as_a_whole
 
 Tensor = torch.Tensor
-Optional_ = Optional[torch.Tensor]
 
 
 class _Trees(NamedTuple):
@@ -101,7 +100,7 @@ def _shapes(inputs: Inputs) -> Outputs:
 PASSES["treeformer"] = Pass(_run, _shapes)
 
 
-class Treeformer(torch.nn.Module):
+class Treeformer(Projected):
     """Treeformer's TF-attention with learned trees: [batch, tokens, width] in and out. Every head has a tree of hyperplanes
     of its own, queries and keys go down it, and a query attends to the keys of its leaf. ``height`` levels are learned,
     ``levels`` of them are used (0: dense attention), which ``bootstrap`` changes from stage to stage; it is stored in the
@@ -112,12 +111,8 @@ class Treeformer(torch.nn.Module):
 
     def __init__(self, width: int, heads: int, height: int, bias: bool = True, dropout: float = 0.0, *, causal: bool = False,
                  kv_heads: Optional[int] = None) -> None:  # fmt: skip
-        super().__init__()
-        self.heads, self.kv_heads = heads, heads_of(width, heads, kv_heads)
-        self.height, self.causal, self.dropout = whole(height, "height", least=1, beyond=21), causal, dropout_of(dropout)
-        dim = width // heads
-        self.project = torch.nn.Linear(width, (heads + 2 * self.kv_heads) * dim, bias=bias)
-        self.out = torch.nn.Linear(width, width, bias=bias)
+        super().__init__(width, heads, kv_heads, bias, dropout)
+        self.height, self.causal, dim = whole(height, "height", least=1, beyond=21), causal, width // heads
         planes = 2**self.height - 1
         self.planes = torch.nn.Parameter(torch.empty(heads, planes, dim).normal_(std=dim**-0.5))
         self.offsets = torch.nn.Parameter(torch.zeros(heads, planes))
@@ -126,28 +121,28 @@ class Treeformer(torch.nn.Module):
 
     def leaves(self, x: Tensor) -> Tensor:
         """[rows][heads]: the leaf of each of x's rows, [rows, heads, dim], by the first ``levels`` levels."""
-        return _Trees(self.planes, self.offsets, int(self.levels), []).leaves(x)
+        return self._trees().leaves(x)
 
     def extra_repr(self) -> str:
-        kv_heads = f", kv_heads={self.kv_heads}" if self.kv_heads != self.heads else ""
-        return f"heads={self.heads}{kv_heads}, height={self.height}" + (", causal=True" if self.causal else "")
+        return f"{self._heads_in_words()}, height={self.height}" + (", causal=True" if self.causal else "")
 
     def forward(self, x: Tensor) -> Tensor:
         check_rows(x, "x", "tokens", self.out.in_features)
-        batch, tokens, width = x.shape
-        dim, drop = width // self.heads, self.dropout if self.training else 0.0
-        heads = self.project(x).view(batch * tokens, self.heads + 2 * self.kv_heads, dim)
-        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 1)
+        batch, tokens, _ = x.shape
+        q, k, v = (t.flatten(0, 1) for t in self._split(x))
         if self.kv_heads != self.heads:
             k, v = (t.repeat_interleave(self.heads // self.kv_heads, 1) for t in (k, v))
-        return cast(Tensor, self.out(self._attend(q, k, v, batch, tokens, drop).reshape(batch, tokens, width)))
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, batch: int, tokens: int, dropout: float) -> Tensor:
-        seed: Any = drawn(dropout)
+        drop = drop_of(self)
+        seed: Any = drawn(drop)
         if torch.compiler.is_compiling():  # leaves are known when it runs
             tensors = [q, k, v, self.planes, self.offsets, self.levels, torch.as_tensor(seed)]
-            return as_a_whole("treeformer", Inputs("causal" if self.causal else "", [batch, tokens], [dropout], tensors))[0]
-        return _Trees(self.planes, self.offsets, int(self.levels), self._made).attend(q, k, v, batch, tokens, self.causal, dropout, seed)
+            y = as_a_whole("treeformer", Inputs("causal" if self.causal else "", [batch, tokens], [drop], tensors))[0]
+        else:
+            y = self._trees().attend(q, k, v, batch, tokens, self.causal, drop, seed)
+        return self._joined(y, x)
+
+    def _trees(self) -> _Trees:
+        return _Trees(self.planes, self.offsets, int(self.levels), self._made)
 
     def __getstate__(self) -> Dict[str, Any]:
         return {**self.__dict__, "_made": []}
@@ -167,8 +162,5 @@ def bootstrap(layers: Sequence[Treeformer], width: Optional[int] = None, start: 
         first = max(0, n - width * i)
         for levels in range(start + 1, tallest + 1):
             for layer in layers[first:]:
-                layer.levels.fill_(max(int(layer.levels), min(levels, layer.height)))
+                layer.levels.clamp_(min=min(levels, layer.height))
             yield first, levels
-
-
-__all__ = ["Treeformer", "bootstrap"]
