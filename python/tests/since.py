@@ -33,10 +33,10 @@ def known_to_pyg(layer, cases):
 
 def _set_attn_implementation(self, attn_implementation):
     if attn_implementation.startswith("hga:"):
-        import hga.transformers
+        from hga.transformers import _models
 
-        hga.transformers._know(attn_implementation)
-        hga.transformers._check_model(type(self), self.config, attn_implementation)
+        _models._know(attn_implementation)
+        _models._check_model(type(self), self.config, attn_implementation)
     for module in self.modules():
         if hasattr(module, "config"):
             module.config._attn_implementation = attn_implementation

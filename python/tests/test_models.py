@@ -12,7 +12,7 @@ from since import older, since
 try:
     import torch
     import transformers as tf
-    from hga.transformers import _packed
+    from hga.transformers import _attention, _masks, _models
     from hga.torch import _ragged
     from hga._core.releases import cache_argument
 except ImportError:
@@ -182,15 +182,15 @@ class Models(OnOneThread):
             pair = both(model, run)
             self.near(pair)
             self.assertGreater(float((pair[1] - logits(model, input_ids=self.ids, **more)).abs().max()), 1e-3)
-            with mock.patch.object(hga.transformers, "packed_documents", lambda *_: None):  # every pair asked for
+            with mock.patch.object(_masks, "packed_documents", lambda *_: None):  # every pair asked for
                 self.assertTrue(torch.equal(run(), pair[1]))
 
     @since("transformers", "4.54")
     def test_this_transformers_tells_packed_texts_without_asking_for_every_pair(self):
         model = made(*TEXTS["Llama"][:3], attn_implementation="hga:dense")
-        found = []
-        keep = lambda *x: found.append(_packed.packed_documents(*x)) or found[-1]  # noqa: E731
-        with mock.patch.object(hga.transformers, "packed_documents", keep), torch.no_grad():
+        found, inner = [], _masks.packed_documents
+        keep = lambda *x: found.append(inner(*x)) or found[-1]  # noqa: E731
+        with mock.patch.object(_masks, "packed_documents", keep), torch.no_grad():
             at = torch.cat([torch.arange(9), torch.arange(13)])[None]
             model(self.ids[:1], position_ids=at, use_cache=False)
         self.assertEqual([x.number.tolist() for x in found], [[[1] * 9 + [2] * 13]])
@@ -387,7 +387,7 @@ class Models(OnOneThread):
                 if how == "packed" and not causal:
                     continue
                 rows.clear()
-                with mock.patch.object(hga.transformers, "attend", attend), torch.no_grad():
+                with mock.patch.object(_attention, "attend_documents", attend), torch.no_grad():
                     logits(model, input_ids=self.ids, **inputs, **more)
                 self.assertEqual(len(rows), 2)
                 for name, q, k, v, y, asked in rows:
@@ -413,7 +413,7 @@ class Models(OnOneThread):
 
     def test_chosen_blocks_are_a_masked_reading(self):
         """Of what each layer gets, over the blocks that it chose: padding on either side, with a cache and without."""
-        inner, begins, ends = hga.transformers._attend, (0, 3, 9), (N, N - 2, N)
+        inner, begins, ends = _models.attend, (0, 3, 9), (N, N - 2, N)
         for words, how, cached in (("", {}, False), (":prefill=8", {"query_block": 8}, False), ("", {}, True), (":prefill=8", {"query_block": 8}, True)):
             model = made(*TEXTS["Llama"][:3], attn_implementation="hga:routed:block=4:k=3" + words)
             padding, seen = torch.ones(3, N, dtype=torch.long), []
@@ -427,7 +427,7 @@ class Models(OnOneThread):
                 return found
 
             cache = {cache_argument(): hga.transformers.Cache(64), "use_cache": True} if cached else {"use_cache": False}
-            with self.subTest(words, cached=cached), mock.patch.object(hga.transformers, "_attend", note), torch.no_grad():
+            with self.subTest(words, cached=cached), mock.patch.object(_models, "attend", note), torch.no_grad():
                 logits(model, input_ids=self.ids, attention_mask=padding, **cache)
                 self.assertEqual(len(seen), model.config.num_hidden_layers)
                 for q, k, v, out in seen:

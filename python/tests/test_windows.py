@@ -18,6 +18,7 @@ N, W = 22, 6
 
 if tf is not None:
     import hga.transformers
+    from hga.transformers import _attention
     from hga._core.releases import cache_argument
 
     CACHE = cache_argument()
@@ -187,13 +188,13 @@ class Windows(unittest.TestCase):
 
     def asked(self, model, name, **inputs):
         """What each layer attends by."""
-        found, attend = [], hga.transformers.attend
+        found, attend = [], _attention.attend_documents
 
         def note(words, *more, **others):
             found.append(words)
             return attend(words, *more, **others)
 
-        with mock.patch.object(hga.transformers, "attend", note):
+        with mock.patch.object(_attention, "attend_documents", note):
             self.run_as(model, name, use_cache=False, **inputs)
         return found
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, cast
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, NamedTuple, Optional, Tuple, cast
 
 import torch
 
 from .._core.arguments import whole
-from ._besides import refuse_besides, tables_of
-from .._core.values import refuse, refuse_type
 from .._core.releases import asks_later, has, private
+from .._core.values import refuse, refuse_type
+from ._attention import refuse_besides, tables_of
 
 
 class Captured(NamedTuple):
@@ -35,10 +35,10 @@ class _Enough(Exception):
 
 
 class _Watch:
-    """Stands before each attention of a model, and counts."""
+    """Stands before each attention of this thread's models, and counts."""
 
     def __init__(self, layer: int) -> None:
-        self.layer, self.calls = layer, 0
+        self.layer, self.calls, self.thread = layer, 0, threading.get_ident()
         self.found: Optional[Captured] = None
 
     def before(self, attend: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,6 +50,16 @@ class _Watch:
             return attend(module, query, key, value, *rest, **more)
 
         return watched
+
+    def at(self, inner: Callable[..., Any], gives: bool) -> Callable[..., Any]:
+        """Of a function that gives attention, or is attention."""
+
+        def door(*arguments: Any, **more: Any) -> Any:
+            if threading.get_ident() != self.thread:
+                return inner(*arguments, **more)
+            return self.before(inner(*arguments, **more)) if gives else self.before(inner)(*arguments, **more)
+
+        return door
 
 
 def _captured(module: Any, query: Any, key: Any, value: Any, more: Mapping[str, Any]) -> Captured:
@@ -107,17 +117,6 @@ _LOCK = threading.RLock()
 _STANCE, _EAGER = "torch.compiler.set_stance", "eager_attention_forward"
 
 
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """For a while the attribute is what ``make`` makes of it."""
-    inner = getattr(owner, name)
-    setattr(owner, name, make(inner))
-    try:
-        yield
-    finally:
-        setattr(owner, name, inner)
-
-
 def _runs_eagerly(model: Any) -> ContextManager[Any]:
     """What torch.compile has compiled of the model does not hide its attention."""
     if has(_STANCE) or any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) is not None for m in model.modules()):
@@ -137,30 +136,13 @@ def _doors(model: Any) -> List[Tuple[Any, str, bool]]:
     return [(AttentionInterface, "__getitem__", True), *((m, _EAGER, False) for m in modules if hasattr(m, _EAGER))]
 
 
-@contextlib.contextmanager
-def _seen_by(watch: _Watch, model: Any) -> Iterator[None]:
-    """Whatever this thread's models attend by is seen first; models and their settings stay as they are."""
-    thread = threading.get_ident()
-
-    def watching(gives: bool) -> Callable[[Any], Any]:
-        def make(inner: Any) -> Any:
-            def door(*arguments: Any, **more: Any) -> Any:
-                if threading.get_ident() != thread:
-                    return inner(*arguments, **more)
-                return watch.before(inner(*arguments, **more)) if gives else watch.before(inner)(*arguments, **more)
-
-            return door
-
-        return make
-
-    with _LOCK, _runs_eagerly(model), contextlib.ExitStack() as doors:
-        for owner, name, gives in _doors(model):
-            doors.enter_context(_replaced(owner, name, watching(gives)))
-        yield
-
-
 def _run(model: Any, watch: _Watch, inputs: Mapping[str, Any]) -> Captured:
-    with _seen_by(watch, model), torch.no_grad(), contextlib.suppress(_Enough):
+    """Whatever the model attends by is seen first; models and their settings stay as they are."""
+    with _LOCK, _runs_eagerly(model), contextlib.ExitStack() as doors, torch.no_grad(), contextlib.suppress(_Enough):
+        for owner, name, gives in _doors(model):
+            inner = getattr(owner, name)
+            doors.callback(setattr, owner, name, inner)
+            setattr(owner, name, watch.at(inner, gives))
         model(**inputs)
     if watch.found is None:
         since = asks_later(getattr(model, "config", None))

@@ -4,139 +4,39 @@ Some models hand it latents, of which they make keys and values; some attend sev
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import weakref
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
+from transformers import cache_utils
 
 from .._core.arguments import whole
-from ._cache_base import CacheBase, LayerBase
-from .._core.values import Error, refuse
-from .._graphs.decoder import Cache as Rows
-from .._graphs.decoder import Decoder
-from ..torch._documents import Document, is_numbered, visible
 from .._core.precision import is_bf16
-from ..torch._ragged import in_window
 from .._core.releases import crops_to_length
+from .._core.values import Error, refuse
+from .._graphs.decoder import Cache as Rows, Decoder
 from .._graphs.spec import hierarchy_of, spec_of
+from ..torch._documents import Document
+from ..torch._ragged import in_window
+from ._masks import Columns, Segment
 
 Tensor = torch.Tensor
-Segment = Tuple[int, int]  # the first of a sample's new columns that are tokens, and their number
 MARK = "hga_layer"
 ROLLBACK = 64  # tokens that may be taken back by default
 
 
-# ---- padding ----
-
-
-class _Columns:
-    """Which columns of a batch are tokens and which are padding, for all layers of a cache."""
-
-    def __init__(self) -> None:
-        self.tokens: Optional[Tensor] = None  # [batch][columns] bool
-        self._last: Tuple[Any, ...] = ()
-
-    def read(self, mask: Optional[Tensor], batch: int, past: int, new: int, window: Optional[int]) -> List[Segment]:
-        """The tokens among `new` columns behind `past` ones. A mask that says anything else than causal attention (in a window)
-        to every token of a sample is refused. Layers of one pass have one mask, which is read once."""
-        if self._last and self._last[0] is mask and self._last[1:-1] == (batch, past, new, window):
-            found: List[Segment] = self._last[-1]
-            return found
-        before = torch.zeros(batch, 0, dtype=torch.bool) if past == 0 or self.tokens is None else self.tokens[:, :past]
-        own = _own(mask, before, batch, new, window)
-        found = [_segment(before[b], own[b], b) for b in range(batch)]
-        self.tokens = torch.cat([before, own], 1)
-        self._last = (mask, batch, past, new, window, found)
-        return found
-
-    def select(self, samples: Tensor) -> None:
-        self._last = ()
-        if self.tokens is not None:
-            self.tokens = self.tokens[samples]
-
-    def among_last(self, n: int) -> List[int]:
-        """How many tokens of each sample are among the last n columns."""
-        if self.tokens is None:
-            return []
-        found: List[int] = self.tokens[:, max(0, self.tokens.shape[1] - n) :].sum(1).tolist()
-        return found
-
-    def crop(self, n: int) -> None:
-        """The last n columns go."""
-        self._last = ()
-        if self.tokens is not None:
-            self.tokens = self.tokens[:, : max(0, self.tokens.shape[1] - n)]
-
-
-def _own(mask: Optional[Tensor], before: Tensor, batch: int, new: int, window: Optional[int]) -> Tensor:
-    """[batch][new]: which new columns are tokens."""
-    past = before.shape[1]
-    if mask is None:
-        return torch.ones(batch, new, dtype=torch.bool)
-    if mask.dim() == 4 and mask.shape[0] in (1, batch) and mask.shape[-2:] == (new, past + new) and mask.dtype != torch.int32:
-        return _own_of_pairs(mask, before, batch, new, window)
-    if is_numbered(mask):
-        mask = _tokens_of(mask)
-    elif mask.dim() == 2:
-        mask = visible(mask)
-    if mask.dim() != 2 or mask.shape[0] not in (1, batch) or mask.shape[1] != past + new:
-        raise refuse(f"an attention mask of shape {tuple(mask.shape)} is not understood: the batch has {batch} samples of {past} tokens "
-                     f"in the cache and {new} new ones")  # fmt: skip
-    mask = mask.expand(batch, past + new)
-    if not torch.equal(mask[:, :past], before):
-        b, j = (mask[:, :past] != before).nonzero()[0].tolist()
-        raise refuse(f"the mask says that token {j} of sample {b} is {'padding' if before[b, j] else 'none'}, and said otherwise when it came")
-    return mask[:, past:]
-
-
-def _tokens_of(mask: Tensor) -> Tensor:
-    """[batch][columns]: which are tokens, by what _documents.numbered made."""
-    number = mask[:, 0, 0]
-    if bool((number < 0).any()) or bool((number > 1).any()):
-        raise refuse("a cache is of one causal text a sample: packed texts, and attention both ways, need use_cache=False")
-    return number > 0
-
-
-def _own_of_pairs(mask: Tensor, before: Tensor, batch: int, new: int, window: Optional[int]) -> Tensor:
-    seen, past = visible(mask), before.shape[1]
-    if bool((seen != seen[:, :1]).any()):
-        raise refuse("masks by head are not supported")
-    seen = seen[:, 0].expand(batch, new, past + new)
-    own = seen[:, :, past:].diagonal(dim1=1, dim2=2)
-    back = torch.arange(past, past + new)[:, None] - torch.arange(past + new)
-    expected = torch.cat([before, own], 1)[:, None] & (back >= 0)
-    if window is not None:
-        expected &= back < window
-    wrong = ((seen != expected) & own[:, :, None]).nonzero()
-    if len(wrong):
-        b, i, j = wrong[0].tolist()
-        raise refuse(f"the mask {'lets' if seen[b, i, j] else 'does not let'} token {past + i} of sample {b} see token {j}: a cache is of "
-                     "one causal text a sample")  # fmt: skip
-    return own
-
-
-def _segment(before: Tensor, own: Tensor, sample: int) -> Segment:
-    at = own.nonzero()[:, 0]
-    if len(at) == 0:
-        return 0, 0
-    first, n = int(at[0]), len(at)
-    goes_on = bool(before.any())
-    hole = int(at[-1]) - first + 1 != n or (goes_on and (first > 0 or not bool(before[-1])))
-    if hole:
-        raise refuse(f"sample {sample} has padding between tokens of one text: pad on the left")
-    return first, n
-
-
-# ---- layers ----
-
-
-@dataclass(frozen=True)
+@dataclass
 class _Settings:
+    """Of all layers of a cache."""
+
     tokens: int
     rollback: Optional[int]
     same: bool
     page_type: str
+    records: bool = False  # will more be taken back than the usual?
 
 
 DECODERS: "weakref.WeakValueDictionary[Tuple[Any, ...], Decoder]" = weakref.WeakValueDictionary()
@@ -144,80 +44,78 @@ DECODERS: "weakref.WeakValueDictionary[Tuple[Any, ...], Decoder]" = weakref.Weak
 
 def _decoder(words: str, s: _Settings, rollback: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> Decoder:
     """One for all layers that ask for the same numbers, as long as there are caches of it; tensors are a layer's own."""
-    shape = dict(heads=q.shape[1], kv_heads=k.shape[1], dim=q.shape[3], dim_v=v.shape[3])
-    row_type = "bf16" if is_bf16(q, k, v) else "f32"
-    options = dict(same=s.same, rollback=rollback, row_type=row_type, page_type=s.page_type, threads=torch.get_num_threads())
-    key = (words, s.tokens, *shape.values(), *options.values(), *tables.items())
-    own = any(isinstance(x, torch.Tensor) for x in tables.values())
-    detached = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in tables.items()}
+    options: Dict[str, Any] = dict(
+        heads=q.shape[1], kv_heads=k.shape[1], dim=q.shape[3], dim_v=v.shape[3], same=s.same, rollback=rollback,
+        row_type="bf16" if is_bf16(q, k, v) else "f32", page_type=s.page_type, threads=torch.get_num_threads(),
+    )  # fmt: skip
+    key = (words, s.tokens, *options.values(), *tables.items())
+    own = {name: x.detach() for name, x in tables.items() if isinstance(x, Tensor)}
     found = None if own else DECODERS.get(key)
     if found is None:
-        found = hierarchy_of(words, s.tokens, True).decoder(**shape, **options, **detached)  # type: ignore[arg-type]
+        found = hierarchy_of(words, s.tokens, True).decoder(**options, **{**tables, **own})
         if not own:
             DECODERS[key] = found
     return found
 
 
-class _Held:
-    """What one call of attention holds between passes."""
+class _Part(NamedTuple):
+    """New columns of a sample that are tokens, and where these are among the rows that a decoder takes: all of them (None),
+    or some, where rows are nodes."""
 
-    def __init__(self, settings: _Settings) -> None:
-        self.settings = settings
-        self.decoder: Optional[Decoder] = None
-        self.rows: List[Rows] = []
-        self.words = ""
+    sample: int
+    first: int
+    end: int
+    rows: int
+    tokens: Optional[Tensor]
 
-    def check(self, words: str, batch: int) -> None:
-        if self.rows and (self.words, len(self.rows)) != (words, batch):
-            raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model has {batch}")
+    def rows_of(self, x: Tensor) -> Tensor:
+        """[heads][rows][dim] with zeros for the spans that the tokens complete."""
+        own = x[self.sample, :, self.first : self.end].detach()
+        if self.tokens is None:
+            return own
+        rows = own.new_zeros(own.shape[0], self.rows, own.shape[2])
+        rows[:, self.tokens] = own
+        return rows
 
-    def begin(self, words: str, rollback: int, q: Tensor, k: Tensor, v: Tensor, tables: Dict[str, Any]) -> None:
-        if not self.rows:
-            self.decoder, self.words = _decoder(words, self.settings, rollback, q, k, v, tables), words
-            self.rows = [self.decoder.cache() for _ in range(q.shape[0])]
+    def tokens_of(self, rows: Tensor) -> Tensor:
+        return (rows if self.tokens is None else rows[:, self.tokens]).transpose(0, 1)
 
-    def take(self, samples: Sequence[int]) -> None:
-        taken: List[Rows] = []
-        for i in samples:
-            taken.append(self.rows[i].fork() if any(r is self.rows[i] for r in taken) else self.rows[i])
-        self.rows = taken
 
-    def without(self, tokens: Sequence[int]) -> List[Rows]:
-        """What the samples would hold without their last so many tokens."""
-        found = [r.fork() for r in self.rows]
-        for r, n in zip(found, tokens):
-            r.cut(len(r) - n)
-        return found
+def _part(decoder: Decoder, held: int, sample: int, first: int, n: int) -> _Part:
+    if held + n > decoder.n_tokens or not decoder._rows_are_nodes:
+        return _Part(sample, first, first + n, n, None)  # which append refuses, or takes
+    rows = decoder.rows(held, n)
+    return _Part(sample, first, first + n, len(rows), torch.from_numpy((rows < decoder.n_tokens).nonzero()[0]))
 
-    def append(self, segments: List[Segment], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The new tokens' rows, [batch][new][heads][dim]; 0 where they are padding."""
-        out = v.new_zeros(q.shape[0], q.shape[2], q.shape[1], v.shape[3])
-        listed = [(b, first, first + n) for b, (first, n) in enumerate(segments) if n]
-        if not listed:
-            return out
-        assert self.decoder is not None
-        orders = [_row_order(self.decoder, len(self.rows[b]), end - first) for b, first, end in listed]
-        inputs = ([order.rows_of(x[b, :, first:end].detach()) for order, (b, first, end) in zip(orders, listed)] for x in (q, k, v))
-        try:
-            found = self.decoder.append([self.rows[b] for b, _, _ in listed], *inputs)
-        except Error as e:
-            more = f"; hga.transformers.Cache({self.settings.tokens}) is for so many" if "beyond" in e.detail else ""
-            raise type(e)(e.status, f"{self.words}: {e.detail}{more}") from None
-        for order, (b, first, end), rows in zip(orders, listed, found):
-            out[b, first:end].copy_(order.tokens_of(rows).transpose(0, 1))
+
+def _append(
+    words: str, decoder: Decoder, caches: List[Rows], segments: List[Segment], q: Tensor, k: Tensor, v: Tensor
+) -> Tensor:  # fmt: skip
+    """The new tokens' rows, [batch][new][heads][dim]; 0 where they are padding."""
+    out = v.new_zeros(q.shape[0], q.shape[2], q.shape[1], v.shape[3])
+    parts = [_part(decoder, len(caches[b]), b, first, n) for b, (first, n) in enumerate(segments) if n]
+    if not parts:
         return out
+    try:
+        rows_of = ([part.rows_of(x) for part in parts] for x in (q, k, v))
+        found = decoder.append([caches[part.sample] for part in parts], *rows_of)
+    except Error as e:
+        more = f"; hga.transformers.Cache({decoder.n_tokens}) is for so many" if "beyond" in e.detail else ""
+        raise type(e)(e.status, f"{words}: {e.detail}{more}") from None
+    for part, rows in zip(parts, found):
+        out[part.sample, part.first : part.end].copy_(part.tokens_of(rows))
+    return out
 
 
-class Layer(LayerBase):  # type: ignore[misc]
-    """What one layer of a model holds: as much as its first pass called attention for."""
+class Layer(getattr(cache_utils, "CacheLayerMixin", object)):  # type: ignore[misc]
+    """What one layer of a model holds: as many caches a sample as its first pass called attention."""
 
     is_sliding = False
     is_croppable = True
 
-    def __init__(self, settings: _Settings, columns: _Columns, number: int) -> None:
+    def __init__(self, settings: _Settings, columns: Columns, number: int) -> None:
         super().__init__()
-        self.settings, self.columns, self.number = settings, columns, number
-        self.record_past = False
+        self.settings, self.columns, self.number, self.record_past = settings, columns, number, settings.records
         self.reset()
 
     # transformers' half
@@ -236,8 +134,8 @@ class Layer(LayerBase):  # type: ignore[misc]
         return key_states, value_states
 
     def _expect_nothing(self) -> None:
-        if self.calls < max(1, len(self.held)):
-            came = f"came {self.calls} times, not {len(self.held)}," if self.calls else "did not come"
+        if self.calls < max(1, len(self.decoders)):
+            came = f"came {self.calls} times, not {len(self.decoders)}," if self.calls else "did not come"
             raise refuse(f"hga.transformers.Cache: keys came to layer {self.number}, and attention by hga {came} for them: this cache is for "
                          "models with attn_implementation='hga:..'; pass use_cache=False where that is set")  # fmt: skip
 
@@ -254,90 +152,65 @@ class Layer(LayerBase):  # type: ignore[misc]
 
     get_max_cache_shape = get_max_length  # transformers before 5
 
-    def activate_past_recording(self) -> None:
-        self.record_past = True
-
     def reset(self) -> None:
-        self.held: List[_Held] = []
+        self.decoders: List[Tuple[str, Decoder]] = []  # of each call of attention, by its words
+        self.rows: List[Rows] = []  # of the samples of the first call, of the second, ..
         self.length, self.past, self.calls = 0, 0, 1  # calls of attention for the keys that came last
-
-    @property
-    def rows(self) -> List[Rows]:
-        return [r for held in self.held for r in held.rows]
 
     def take(self, samples: Sequence[int]) -> None:
         """Samples in another order, some perhaps left out, some more than once: these are forked."""
-        for held in self.held:
-            held.take(samples)
+        held, self.rows = self.rows, []
+        batch = len(held) // max(1, len(self.decoders))
+        for first in range(0, len(held), batch or 1):
+            for i in samples:
+                own = held[first : first + batch][i]
+                self.rows.append(own.fork() if any(r is own for r in self.rows) else own)
 
-    def without(self, tokens: Sequence[int]) -> List[List[Rows]]:
-        return [held.without(tokens) for held in self.held]
+    def without(self, tokens: Sequence[int]) -> List[Rows]:
+        """What the samples would hold without their last so many tokens."""
+        found = [r.fork() for r in self.rows]
+        for r, n in zip(found, itertools.cycle(tokens)):
+            r.cut(len(r) - n)
+        return found
 
-    def take_back(self, columns: int, rows: List[List[Rows]]) -> None:
-        self.length = max(0, self.length - columns)
-        for held, own in zip(self.held, rows):
-            held.rows = own
+    def take_back(self, columns: int, rows: List[Rows]) -> None:
+        self.length, self.rows = max(0, self.length - columns), rows
 
     # hga's half
 
     def attend(self, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], window: Optional[int],
                tables: Dict[str, Any]) -> Tensor:  # fmt: skip
-        batch, new = q.shape[0], q.shape[2]
-        if window is not None:
-            words = self._in_window(words, window)
-        held = self._next()
-        held.check(words, batch)
+        (batch, _, new, _), call, begins = q.shape, self.calls, self.calls == len(self.decoders)
+        if begins and self.past:
+            raise refuse(f"hga.transformers.Cache: layer {self.number} attended {call} times with the keys of a pass, and now does again")
+        self.calls += 1
+        if window is not None and spec_of(words).is_dense:  # the window, unless the text can never outgrow it
+            words = in_window(words, windowed(self.settings.tokens, window))
+        held = len(self.rows) // max(1, len(self.decoders))
+        if not begins and (self.decoders[call][0], held) != (words, batch):
+            raise refuse(f"{words}: the cache has {held} samples of {self.decoders[call][0]}, the model has {batch}")
         segments = self.columns.read(mask, batch, self.past, new, window)
-        held.begin(words, self._rollback(), q, k, v, tables)
+        if begins:
+            decoder = _decoder(words, self.settings, self._rollback(), q, k, v, tables)
+            self.decoders.append((words, decoder))
+            self.rows += [decoder.cache() for _ in range(batch)]
+        caches = self.rows[call * batch : (call + 1) * batch]
         if window is not None:
-            longest = max(len(r) + n for r, (_, n) in zip(held.rows, segments))
-            in_window(words, Document(0, 0, longest, True, window - 1, 0))
-        out = held.append(segments, q, k, v)
+            longest = max(len(r) + n for r, (_, n) in zip(caches, segments))
+            in_window(words, windowed(longest, window))
+        out = _append(words, self.decoders[call][1], caches, segments, q, k, v)
         self.length = self.past + new
         return out
-
-    def _next(self) -> _Held:
-        if self.calls == len(self.held):
-            if self.past:
-                raise refuse(f"hga.transformers.Cache: layer {self.number} attended {self.calls} times with the keys of a pass, and now does again")
-            self.held.append(_Held(self.settings))
-        self.calls += 1
-        return self.held[self.calls - 1]
 
     def _rollback(self) -> int:
         if self.settings.rollback is not None:
             return self.settings.rollback
         return self.settings.tokens if self.record_past else min(ROLLBACK, self.settings.tokens)
 
-    def _in_window(self, words: str, window: int) -> str:
-        """Of dense attention the window, unless there is never capacity for more tokens: the text may outgrow it."""
-        most = Document(0, 0, self.settings.tokens, True, window - 1, 0)
-        return in_window(words, most) if spec_of(words).is_dense else words
 
-
-class _RowOrder(NamedTuple):
-    """Where new tokens are among the rows that a decoder takes; None: they are all of them."""
-
-    n: int
-    tokens: Optional[Tensor]
-
-    def rows_of(self, x: Tensor) -> Tensor:
-        """[heads][tokens][dim] with zeros for the spans that the tokens complete, where rows are nodes."""
-        if self.tokens is None:
-            return x
-        rows = x.new_zeros(x.shape[0], self.n, x.shape[2])
-        rows[:, self.tokens] = x
-        return rows
-
-    def tokens_of(self, rows: Tensor) -> Tensor:
-        return rows if self.tokens is None else rows[:, self.tokens]
-
-
-def _row_order(decoder: Decoder, first: int, n: int) -> _RowOrder:
-    if first + n > decoder.n_tokens or not decoder._rows_are_nodes:
-        return _RowOrder(n, None)  # which append refuses, or takes
-    rows = decoder.rows(first, n)
-    return _RowOrder(len(rows), torch.from_numpy((rows < decoder.n_tokens).nonzero()[0]))
+def windowed(tokens: int, window: int, causal: bool = True) -> Document:
+    """A text of which a token sees so many, itself among them, to either side."""
+    return Document(0, 0, tokens, causal, window - 1, 0 if causal else window - 1)
 
 
 def layer_of(key: Tensor, more: Dict[str, Any]) -> Optional[Layer]:
@@ -347,6 +220,40 @@ def layer_of(key: Tensor, more: Dict[str, Any]) -> Optional[Layer]:
 
 
 # ---- the cache ----
+
+
+class _OfLayers(cache_utils.Cache):  # type: ignore[misc]
+    """What transformers asks of a cache, said by its layers: before 4.56, where its own caches do not take any."""
+
+    is_compileable = False
+
+    def __init__(self, layers: List[Any]) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    @property
+    def is_sliding(self) -> List[bool]:
+        return [layer.is_sliding for layer in self.layers]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return int(self.layers[layer_idx].get_seq_length()) if layer_idx < len(self.layers) else 0
+
+    def get_mask_sizes(self, cache_position: Any, layer_idx: int) -> Tuple[int, int]:
+        return self.get_seq_length(layer_idx) + len(cache_position), 0
+
+    def get_max_cache_shape(self, layer_idx: int = 0) -> Any:
+        return self.layers[layer_idx].get_max_length() if layer_idx < len(self.layers) else None
+
+    def reset(self) -> None:
+        for layer in self.layers:
+            layer.reset()
+
+
+_TAKES_LAYERS = "layers" in inspect.signature(cache_utils.Cache.__init__).parameters
+CacheBase: Any = cache_utils.Cache if _TAKES_LAYERS else _OfLayers
 
 
 class Cache(CacheBase):  # type: ignore[misc]
@@ -361,22 +268,19 @@ class Cache(CacheBase):  # type: ignore[misc]
         super().__init__(layers=[])
         back = None if rollback is None else whole(rollback, "rollback", beyond=2**31)
         self.settings = _Settings(whole(tokens, "tokens", least=1, beyond=2**31), back, same, page_type)
-        self.columns = _Columns()
-        self._records = False
+        self.columns = Columns()
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *arguments: Any, kwargs: Optional[Dict[str, Any]] = None,
                **more: Any) -> Tuple[Tensor, Tensor]:  # fmt: skip
         while len(self.layers) <= layer_idx:
-            layer = Layer(self.settings, self.columns, len(self.layers))
-            layer.record_past = self._records
-            self.layers.append(layer)
+            self.layers.append(Layer(self.settings, self.columns, len(self.layers)))
         found: Tuple[Tensor, Tensor] = self.layers[layer_idx].update(key_states, value_states, kwargs)
         return found
 
     def activate_past_recording(self) -> None:
-        self._records = True
+        self.settings.records = True
         for layer in self.layers:
-            layer.activate_past_recording()
+            layer.record_past = True
 
     def reset(self) -> None:
         super().reset()
@@ -403,7 +307,7 @@ class Cache(CacheBase):  # type: ignore[misc]
             tokens_to_remove = min(0, tokens_to_remove - self.get_seq_length())
         if tokens_to_remove > 0:
             raise ValueError(f"crop({tokens_to_remove}): the number of tokens to take back is given as a negative one")
-        if tokens_to_remove:
+        if tokens_to_remove and self.columns.tokens is not None:
             gone = self.columns.among_last(-tokens_to_remove)
             shortened = [layer.without(gone) for layer in self.layers]  # one that refuses leaves all as they are
             for layer, rows in zip(self.layers, shortened):
