@@ -64,12 +64,12 @@ class Kept(unittest.TestCase):
         _flex_cache._CACHE.update(kept)
         return n
 
-    def assertSeen(self, mod, change):
-        """Traced once, and again after the change, whose numbers differ."""
-        self.assertEqual([self.traces(mod), self.traces(mod)], [1, 0])
+    def assertSeen(self, mod, change, again=0):
+        """Traced once, and again after the change, whose numbers differ; or each time."""
+        self.assertEqual([self.traces(mod), self.traces(mod)], [1, again])
         before = self.out(mod)
         change()
-        self.assertEqual([self.traces(mod), self.traces(mod)], [1, 0])
+        self.assertEqual([self.traces(mod), self.traces(mod)], [1, again])
         self.assertFalse(torch.equal(before, self.out(mod)))
 
     def layer(self, by=1.0):
@@ -107,10 +107,11 @@ class Kept(unittest.TestCase):
             (lambda x: functools.partial(x.scored), lambda x: setattr(x, "by", 0.75)),
         ):  # fmt: skip
             settings = Settings(self.bias.clone())
-            self.assertSeen(mod(settings), lambda: change(settings))
+            self.assertSeen(mod(settings), lambda: change(settings), again=1)
         settings = Settings(self.bias)
         self.addCleanup(setattr, Settings, "step", 1.0)
-        self.assertSeen(settings.scored, lambda: setattr(Settings, "step", 3.0))
+        self.assertSeen(settings.scored, lambda: setattr(Settings, "step", 3.0), again=1)
+        self.assertEqual(len(_flex_cache._CACHE), 0)
 
     def test_modules_defaults_and_closures_that_change_are_seen(self):
         class Module(torch.nn.Module):
@@ -122,7 +123,7 @@ class Kept(unittest.TestCase):
                 return s + self.bias[h] * (q - k)
 
         module = Module()
-        self.assertSeen(module, lambda: module.bias.detach().add_(1))
+        self.assertSeen(module, lambda: module.bias.detach().add_(1), again=1)
 
         def mod(s, b, h, q, k, by=2.0):
             return s * by
@@ -130,6 +131,8 @@ class Kept(unittest.TestCase):
         self.assertSeen(mod, lambda: setattr(mod, "__defaults__", (3.0,)))
         n = [1.0]
         self.assertSeen(lambda s, b, h, q, k: s * n[0], lambda: n.__setitem__(0, 2.0))
+        named = {"by": (1.0, 2)}
+        self.assertSeen(functools.partial(lambda s, b, h, q, k, named: s * named["by"][0], named=named), lambda: named.update(by=(3.0, 2)))
 
     def test_what_cannot_be_looked_up_is_traced_each_time(self):
         numbers = iter([1.0, 2.0, 3.0])
@@ -150,6 +153,46 @@ class Kept(unittest.TestCase):
             told = torch.ones(2)
             mod = lambda s, b, h, q, k: s + told[h] * (q - k)  # noqa: E731
             self.assertEqual([self.traces(mod), self.traces(mod)], [1, 1])
+
+    def test_functions_that_read_otherwise_are_traced_each_time(self):
+        """By an attribute that somebody gave a function or a tensor, an import, a builtin by another name."""
+        def given(s, b, h, q, k):
+            return s * given.mean
+
+        tensor, evaluate = torch.ones(2), eval
+        tensor.std = 2.0
+        given.mean = 2.0
+
+        def imported(s, b, h, q, k):
+            import random
+
+            return s * random.random()
+
+        for mod in (given, lambda s, b, h, q, k: s * tensor.std, lambda s, b, h, q, k: s * evaluate("FACTOR"), lambda s, *at: s * globals()["FACTOR"],
+                    functools.lru_cache(by_factor), functools.wraps(torch.relu)(lambda s, *at: s * vars(given)["mean"])):  # fmt: skip
+            self.assertEqual([self.traces(mod), self.traces(mod)], [1, 1])
+        torch.manual_seed(1)
+        self.out(imported)
+        self.assertEqual(len(_flex_cache._CACHE), 0)
+
+    def test_functions_that_torch_makes_are_those_that_they_call(self):
+        from torch.nn.attention.flex_attention import and_masks
+
+        def mod(least):
+            mask = and_masks(lambda b, h, q, k: q >= k, lambda b, h, q, k: q - k >= least)
+            return lambda s, b, h, q, k: torch.where(mask(b, h, q, k), s, -float("inf"))
+
+        self.assertEqual([self.traces(mod(1)), self.traces(mod(1)), self.traces(mod(2))], [1, 0, 1])
+
+    def test_autocast_is_seen(self):
+        table = torch.randn(2, 3)
+
+        def mod(s, b, h, q, k):
+            return s + (table @ table.T).sum(1)[h] * (q - k)
+
+        self.assertEqual(self.traces(mod), 1)
+        with torch.autocast("cpu", torch.bfloat16):
+            self.assertEqual([self.traces(mod), self.traces(mod)], [1, 0])
 
     def test_gradients_come_of_a_trace_that_was_kept(self):
         bias = self.bias.requires_grad_()

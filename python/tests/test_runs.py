@@ -1,16 +1,9 @@
-"""Facts about masks as runs of keys (hga/_runs.py): unions, intersections and what lies between are those of arrays of truth values,
-however neighbouring queries are grouped."""
+"""Facts about masks as runs of keys (hga/_graphs/runs.py): unions and intersections are those of arrays of truth values, however neighbouring queries are grouped."""
 
-import importlib.util
 import unittest
 
 import numpy as np
-
-TORCH = importlib.util.find_spec("torch") is not None
-
-if TORCH:
-    import torch
-    from hga._graphs.runs import Runs
+from hga._graphs.runs import Runs
 
 RNG = np.random.default_rng(1)
 
@@ -23,11 +16,10 @@ def drawn(n, n_keys):
 
 
 def told(seen, joined):
-    found = Runs.of_pairs(torch.from_numpy(seen.copy()), 0, seen.shape[1]) if seen.size else Runs.whole(*seen.shape, False)
+    found = Runs.of_pairs(seen, 0, seen.shape[1])
     return found.joined() if joined else found
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
 class Drawn(unittest.TestCase):
     def assert_is(self, runs, want):
         self.assertEqual((runs.n_queries, runs.n_keys, runs.row[0], runs.ptr[0], runs.ptr[-1]), (*want.shape, 0, 0, len(runs.first)))
@@ -43,7 +35,7 @@ class Drawn(unittest.TestCase):
             n, n_keys = RNG.integers(0, 20, 2)
             a, b = drawn(n, n_keys), drawn(n, n_keys)
             x, y = told(a, RNG.random() < 0.5), told(b, RNG.random() < 0.5)
-            for found, want in ((x, a), (~x, ~a), (x & y, a & b), (x | y, a | b)):
+            for found, want in ((x, a), (x & y, a & b), (x | y, a | b)):
                 self.assert_is(found, want)
                 self.assert_is(found.joined(), want)
                 self.assertEqual(found.joined().name(), told(want, True).name())
@@ -55,14 +47,13 @@ class Drawn(unittest.TestCase):
             seen = drawn(n, n_keys)
             x = told(seen, RNG.random() < 0.5)
             first = int(RNG.integers(n))
-            parts = [x.rows(at, size) for at, size in ((0, first), (first, n - first)) if size]
-            self.assert_is(parts[-1], seen[first:])
-            self.assert_is(Runs.stacked(parts), seen)
+            self.assert_is(Runs.stacked([told(part, RNG.random() < 0.5) for part in (seen[:first], seen[first:]) if len(part)]), seen)
             height, width = (int(i) for i in RNG.integers(1, 9, 2))
             sums = np.add.reduceat(np.add.reduceat(seen.astype(int), np.arange(0, n_keys, width), 1), np.arange(0, n, height), 0)
             np.testing.assert_array_equal(x.in_blocks(height, width), sums)
             blocks = RNG.random(sums.shape) < 0.5
             self.assert_is(Runs.of_blocks(blocks, height, width, n, n_keys), np.kron(blocks, np.ones((height, width), bool))[:n, :n_keys])
+            self.assert_is(Runs.of_pairs(seen, 5, n_keys + 9), np.pad(seen, ((0, 0), (5, 4))))
             self.assert_is(Runs.of_queries(n_keys, seen[:, 0]), seen[:, :1].repeat(n_keys, 1))
             self.assert_is(Runs.of_keys(n, seen[0]), seen[:1].repeat(n, 0))
 

@@ -14,6 +14,7 @@ import unittest
 import hga
 import numpy as np
 from hga._core.tables import KEYWORDS, WITHOUT_EDGES
+from since import since
 
 PACKAGE = pathlib.Path(hga.__file__).parent
 STUB = PACKAGE / "_graphs" / "functions.pyi"
@@ -91,6 +92,30 @@ cache.append(x, x, x).itemsize_  # attr-defined
 cache.append(x, x, x, lse=True).sum()  # attr-defined
 cache.append(x, a, a)  # type-var
 text = cache.decoder.append([cache], [a], [a], [a])  # assignment
+"""
+
+
+FLEX = """
+import hga.torch, torch
+from torch.nn.attention.flex_attention import AuxOutput, AuxRequest
+from typing import Tuple
+
+x = torch.zeros(1, 1, 8, 4)
+mask = hga.torch.create_block_mask(lambda b, h, q, k: q >= k, None, None, 8, 8, BLOCK_SIZE=(8, 8), device="cpu")
+out: torch.Tensor = hga.torch.flex_attention(x, x, x, lambda s, b, h, q, k: s, mask, 0.5)
+pair: Tuple[torch.Tensor, torch.Tensor] = hga.torch.flex_attention(x, x, x, return_lse=True)
+more: Tuple[torch.Tensor, AuxOutput] = hga.torch.flex_attention(x, x, x, block_mask=mask, return_aux=AuxRequest(lse=True))
+hga.torch.flex_hierarchy(x, x, None, mask, head=0).coverage()
+hga.torch.flex_attention(x, x, x).shapes  # attr-defined
+hga.torch.flex_attention(x, x, x, return_lse=True).shape  # attr-defined
+hga.torch.flex_attention(x, x, x, return_aux=AuxRequest())[1].lses  # attr-defined
+hga.torch.flex_attention(x, x, x, 2)  # call-overload
+hga.torch.flex_attention(x, x, x, None, x)  # call-overload
+hga.torch.flex_attention(x, x, x, block_masks=mask)  # call-overload
+hga.torch.flex_hierarchy(x, x, None, mask).coverages()  # attr-defined
+hga.torch.flex_hierarchy(x, x, mask)  # arg-type
+hga.torch.create_block_mask(None, None, None, 8, 8)  # arg-type
+hga.torch.create_block_mask(lambda b, h, q, k: q, None, None, 8, 8, BLOCK_SIZE="8")  # arg-type
 """
 
 
@@ -204,6 +229,11 @@ class Mypy(unittest.TestCase):
     @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
     def test_attention_of_tensors_gives_tensors(self):
         self.assertEqual(self.found_in(TENSORS, skipped=()), self.wanted(TENSORS))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
+    @since("torch", "2.9")  # which has AuxRequest
+    def test_flex_attention_gives_what_it_is_asked_for(self):
+        self.assertEqual(self.found_in(FLEX, skipped=()), self.wanted(FLEX))
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
     def test_the_package_passes_strictly(self):

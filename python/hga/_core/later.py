@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 PACKAGES = ("jax", "onnx", "torch", "transformers")
-MAY_WAIT = frozenset((*PACKAGES, "torch._compiled", "torch._distributed", "_flex.attend", "_flex.masks"))
+MAY_WAIT = frozenset((*PACKAGES, "torch._compiled", "torch._distributed", "_flex.call", "_flex.masks"))
 _PACKAGE: Any = sys.modules["hga"]
 
 

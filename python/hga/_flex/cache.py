@@ -1,20 +1,20 @@
 """Score_mods that were traced: a function that reads the same as before is traced once.
 
-What a function reads is looked up, never guessed: its code, defaults, closure and globals, those of functions that it calls, and
-attributes of objects by the names that stand in its code. Numbers count by value, tensors by identity and version. A function that
-may read anything else, such as a counter or a file, is traced in every call."""
+What a function reads is looked up, never guessed: its code, defaults, closure and globals, and those of functions that it calls.
+Numbers, strings, and lists and dictionaries of them count by value, tensors by identity and version. A function that may read
+anything else, such as an attribute of an object, a counter or a file, is traced in every call."""
 
 from __future__ import annotations
 
 import copy
 import functools
-import inspect
+import math
 import sys
 import threading
 import types
 import weakref
 from collections import OrderedDict
-from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch.fx import GraphModule
@@ -24,134 +24,77 @@ from .trace import Matcher, Score, Traced
 
 Tensor = torch.Tensor
 MOST_CACHED = 64  # traces, of those that were used last
-_FIXED = ("torch", "math", "operator", "builtins", "functools", "typing")  # packages whose functions give the same for the same
-_VALUES = (type(None), bool, int, str, bytes, complex, torch.dtype, torch.device, torch.layout, type(Ellipsis))
-_BUILTINS = (types.BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-# Names by which code reads what no look at it finds.
-_HIDDEN = frozenset("getattr setattr eval exec globals locals vars open input next __dict__ __import__ import_module".split())
+GRAPHS: "weakref.WeakSet[GraphModule]" = weakref.WeakSet()  # torch.compile's, which nobody changes
+
+_FIXED = ("torch", "math", "operator")  # packages whose functions give the same for the same
+_VALUES = (type(None), bool, int, str, bytes, torch.dtype, torch.device, torch.layout, type(Ellipsis))
+_WITH_ATTRIBUTES = (*PLAIN, types.FunctionType, functools.partial)
+# What code may name that is no global: builtins that read their arguments alone, and attributes of packages and tensors.
+_BUILTINS = "dict divmod enumerate isinstance len list map reversed sorted tuple zip".split()
+_ATTRIBUTES = [name for x in (torch, torch.nn.functional, torch.special, torch.Tensor, math) for name in dir(x) if name[0] != "_"]
+_NAMES = frozenset(_BUILTINS + _ATTRIBUTES) - {"from_file", "grad", "load"}
 
 
-class _Unknown(Exception):
-    """Something that a look does not understand."""
-
-
-def _is_fixed(module: Optional[str]) -> bool:
-    return (module or "builtins").partition(".")[0] in _FIXED
+def _is_fixed(x: Any) -> bool:
+    """Is it a package, or what stands in one by its own name?"""
+    module = x if isinstance(x, types.ModuleType) else sys.modules.get(str(getattr(x, "__module__", "")))
+    if module is None or module.__name__.partition(".")[0] not in _FIXED:
+        return False
+    return module is x or getattr(module, getattr(x, "__name__", ""), None) is x
 
 
 def _names(code: types.CodeType) -> FrozenSet[str]:
     """Of globals and attributes, in functions inside it, too."""
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return frozenset(found)
-
-
-def _method_names(of: type, names: FrozenSet[str]) -> FrozenSet[str]:
-    """Names with those in the code of methods that they name, of these, and so on."""
-    known: Set[str] = set()
-    new = set(names)
-    while new:
-        known |= new
-        called = [inspect.getattr_static(of, name, None) for name in new]
-        new = {name for f in called if isinstance(f, types.FunctionType) for name in _names(f.__code__)} - known
-    return frozenset(known)
+    return frozenset(code.co_names).union(*(_names(x) for x in code.co_consts if isinstance(x, types.CodeType)))
 
 
 class _Look:
-    """What a function reads, as a key, and the objects that are in it by identity."""
+    """What a function reads, as a key, and the objects that are in it by identity; a LookupError where it cannot be known."""
 
     def __init__(self) -> None:
         self.same: List[Any] = []
         self.seen: Dict[int, int] = {}
 
-    def of(self, x: Any, names: FrozenSet[str]) -> Any:
+    def of(self, x: Any) -> Any:
         kind = type(x)
         if kind in _VALUES:
             return kind, x
         if kind is float:
             return kind, x.hex()
-        if isinstance(x, Tensor):
-            return self._tensor(x)
+        if kind in _WITH_ATTRIBUTES and not _NAMES.isdisjoint(vars(x)):  # which somebody gave it
+            raise LookupError
+        if kind in PLAIN and not x.is_inference():
+            self.same.append(x)
+            return "tensor", id(x), x._version, x.data_ptr(), x.requires_grad, x.dtype, tuple(x.shape), x.stride()
         if id(x) in self.seen:
             return "again", self.seen[id(x)]
         self.seen[id(x)] = len(self.seen)
         if kind in (tuple, list):
-            return (kind, *(self.of(i, names) for i in x))
+            return (kind, *map(self.of, x))
         if kind is dict:
-            return (kind, *((self.of(k, names), self.of(v, names)) for k, v in x.items()))
-        return self._called(x, names)
-
-    def _tensor(self, x: Tensor) -> Any:
-        if type(x) not in PLAIN or x.is_inference():
-            raise _Unknown
+            return (kind, *((self.of(k), self.of(v)) for k, v in x.items()))
+        if kind is functools.partial:
+            return kind, self.of(x.func), self.of(x.args), self.of(x.keywords)
+        if _is_fixed(x):
+            return x
+        if kind is types.FunctionType:
+            return self._function(x)
+        if x not in GRAPHS:
+            raise LookupError
         self.same.append(x)
-        return "tensor", id(x), x._version, x.data_ptr(), x.requires_grad, x.dtype, tuple(x.shape), x.stride()
-
-    def _called(self, x: Any, names: FrozenSet[str]) -> Any:
-        if isinstance(x, types.FunctionType):
-            return ("fixed", id(x)) if _is_fixed(x.__module__) else self._function(x)
-        if isinstance(x, types.MethodType):
-            return "method", self.of(x.__func__, names), self.of(x.__self__, _names(getattr(x.__func__, "__code__", _NO_CODE)))
-        if isinstance(x, functools.partial):
-            return "partial", self.of(x.func, names), self.of(x.args, names), self.of(x.keywords, names)
-        if isinstance(x, types.ModuleType):
-            return self._module(x, names)
-        if isinstance(x, (type, *_BUILTINS)):
-            if not _is_fixed(x.__module__) or not isinstance(getattr(x, "__self__", None), (type(None), types.ModuleType)):
-                raise _Unknown
-            return "fixed", id(x)
-        if isinstance(x, GraphModule):
-            self.same.append(x)
-            return "graph", id(x)
-        return self._object(x, names)
+        return "graph", id(x)
 
     def _function(self, f: types.FunctionType) -> Any:
-        names = _names(f.__code__)
-        if names & _HIDDEN or any(name in sys.modules and not _is_fixed(name) and name not in f.__globals__ for name in names):
-            raise _Unknown
-        try:
-            cells = [self.of(cell.cell_contents, names) for cell in f.__closure__ or ()]
-        except ValueError as e:  # an empty one
-            raise _Unknown from e
-        read = [(name, self.of(f.__globals__[name], names)) for name in sorted(names) if name in f.__globals__]
-        defaults = self.of(f.__defaults__, names), self.of(f.__kwdefaults__, names)
-        return "function", f.__code__, defaults, tuple(cells), tuple(read)
-
-    def _module(self, x: types.ModuleType, names: FrozenSet[str]) -> Any:
-        if _is_fixed(x.__name__):
-            return "module", x.__name__
-        return "module", x.__name__, tuple((name, self.of(vars(x)[name], names)) for name in sorted(names) if name in vars(x))
-
-    def _object(self, x: Any, names: FrozenSet[str]) -> Any:
-        """One with attributes of its own, and of its class, by name."""
-        of, is_module = type(x), isinstance(x, torch.nn.Module)
-        call = type(x).forward if is_module else inspect.getattr_static(of, "__call__", None)
-        if isinstance(call, types.FunctionType):
-            names = names | _names(call.__code__)
-        if getattr(of, "__getattribute__", None) is not object.__getattribute__ or not hasattr(x, "__dict__"):
-            raise _Unknown
-        if is_module:
-            if x._forward_hooks or x._forward_pre_hooks or of.__getattr__ is not torch.nn.Module.__getattr__:
-                raise _Unknown
-            own = {**vars(x), **x._parameters, **x._buffers, **x._modules}
-        elif hasattr(of, "__getattr__"):
-            raise _Unknown
-        else:
-            own = vars(x)
-        names = _method_names(of, names)
-        return "object", self._class(of, call, own, names), tuple((n, self.of(own[n], names)) for n in sorted(names) if n in own)
-
-    def _class(self, of: type, call: Any, own: Dict[str, Any], names: FrozenSet[str]) -> Any:
-        """What a class has by these names, and how its objects are called."""
-        found = [("()", call)] if isinstance(call, types.FunctionType) else []
-        found += [(n, inspect.getattr_static(of, n)) for n in sorted(names - own.keys()) if hasattr(of, n)]
-        plain = [(n, f.__func__ if isinstance(f, staticmethod) else f) for n, f in found]
-        return tuple((n, self.of(f, names)) for n, f in plain)
-
-
-_NO_CODE = compile("", "", "exec")
+        """Its code, what it has of its own, and the globals that it names, where it is no package's."""
+        found = [f.__code__, *map(self.of, (f.__defaults__, f.__kwdefaults__))]
+        found += [self.of(cell.cell_contents) for cell in f.__closure__ or ()]
+        own, names = f.__globals__, _names(f.__code__)
+        if str(own.get("__name__")).partition(".")[0] not in _FIXED:
+            others = names - own.keys()
+            if not others <= _NAMES or any(name in sys.modules and not _is_fixed(sys.modules[name]) for name in others):
+                raise LookupError
+            found += [(name, self.of(own[name])) for name in sorted(names & own.keys())]
+        return "function", tuple(found)
 
 
 def _look(function: Callable[..., Any]) -> Optional[Tuple[Any, List[Any]]]:
@@ -160,22 +103,28 @@ def _look(function: Callable[..., Any]) -> Optional[Tuple[Any, List[Any]]]:
         return None
     look = _Look()
     try:
-        key = look.of(function, frozenset())
+        key = look.of(function)
         hash(key)
-    except (_Unknown, TypeError, RecursionError):
+    except (LookupError, RecursionError, TypeError, ValueError):  # an empty cell, or what has no hash
         return None
-    return (key, torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled()), look.same
+    autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")
+    return (key, autocast, torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled()), look.same
 
 
 class _Cached(NamedTuple):
     same: List[Any]  # weak: reading tensors does not extend their lives
-    traced: Traced
-    tensors: Dict[str, Any]  # weak, where the caller has them
+    traced: Traced  # whose tensors are weak, where the caller has them
     score: Score
 
 
 _CACHE: "OrderedDict[Any, _Cached]" = OrderedDict()
 _LOCK = threading.Lock()
+
+
+def _with(traced: Traced, tensors: Dict[str, Any]) -> Traced:
+    other = copy.copy(traced)
+    other.tensors = tensors
+    return other
 
 
 def _again(key: Any, same: List[Any]) -> Optional[Tuple[Traced, Score]]:
@@ -184,18 +133,15 @@ def _again(key: Any, same: List[Any]) -> Optional[Tuple[Traced, Score]]:
         if found is None or any(weak() is not x for weak, x in zip(found.same, same)):
             return None
         _CACHE.move_to_end(key)
-    traced = copy.copy(found.traced)
-    traced.tensors = {name: x() if isinstance(x, weakref.ref) else x for name, x in found.tensors.items()}
-    return traced, found.score
+    tensors = {name: x() if isinstance(x, weakref.ref) else x for name, x in found.traced.tensors.items()}
+    return _with(found.traced, tensors), found.score
 
 
 def _store(key: Any, same: List[Any], traced: Traced, score: Score) -> None:
     theirs = {id(x) for x in same}
     tensors = {name: weakref.ref(x) if id(x) in theirs else x for name, x in traced.tensors.items()}
-    alone = copy.copy(traced)
-    alone.tensors = {}
     with _LOCK:
-        _CACHE[key] = _Cached([weakref.ref(x) for x in same], alone, tensors, score)
+        _CACHE[key] = _Cached([weakref.ref(x) for x in same], _with(traced, tensors), score)
         while len(_CACHE) > MOST_CACHED:
             _CACHE.popitem(last=False)
 

@@ -11,6 +11,8 @@ from torch.fx import GraphModule
 from torch.nn.attention.flex_attention import BlockMask, noop_mask
 
 from .._core.values import Error, refuse
+from .attend import Pairs, ScoreMod, attend
+from .cache import GRAPHS
 from .._core.deferred import new_name
 from ..torch._one_pass import PASSES, Cached, Inputs, Outputs, Pass, cached, whole
 from .._core.releases import private
@@ -47,14 +49,16 @@ def _name(call: _Call) -> str:
     if any(node.op == "get_attr" for f in graphs for node in f.graph.nodes):  # there is more to them than text
         key = id(call)
     name = _NAMES.setdefault(key, new_name())
-    CALLS.setdefault(name, call)
+    if name not in CALLS:
+        CALLS[name] = call
+        GRAPHS.add(call.score_mod)
     return name
 
 
 def _traced(
     query: Tensor, key: Tensor, value: Tensor, score_mod: Any, block_mask: Tuple[Any, ...], scale: Any, lse: bool,
     of_score: Sequence[Any] = (), of_mask: Sequence[Any] = (),
-) -> Tuple[Tensor, Tensor]:  # fmt: skip
+) -> Pairs:  # fmt: skip
     """The call, where its two functions are graphs."""
     values = [*block_mask[:-1], *of_score, *of_mask]
     kinds = "".join("n" if x is None else "t" if isinstance(x, Tensor) else "i" for x in values)
@@ -72,23 +76,22 @@ def _operator() -> Any:
     return type("FlexAttention", (base,), {"__call__": lambda self, *arguments, **more: _traced(*arguments, **more)})(_NAME)
 
 
-def _or_refusal(make: Callable[[], Any]) -> Tuple[Any, Optional[Error]]:
-    """It is for those to hear who compile a flex_attention."""
-    try:
-        return make(), None
-    except Error as e:
-        return None, e
-
-
 _NAME = "hga_flex_attention"
-_FLEX, _REFUSAL = _or_refusal(_operator)
+_FLEX: Any = None
+_REFUSAL: Optional[Error] = None
+try:
+    _FLEX = _operator()
+except Error as e:  # which is for those to hear who compile a flex_attention
+    _REFUSAL = e
 
 
 def _unchanged(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
     return score
 
 
-def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: Any, scale: Any, lse: bool) -> Tuple[Tensor, Tensor]:
+def compiled(
+    query: Tensor, key: Tensor, value: Tensor, score_mod: ScoreMod, mask: Optional[BlockMask], scale: Optional[float], lse: bool
+) -> Pairs:
     """(out, log-sum-exp), traced by torch.compile."""
     if _REFUSAL is not None:  # torch.compile says what an operator says of its shapes
         return whole("flex_attention_refused", Inputs("", [], [], [query, key, value]))
@@ -97,19 +100,14 @@ def compiled(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: An
         fields = (*mask.seq_lengths, mask.kv_num_blocks, mask.kv_indices, mask.full_kv_num_blocks, mask.full_kv_indices, *mask.BLOCK_SIZE,
                  mask.mask_mod)  # fmt: skip
     arguments = (query, key, value, _unchanged if score_mod is None else score_mod, fields, scale, lse)
-    found: Tuple[Tensor, Tensor] = _FLEX(*arguments) if torch.compiler.is_dynamo_compiling() else _exported(arguments)
+    found: Pairs = _FLEX(*arguments) if torch.compiler.is_dynamo_compiling() else _exported(arguments)
     return found
 
 
-def _called(*arguments: Any) -> Tuple[Tensor, Tensor]:
-    found: Tuple[Tensor, Tensor] = _FLEX(*arguments)
-    return found
-
-
-def _exported(arguments: Tuple[Any, ...]) -> Tuple[Tensor, Tensor]:
+def _exported(arguments: Tuple[Any, ...]) -> Pairs:
     """Of torch.export without dynamo, which alone makes graphs of functions, as torch's own flex_attention calls it there."""
     with private("torch._higher_order_ops.utils.setup_compilation_env")() as backend:
-        found: Tuple[Tensor, Tensor] = torch.compile(_called, backend=backend, fullgraph=True)(*arguments)
+        found: Pairs = torch.compile(lambda *x: _FLEX(*x), backend=backend, fullgraph=True)(*arguments)
     return found
 
 
@@ -126,19 +124,14 @@ def _block_mask(call: _Call, fields: List[Any], captured: List[Any]) -> Optional
     """The same for the same tensors, unchanged: hierarchies are cached with it."""
     if call.mask_mod is None:
         return None
-    arguments = [*fields, *captured]
+    n_queries, n_keys, some, indices, full, full_indices, *size = fields
+    of_rows = (None,) * 4  # which backward passes of torch's read
     mod = _bound(call.mask_mod, captured)
-    return cached(_MASKS, MASKS_CACHED, (id(call), *arguments), lambda: _new_mask(fields, mod))
-
-
-def _new_mask(fields: List[Any], mod: Callable[..., Any]) -> BlockMask:
-    n_queries, n_keys, some, indices, full, full_indices, height, width = fields
-    return BlockMask((n_queries, n_keys), some, indices, full, full_indices, None, None, None, None, (height, width), mod)
+    return cached(_MASKS, MASKS_CACHED, (id(call), *fields, *captured),
+                  lambda: BlockMask((n_queries, n_keys), some, indices, full, full_indices, *of_rows, tuple(size), mod))  # fmt: skip
 
 
 def _run(inputs: Inputs) -> Outputs:
-    from .attend import attend
-
     call = CALLS.get(inputs.words)
     if call is None:
         raise refuse("the functions of this flex_attention are gone")

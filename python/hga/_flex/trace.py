@@ -23,6 +23,7 @@ INFINITY = float("inf")
 _EXACT = (torch.int32, torch.int64, torch.float32, torch.float64)
 _ADD, _SUB, _MUL, _DIV = aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor
 _FROM = (aten.rsub.Scalar, aten.rsub.Tensor)  # the second minus the first
+_SIGNS: Dict[Any, Tuple[float, float]] = {_ADD: (1.0, 1.0), _SUB: (1.0, -1.0), **{x: (-1.0, 1.0) for x in _FROM}}
 # Of their argument these take the type alone.
 _FILLED = (aten.new_ones.default, aten.new_zeros.default, aten.new_full.default, aten.ones_like.default, aten.zeros_like.default)
 _SAME = (aten.lift_fresh_copy.default, aten.lift_fresh.default, aten.clone.default, aten.alias.default)
@@ -113,28 +114,29 @@ class Traced:
         """Which of s, b, h, q, k a value depends on; d instead of q and k where only their difference counts."""
         return self._reads[x] if isinstance(x, Node) else frozenset()
 
-    def _line(self, x: Any) -> Optional[Tuple[int, int, int]]:
-        """(a, c, e) of a value a q + c k + e in whole numbers."""
+    def _line(self, x: Any) -> Optional[Tuple[float, float]]:
+        """(a, c) of a value a q + c k + a constant, in whole numbers."""
         if not isinstance(x, Node):
-            return (0, 0, x) if isinstance(x, int) and not isinstance(x, bool) else None
+            return (0, 0) if isinstance(x, int) and not isinstance(x, bool) else None
         if self.index.get(x) in ("q", "k"):
-            return (1, 0, 0) if self.index[x] == "q" else (0, 1, 0)
+            return (1, 0) if self.index[x] == "q" else (0, 1)
         if x.target is aten.neg.default:
-            return self._combined(x.args[0], 0, -1)
+            return self._sum((-1, x.args[0]))
         if x.target is aten._to_copy.default and x.kwargs.get("dtype") in _EXACT:
             return self._line(x.args[0])
-        if x.target in (_ADD, _SUB) and not x.kwargs:
-            return self._combined(x.args[1], x.args[0], 1 if x.target is _ADD else -1)
-        if x.target in _FROM and len(x.args) == 2 and not x.kwargs:
-            return self._combined(x.args[0], x.args[1], -1)
         if x.target is _MUL and isinstance(x.args[1], int):
-            return self._combined(x.args[0], 0, x.args[1])
+            return self._sum((x.args[1], x.args[0]))
+        if len(x.args) == 2 and not x.kwargs and x.target in _SIGNS:
+            return self._sum(*zip(_SIGNS[x.target], x.args))
         return None
 
-    def _combined(self, x: Any, y: Any, by: int) -> Optional[Tuple[int, int, int]]:
-        """y + by * x."""
-        a, c = self._line(x), self._line(y)
-        return None if a is None or c is None else (by * a[0] + c[0], by * a[1] + c[1], by * a[2] + c[2])
+    def _sum(self, *terms: Tuple[float, Any]) -> Optional[Tuple[float, float]]:
+        """Of values, each times a number."""
+        lines = [self._line(x) for _, x in terms]
+        if None in lines:
+            return None
+        a, c = (sum(by * line[i] for (by, _), line in zip(terms, lines) if line is not None) for i in (0, 1))
+        return a, c
 
     def constant(self, node: Node) -> Tensor:
         """A captured tensor, the caller's own."""
@@ -181,11 +183,11 @@ class Traced:
             return x
         if x in known:
             return known[x]
+        chain = self._chain(x) if x.target is aten.index.Tensor else None
         if x.op == "get_attr":
             found: Any = self.constant(x)
-        elif x.target is aten.index.Tensor and self._chain(x) is not None:
-            base, indices = self._chain(x) or (None, [])
-            found = aten.index.Tensor(self._value(base, known), self._value(indices, known))
+        elif chain is not None:
+            found = aten.index.Tensor(*(self._value(y, known) for y in chain))
         elif x.target in _SAME:
             found = self._value(x.args[0], known)
         else:
@@ -209,27 +211,26 @@ class Traced:
             return self._is_pointwise(x.args)
         return torch.Tag.pointwise in x.target.tags and self._is_pointwise(x.args) and self._is_pointwise(list(x.kwargs.values()))
 
-    def over(self, values: Sequence[Any], point: Callable[..., Tensor], indices: Dict[str, Any], *groups: str) -> Tensor:
-        """point(values at an index) over lists: groups "h", "qk" have heads by pairs. What is not in a group is one number."""
-        arrays, sizes = [indices[name] for name in NAMES], [len(indices[group[0]]) for group in groups]
+    def over(self, values: Sequence[Any], point: Callable[..., Tensor], index: Sequence[Any], *groups: str) -> Tensor:
+        """point(values at an index) over lists of b, h, q and k: groups "h", "qk" have heads by pairs. What is not in a group is
+        one number."""
+        arrays = [torch.as_tensor(x) for x in index]
+        sizes = [len(arrays[NAMES.index(group[0])]) for group in groups]
         if 0 in sizes:
             return tied(torch.zeros(sizes), self.constants())
         if all(self._is_pointwise(x) for x in values):
             axis = {name: i for i, group in enumerate(groups) for name in group}
             shaped = [x.view([-1 if i == axis[n] else 1 for i in range(len(groups))]) if n in axis else x for n, x in zip(NAMES, arrays)]
-            return point(*self.at(values, *shaped)).expand(sizes)
-
-        def at_index(*index: Any) -> Tensor:
-            return point(*self.at(values, *index))
-
-        run: Callable[..., Tensor] = at_index
+            return point(*self._at(values, *shaped)).expand(sizes)
+        run: Callable[..., Tensor] = lambda *at: point(*self._at(values, *at))  # noqa: E731
         for group in reversed(groups):
             run = torch.vmap(run, tuple(0 if name in group else None for name in NAMES))
         return run(*arrays)
 
-    def at(self, values: Sequence[Any], b: Any, h: Any, q: Any, k: Any) -> List[Any]:
+    def _at(self, values: Sequence[Any], *index: Any) -> List[Any]:
         """Values at an index."""
-        known: Dict[Node, Any] = {node: {"b": b, "h": h, "q": q, "k": k}[name] for node, name in self.index.items() if name != "s"}
+        by_name = dict(zip(NAMES, index))
+        known: Dict[Node, Any] = {node: by_name[name] for node, name in self.index.items() if name != "s"}
         return [self._value(x, known) for x in values]
 
     def fingerprint(self, x: Any, alive: List[Any]) -> Any:
@@ -336,8 +337,8 @@ class Matcher:
                     self._term(s, sign, score)
                     return
         if isinstance(y, Node) and y.target in (_ADD, _SUB) and not y.kwargs:
-            self._term(s, sign, y.args[0])
-            self._term(s, sign if y.target is _ADD else -sign, y.args[1])
+            for by, x in zip(_SIGNS[y.target], y.args):
+                self._term(s, by * sign, x)
             return
         by = self.t.number(y)
         if by is None:
@@ -351,9 +352,7 @@ class Matcher:
         if node.kwargs or len(node.args) > 2:
             raise self._not_understood(node, f"with {dict(node.kwargs) or node.args[2:]} is not understood")
         x, y = self._sides(node)
-        first = -1.0 if node.target in _FROM else 1.0
-        second = 1.0 if node.target is _ADD else -first
-        own, other = (first, second) if x is node.args[0] else (second, first)
+        own, other = _SIGNS[node.target] if x is node.args[0] else _SIGNS[node.target][::-1]
         s = self._score(x)
         s = self._times(s, own, node) if own < 0 else s
         self._term(s, other, y)

@@ -4,7 +4,7 @@ intersections of them cost a step a run, where truth values cost one a pair."""
 from __future__ import annotations
 
 import hashlib
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -27,17 +27,6 @@ def changes(*values: Array) -> Array:
     return np.append(np.flatnonzero(differs), n)
 
 
-def true_runs(seen: Array) -> Tuple[Array, Array]:
-    """Beginnings and ends of the true ones of a list."""
-    edge = np.diff(np.pad(seen, 1).astype(np.int8))
-    return np.flatnonzero(edge > 0), np.flatnonzero(edge < 0)
-
-
-def _rows(n_queries: int) -> Array:
-    """All in one group."""
-    return np.array([0, n_queries] if n_queries else [0])
-
-
 class Runs:
     """Queries row[i] .. row[i + 1] see keys first[j] .. end[j] of every j from ptr[i] to ptr[i + 1], in order; no two touch,
     and none is empty."""
@@ -48,8 +37,10 @@ class Runs:
     # ---- made of what is known otherwise ----
 
     @staticmethod
-    def of(n_keys: int, row: Array, group: Array, first: Array, end: Array) -> "Runs":
-        """Run j is of group[j], which does not go down. Empty ones are left out."""
+    def of(n_keys: int, row: Array, first: Array, end: Array, group: Optional[Array] = None) -> "Runs":
+        """Run j, cut to the keys that there are, is of group[j], which does not go down: of group j where nothing is told."""
+        group = np.arange(len(row) - 1) if group is None else group
+        first, end = np.maximum(first, 0), np.minimum(end, n_keys)
         nonempty = end > first
         if not nonempty.all():
             group, first, end = group[nonempty], first[nonempty], end[nonempty]
@@ -58,46 +49,37 @@ class Runs:
         return Runs(n_keys, row, ptr, first, end)
 
     @staticmethod
-    def one(n_keys: int, row: Array, first: Array, end: Array) -> "Runs":
-        """At most one run a group, cut to the keys that there are."""
-        return Runs.of(n_keys, row, np.arange(len(row) - 1), np.clip(first, 0, n_keys), np.clip(end, 0, n_keys))
-
-    @staticmethod
-    def whole(n_queries: int, n_keys: int, seen: bool) -> "Runs":
-        """All pairs, or none."""
-        n = np.full(len(_rows(n_queries)) - 1, n_keys if seen else 0)
-        return Runs.one(n_keys, _rows(n_queries), np.zeros_like(n), n)
-
-    @staticmethod
     def of_queries(n_keys: int, seen: Array) -> "Runs":
         """[queries]: who sees all keys."""
         row = changes(seen)
         n = np.where(seen[row[:-1]], n_keys, 0)
-        return Runs.one(n_keys, row, np.zeros_like(n), n)
+        return Runs.of(n_keys, row, np.zeros_like(n), n)
+
+    @staticmethod
+    def whole(n_queries: int, n_keys: int, seen: bool) -> "Runs":
+        """All pairs, or none."""
+        return Runs.of_queries(n_keys, np.full(n_queries, seen))
+
+    @staticmethod
+    def of_pairs(seen: Array, first_key: int, n_keys: int) -> "Runs":
+        """[queries][keys] truth values, column j those of key first_key + j."""
+        n, columns = seen.shape
+        edge = np.diff(np.pad(seen, ((0, 0), (1, 1))))
+        group, at = np.divmod(np.flatnonzero(edge), columns + 1)
+        return Runs.of(n_keys, np.arange(n + 1), at[::2] + first_key, at[1::2] + first_key, group[::2])
 
     @staticmethod
     def of_keys(n_queries: int, seen: Array) -> "Runs":
         """[keys]: which all queries see."""
-        first, end = true_runs(seen) if n_queries else (np.zeros(0, np.int64),) * 2
-        return Runs.of(len(seen), _rows(n_queries), np.zeros(len(first), np.int64), first, end)
+        one = Runs.of_pairs(seen[None], 0, len(seen))
+        return Runs(one.n_keys, np.array([0, n_queries]), one.ptr, one.first, one.end)
 
     @staticmethod
     def of_blocks(seen: Array, height: int, width: int, n_queries: int, n_keys: int) -> "Runs":
         """[rows of blocks][columns of blocks], each block seen or not."""
         row = np.append(np.arange(0, n_queries, height), n_queries)
-        edge = np.diff(np.pad(seen[: len(row) - 1], ((0, 0), (1, 1))).astype(np.int8), axis=1)
-        (group, first), (_, end) = np.nonzero(edge > 0), np.nonzero(edge < 0)
-        return Runs.of(n_keys, row, group, np.minimum(first * width, n_keys), np.minimum(end * width, n_keys))
-
-    @staticmethod
-    def of_pairs(seen: Any, first_key: int, n_keys: int) -> "Runs":
-        """A torch tensor [queries][keys] of truth values, column j that of key first_key + j."""
-        edge = seen.new_zeros(seen.shape[0], seen.shape[1] + 1)
-        edge[:, 0], edge[:, -1] = seen[:, 0], seen[:, -1]
-        edge[:, 1:-1] = seen[:, 1:] != seen[:, :-1]
-        at = edge.nonzero().numpy()
-        (group, first), end = at[::2].T, at[1::2, 1]
-        return Runs.of(n_keys, np.arange(seen.shape[0] + 1), group, first + first_key, end + first_key)
+        x = Runs.of_pairs(seen[: len(row) - 1], 0, seen.shape[1])
+        return Runs.of(n_keys, row, x.first * width, x.end * width, x.group())
 
     @staticmethod
     def stacked(blocks: Sequence["Runs"]) -> "Runs":
@@ -141,23 +123,6 @@ class Runs:
         np.cumsum(counts, out=ptr[1:])
         return Runs(self.n_keys, row, ptr, self.first[j], self.end[j])
 
-    def rows(self, first: int, n: int) -> "Runs":
-        """Those of n queries."""
-        i0, i1 = np.searchsorted(self.row, first, side="right") - 1, np.searchsorted(self.row, first + n)
-        row = np.clip(self.row[i0 : i1 + 1], first, first + n) - first
-        runs = slice(self.ptr[i0], self.ptr[i1])
-        return Runs(self.n_keys, row, self.ptr[i0 : i1 + 1] - self.ptr[i0], self.first[runs], self.end[runs])
-
-    def __invert__(self) -> "Runs":
-        """What lies between the runs, and before and behind them: one more in every group."""
-        n = len(self.row) - 1
-        at = self.ptr[:-1] + np.arange(n)
-        first, end = np.zeros(len(self.first) + n, np.int64), np.full(len(self.first) + n, self.n_keys)
-        inner = np.arange(len(self.first)) + self.group()
-        first[inner + 1], end[inner] = self.end, self.first
-        first[at] = 0
-        return Runs.of(self.n_keys, self.row, np.repeat(np.arange(n), np.diff(self.ptr) + 1), first, end)
-
     def __and__(self, other: "Runs") -> "Runs":
         if self.is_all() or other.is_empty():
             return other
@@ -166,34 +131,27 @@ class Runs:
         for x, y in ((self, other), (other, self)):
             if (np.diff(y.ptr) <= 1).all():
                 return _cut(x, y)
-        a, b = _together(self, other)
-        return _swept(a, b, 2)
+        return _swept(self, other, 2)
 
     def __or__(self, other: "Runs") -> "Runs":
         if self.is_empty() or other.is_all():
             return other
         if other.is_empty() or self.is_all():
             return self
-        a, b = _together(self, other)
-        return _swept(a, b, 1)
+        return _swept(self, other, 1)
 
     def joined(self) -> "Runs":
         """The same with neighbouring groups that see the same as one."""
-        counts = np.diff(self.ptr)
+        counts, group = np.diff(self.ptr), self.group()
         if len(counts) < 2:
             return self
-        differs = counts[1:] != counts[:-1]
-        alike = np.flatnonzero(~differs & (counts[1:] > 0))
-        of, offset = spread(counts[alike])
-        j = self.ptr[alike][of] + offset
-        step = counts[alike][of]
-        other = (self.first[j] != self.first[j + step]) | (self.end[j] != self.end[j + step])
-        differs[alike[of[other]]] = True
-        if differs.all():
+        before = np.arange(len(group)) - counts[group]  # the same run of the group before, where it has as many
+        distinct = np.append(True, counts[1:] != counts[:-1])
+        distinct[group[(self.first != self.first[before]) | (self.end != self.end[before])]] = True
+        if distinct.all():
             return self
-        distinct = np.append(True, differs)
-        runs = np.repeat(distinct, counts)
         ptr = np.append(0, np.cumsum(counts[distinct]))
+        runs = distinct[group]
         return Runs(self.n_keys, np.append(self.row[:-1][distinct], self.row[-1]), ptr, self.first[runs], self.end[runs])
 
     def name(self) -> bytes:
@@ -232,12 +190,6 @@ def _sums(shape: Tuple[int, int], *terms: Tuple[Array, Array]) -> Array:
     return total.reshape(shape)
 
 
-def _together(a: Runs, b: Runs) -> List[Runs]:
-    """In groups that both have."""
-    row = a.row if len(a.row) == len(b.row) and (a.row == b.row).all() else np.union1d(a.row, b.row)
-    return [a.by(row), b.by(row)]
-
-
 def _limits(b: Runs) -> Tuple[Array, Array]:
     """Where the only run of a group begins and ends; 0 and 0 where there is none."""
     low, high = np.zeros(len(b.row) - 1, np.int64), np.zeros(len(b.row) - 1, np.int64)
@@ -270,11 +222,13 @@ def _cut(a: Runs, b: Runs) -> Runs:
     a, (low, high) = a.by(row), _limits(b)
     own = np.searchsorted(b.row, row[:-1], "right") - 1
     group = own[a.group()]
-    return Runs.of(a.n_keys, row, a.group(), np.maximum(a.first, low[group]), np.minimum(a.end, high[group]))
+    return Runs.of(a.n_keys, row, np.maximum(a.first, low[group]), np.minimum(a.end, high[group]), a.group())
 
 
 def _swept(a: Runs, b: Runs, depth: int) -> Runs:
     """Where as many of the two see a key: all beginnings and ends in order, beginnings before ends at one key."""
+    row = a.row if np.array_equal(a.row, b.row) else np.union1d(a.row, b.row)
+    a, b = a.by(row), b.by(row)
     base = [2 * (a.n_keys + 1) * x.group() for x in (a, b)]
     ends = [(at + 2 * x.first, at + 2 * x.end + 1) for at, x in zip(base, (a, b))]
     events = np.concatenate([*ends[0], *ends[1]])
@@ -284,4 +238,4 @@ def _swept(a: Runs, b: Runs, depth: int) -> Runs:
     first = events[(step > 0) & (level == depth)] >> 1
     end = events[(step < 0) & (level == depth - 1)] >> 1
     group, at = np.divmod(first, a.n_keys + 1)
-    return Runs.of(a.n_keys, a.row, group, at, end - group * (a.n_keys + 1))
+    return Runs.of(a.n_keys, a.row, at, end - group * (a.n_keys + 1), group)

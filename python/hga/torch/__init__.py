@@ -33,11 +33,11 @@ count()
 # somebody asks.
 if TYPE_CHECKING:
     from ._distributed import distributed as distributed
-    from .._flex.attend import flex_attention as flex_attention, flex_hierarchy as flex_hierarchy
+    from .._flex.call import flex_attention as flex_attention, flex_hierarchy as flex_hierarchy
     from .._flex.masks import create_block_mask as create_block_mask
 else:
     _LATER = {
-        "distributed": "torch._distributed", "flex_attention": "_flex.attend", "flex_hierarchy": "_flex.attend", "create_block_mask": "_flex.masks",
+        "distributed": "torch._distributed", "flex_attention": "_flex.call", "flex_hierarchy": "_flex.call", "create_block_mask": "_flex.masks",
     }  # fmt: skip
 
     def __getattr__(name):
