@@ -9,10 +9,10 @@ import hga
 import numpy as np
 from hga._core.values import lib
 from hga._core.tables import INPUTS, KEYWORDS, ROWS, WITHOUT_EDGES
-from test_hga import tensors
+from test_graphs_hierarchies import tensors
 
 N, HEADS, DIM, POS = 24, 4, 16, 3
-# Features of edges come to an output of their own: test_edge_features.py
+# Features of edges come to an output of their own: test_torch_edge_features.py
 OF_OUTPUT = tuple(name for name in KEYWORDS if lib.HGA_EXTENT_COLUMNS not in ROWS[name].extents)
 TORCH = importlib.util.find_spec("torch") is not None
 

@@ -1,4 +1,4 @@
-"""Every block of Python on a page of docs/ runs as it is pasted: by itself, in an empty folder. README's are for test_readme.py."""
+"""Every block of Python on a page of docs/ runs as it is pasted: by itself, in an empty folder. README's are for test_package_readme.py."""
 
 import importlib.util
 import os

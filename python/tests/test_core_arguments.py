@@ -12,7 +12,7 @@ import unittest
 
 import hga
 import numpy as np
-from test_hga import tensors
+from test_graphs_hierarchies import tensors
 
 TORCH = importlib.util.find_spec("torch") is not None
 

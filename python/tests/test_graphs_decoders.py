@@ -13,7 +13,7 @@ import weakref
 
 import hga
 import numpy as np
-from test_objects import near_and_far
+from test_graphs_objects import near_and_far
 
 TORCH = importlib.util.find_spec("torch") is not None
 PARENT = np.concatenate([np.full(30, 90), np.full(30, 91), np.full(30, 92), [93, 93, 93, -1]])

@@ -200,7 +200,7 @@ class SmolLM(unittest.TestCase):
                     self.assertEqual(said.stdout, bytes(want) + b"\n")
                     self.assertGreater(len(set(want)), 5)
             wrong = {(path, "1 2", "4", "bpt"): b"rows are nodes", (path, "1 999", "4"): b"999", (path, "", "4"): b"at least one",
-                     (path, "1", "4x"): b"4x", (__file__, "1", "4"): b"test_smollm.py", (path, "1"): b"usage"}  # fmt: skip
+                     (path, "1", "4x"): b"4x", (__file__, "1", "4"): b"test_examples_smollm.py", (path, "1"): b"usage"}  # fmt: skip
             for arguments, says in wrong.items():
                 said = subprocess.run([LLAMA, *arguments], capture_output=True)
                 self.assertEqual((said.returncode, said.stdout), (1, b""))

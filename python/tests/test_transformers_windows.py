@@ -10,7 +10,7 @@ try:
     import torch
     import transformers as tf
     from hga.torch._documents import documents, is_numbered
-    from test_models import GROUPED, made
+    from test_transformers_models import GROUPED, made
 except ImportError:
     tf = None
 

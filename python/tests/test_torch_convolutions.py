@@ -131,7 +131,7 @@ class BesidePyG(unittest.TestCase):
 
     def test_every_argument_of_pygs_is_taken_or_refused_by_its_name(self):
         x, e = self.x, self.edges
-        offered = {"in_channels", "out_channels", "fill_value", "edge_dim", "kwargs"}  # test_edge_features.py
+        offered = {"in_channels", "out_channels", "fill_value", "edge_dim", "kwargs"}  # test_torch_edge_features.py
         for name, taken in LAYERS.items():
             for argument in set(inspect.signature(getattr(pyg, name)).parameters) - set(taken) - offered:
                 with self.assertRaisesRegex(hga.Error, argument):

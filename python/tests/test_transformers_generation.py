@@ -15,7 +15,7 @@ from unittest import mock
 
 import hga
 from since import older, since
-from test_models import GROUPED, MODIFIED, TEXT, TEXTS, N, OnOneThread, logits, made
+from test_transformers_models import GROUPED, MODIFIED, TEXT, TEXTS, N, OnOneThread, logits, made
 
 try:
     import torch

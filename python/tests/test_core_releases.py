@@ -132,8 +132,8 @@ class OldestPython(unittest.TestCase):
     """hga runs with Python 3.9, which CI's machine need not have: its grammar, its names."""
 
     def test_the_package_has_its_grammar_and_its_names(self):
-        modules = sorted((TESTS.parent / "hga").glob("*.py"))
-        self.assertGreater(len(modules), 50)
+        modules = sorted((TESTS.parent / "hga").rglob("*.py"))
+        self.assertGreater(len(modules), 40)
         for path in modules:
             text = path.read_text(encoding="utf-8")
             with self.subTest(path.name):

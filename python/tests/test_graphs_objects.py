@@ -9,7 +9,7 @@ import unittest
 
 import hga
 import numpy as np
-from test_hga import tensors
+from test_graphs_hierarchies import tensors
 
 RNG = np.random.default_rng(11)
 TORCH = importlib.util.find_spec("torch") is not None
