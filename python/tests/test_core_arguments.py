@@ -486,7 +486,3 @@ class Looking(unittest.TestCase):
         h = hga.Graph.from_parents([4, 4, 5, 5, -1, -1, -1]).hierarchy()
         self.assertEqual(h.coverage().once, 4 + 4 + 1)  # two pairs of siblings, and a token alone
         self.assertEqual(h.coverage().more, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -237,7 +237,3 @@ class InTorch(unittest.TestCase):
         with torch.device("meta"):
             out = self.h.attention(*self.x)
         self.assert_same(out)
-
-
-if __name__ == "__main__":
-    unittest.main()

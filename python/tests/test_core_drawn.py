@@ -179,7 +179,3 @@ class Drawn(unittest.TestCase):
                 if name not in TABLES:
                     self.assert_bits(call, "d_" + name, as_numpy(slope))
         self.assertGreater(gone_back, len(self.calls) // 8)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -130,7 +130,3 @@ class Tool(unittest.TestCase):
             self.died(number, 0.4, "check", "small.json")
             self.died(number, 0.3, "explain", "window", "--tokens", str(MOST), "-p", "left=256")
             self.died(number, 1, "export", "random.npy", "--tree", "metis:8,8", "-o", "clusters.json")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -49,7 +49,3 @@ class Library(unittest.TestCase):
         needed = set(re.findall(r"NEEDED +(lib[\w-]+)\.so", said))
         self.assertIn("libjansson", needed)
         self.assertEqual(sorted(needed - set(_library.PACKAGES) - {"libc", "libm", "libhga", "libhga-files"}), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

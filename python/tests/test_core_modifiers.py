@@ -99,7 +99,3 @@ class Modified(unittest.TestCase):
         ):
             with self.assertRaisesRegex(hga.Error, words):
                 h.attention(q, k, v, **more)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -236,7 +236,3 @@ class InTorch(unittest.TestCase):
             self.assertGreater(m.project.weight.grad.abs().max(), 0)
         with self.assertRaisesRegex(hga.Error, "alpha 5 is not 1"):
             hga.torch.Attention("dense", 36, 4, normalizer="entmax:5")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -340,7 +340,3 @@ class InTorch(unittest.TestCase):
         g = torch.randn_like(a)
         for x, y in zip(torch.autograd.grad(a, (q, k, v), g), torch.autograd.grad(b, (q, k, v), g)):
             self.assertLess((x - y).abs().max(), 6e-2)
-
-
-if __name__ == "__main__":
-    unittest.main()

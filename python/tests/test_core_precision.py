@@ -291,7 +291,3 @@ class InTorch(unittest.TestCase):
         finally:
             hga.Hierarchy._plan = plans
         self.assertEqual(taken, [PAIRS] * 4)
-
-
-if __name__ == "__main__":
-    unittest.main()

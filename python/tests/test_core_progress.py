@@ -145,7 +145,3 @@ class Refused(unittest.TestCase):
     def test_other_words(self):
         with self.assertRaisesRegex(hga.Error, "progress is 'bar', neither True nor False"):
             written(progress="bar")
-
-
-if __name__ == "__main__":
-    unittest.main()

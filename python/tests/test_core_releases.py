@@ -276,7 +276,3 @@ print(torch.equal(h.attention(q, q, q), hga.torch.attention(h, q, q, q)))
             package = path.partition(".")[0]
             if not older(package, row.since) and not row.until:
                 self.assertTrue(_releases.has(path), path)
-
-
-if __name__ == "__main__":
-    unittest.main()

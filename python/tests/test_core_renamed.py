@@ -41,7 +41,3 @@ class OldNames(unittest.TestCase):
         q = np.zeros((1, 1, N, 4), np.float32)
         with self.assertRaisesRegex(hga.Error, "attention has no wanted="):
             hga.dense(N).attention(q, q, q, wanted=["key"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -196,7 +196,3 @@ class InTorch(unittest.TestCase):
             np.testing.assert_allclose(out, written_out(made((2,)), "softmax", False, scale), atol=1e-5)
         out = hga.torch.flex_attention(q, k, v, lambda s, b, h, i, j: s * 0, mask, enable_gqa=True)
         np.testing.assert_allclose(out, written_out(made((2,)), "softmax", False, 0.0), atol=1e-5)
-
-
-if __name__ == "__main__":
-    unittest.main()

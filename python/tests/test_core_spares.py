@@ -129,7 +129,3 @@ class Spares(unittest.TestCase):
         for step in grads[1:]:
             for a, b in zip(grads[0], step):
                 self.assertTrue(torch.equal(a, b))
-
-
-if __name__ == "__main__":
-    unittest.main()

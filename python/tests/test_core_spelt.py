@@ -446,7 +446,3 @@ class Checkpointed(unittest.TestCase):
             found.append((out, leaf.grad))
         for got in found[1:]:
             self.assertEqual(bits(got), bits(found[0]))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -127,7 +127,3 @@ class Strides(unittest.TestCase):
                 outputs, upstream = ([*got], [x["d_out"], x["d_lse"]]) if call.lse else ([got], [x["d_out"]])
                 found.update(zip(("query", "key", "value"), torch.autograd.grad(outputs, inputs, upstream)))
             self.assert_bits({name: as_numpy(a) for name, a in found.items()}, want, seed)
-
-
-if __name__ == "__main__":
-    unittest.main()

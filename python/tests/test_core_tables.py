@@ -164,7 +164,3 @@ class InTorch(unittest.TestCase):
             h, table = changed_by(row)
             with self.assertRaisesRegex(hga.Error, f"no gradient of {row.name}"):
                 h.attention(*(torch.from_numpy(y) for y in tensors(N)), **{row.name: torch.tensor(table, requires_grad=True)})
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -273,7 +273,3 @@ class Tensors(unittest.TestCase):
                 self.assertEqual((found, out, said.count("\n")), (1, "", 1), said)
                 self.assertIn(what, said)
         self.assertIn("has no letter of the text's first word", self.run_on(checkpoint("dense"), "zzz bad")[2])
-
-
-if __name__ == "__main__":
-    unittest.main()

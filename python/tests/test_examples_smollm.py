@@ -218,7 +218,3 @@ class SmolLM(unittest.TestCase):
             self.assertRegex(told, f"{measure}: .*causal")
         with self.assertRaisesRegex(SystemExit, "fewer than"):
             self.run_main("--attention", "dense", "--texts", str(ROOT / "LICENSE"), "--tokens", 10**6)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -401,7 +401,3 @@ class Distilling(Training):
         tokenizer.tokens = lambda verses: (np.arange(2 + sum(map(len, verses))), None)
         found = distill.passages(["abc", "de", "fghij", "k", "lm", "n" * 9, "o"], tokenizer, 4, 6)
         self.assertEqual([len(ids) for ids in found], [2 + 5, 2 + 5, 2 + 12])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -403,7 +403,3 @@ class BlockMasks(unittest.TestCase):
             b.finish().hierarchy().to_block_mask()
         with self.assertRaisesRegex(NotImplementedError, "weights"):
             hga.Graph.from_edges([0, 1], [1, 0], 2, weight=[0.5, 1]).hierarchy().to_block_mask()
-
-
-if __name__ == "__main__":
-    unittest.main()

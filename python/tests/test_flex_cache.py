@@ -178,7 +178,3 @@ class Kept(unittest.TestCase):
             with self.assertRaisesRegex(NotImplementedError, "does not depend on the score"):
                 self.out(lambda s, b, h, q, k: q - k)
         self.assertEqual(len(_flex_cache._CACHE), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

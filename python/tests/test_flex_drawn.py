@@ -262,7 +262,3 @@ class Functions(unittest.TestCase):
                 hga.torch.flex_attention(q, q, q, **more)
         out, aux = hga.torch.flex_attention(q, q, q, return_aux=AuxRequest())
         self.assertTrue(torch.equal(out, hga.torch.flex_attention(q, q, q, kernel_options={"BLOCK_N": 64})) and aux.lse is None)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -313,7 +313,3 @@ class Changed(unittest.TestCase):
         mask = BlockMask.from_kv_blocks(number, at, None, None, 8, lambda b, h, q, k: short[q] == short[k], (N, K))
         with mock.patch.object(_flex_masks, "TILE", (8, 8)):
             self.check(mask, lambda b, h, q, k: (q < 16) & (k < 8) & (q // 5 == k // 5))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -670,7 +670,3 @@ class Refusals(unittest.TestCase):
         self.refused("write", pickle.dumps, d.cache(), kind=TypeError)
         self.assertIs(copy.deepcopy(d), d)
         self.assertIn("90 tokens, 4 x 12", repr(d.cache()))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -220,7 +220,3 @@ class Seen(unittest.TestCase):
         for reads, writes, wrong in (([9], [out], "9"), ([value], [0], "0"), ([-1], [out], "-1"), ([value], [10**6], "1000000")):
             with self.assertRaisesRegex(hga.Error, f"{wrong}"):
                 p.user("sum", 0, reads, writes, lambda: 0, lambda s, e: s, lambda s, v: None)
-
-
-if __name__ == "__main__":
-    unittest.main()

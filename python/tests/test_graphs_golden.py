@@ -255,7 +255,3 @@ class Golden(unittest.TestCase):
             for name, x in {"query": q, "key": k, "value": v, **leaves}.items():
                 want = c[self.WANT[name]]
                 self.assert_near(c, x.grad.numpy().reshape(want.shape), want)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -714,7 +714,3 @@ class Refusals(unittest.TestCase):
         for number, (call, words) in enumerate(cases):
             with self.subTest(number), self.assertRaisesRegex(hga.Error, words):
                 call()
-
-
-if __name__ == "__main__":
-    unittest.main()

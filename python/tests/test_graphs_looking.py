@@ -288,7 +288,3 @@ class Capturing(unittest.TestCase):
         why = "T5EncoderModel attends 0 times" if older("transformers", "5.0") else "adds a bias by relative position"
         with self.assertRaisesRegex(hga.Error, why):
             capture(t.T5EncoderModel(t.T5Config(**sizes)), 0, torch.arange(6))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -97,7 +97,3 @@ class Markdown(unittest.TestCase):
             with self.subTest(text):
                 (ours, theirs), _ = self.pages_of(text)
                 self.assertEqual(ours and whole(ours), theirs and whole(theirs))
-
-
-if __name__ == "__main__":
-    unittest.main()

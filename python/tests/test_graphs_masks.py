@@ -144,7 +144,3 @@ class Files(unittest.TestCase):
             rows = q.transpose(1, 0, 2)
             want = softmax_over(mask, rows, rows, rows).transpose(1, 0, 2)
             np.testing.assert_allclose(np.load(folder + "/o.npy"), want, atol=3e-6)
-
-
-if __name__ == "__main__":
-    unittest.main()

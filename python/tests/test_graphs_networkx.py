@@ -124,7 +124,3 @@ class Networkx(unittest.TestCase):
         x = np.random.default_rng(1).standard_normal((1, 34, 8), np.float32)
         a, b = (hga.Graph.from_networkx(one).hierarchy().attention(x, x, x) for one in (g, named))
         np.testing.assert_array_equal(a, b)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -467,7 +467,3 @@ class Torch(unittest.TestCase):
             d = torch.randn_like(out)
             out.backward(d), by_hand.backward(d)
             self.assertTrue(all(torch.equal(a.grad, b.grad) for a, b in zip(x, y)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -253,7 +253,3 @@ class Orders(unittest.TestCase):
                 to.extend(x.detach().numpy() for x in (out, q.grad, k.grad, v.grad, bias.grad))
             for a, b in zip(found, want):
                 self.near(a, b, 2e-5)
-
-
-if __name__ == "__main__":
-    unittest.main()

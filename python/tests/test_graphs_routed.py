@@ -649,7 +649,3 @@ class Gradients(unittest.TestCase):
         self.assertEqual(whole(x).shape, x.shape)
         with self.assertRaisesRegex(hga.Error, "is not causal"):
             hga.torch.Attention(hga.routed(block=4, query_block=4, causal=True), 32, 4, causal=True)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -65,7 +65,3 @@ class Drawn(unittest.TestCase):
             self.assert_is(Runs.of_blocks(blocks, height, width, n, n_keys), np.kron(blocks, np.ones((height, width), bool))[:n, :n_keys])
             self.assert_is(Runs.of_queries(n_keys, seen[:, 0]), seen[:, :1].repeat(n_keys, 1))
             self.assert_is(Runs.of_keys(n, seen[0]), seen[:1].repeat(n, 0))
-
-
-if __name__ == "__main__":
-    unittest.main()

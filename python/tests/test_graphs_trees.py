@@ -224,7 +224,3 @@ class Trees(unittest.TestCase):
         ):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 f(None)
-
-
-if __name__ == "__main__":
-    unittest.main()

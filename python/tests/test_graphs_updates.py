@@ -412,7 +412,3 @@ class ByHead(unittest.TestCase):
             out = torch.nn.functional.scaled_dot_product_attention(*wide, attn_mask=mask)
             for a, b in zip(got, torch.autograd.grad(out, x, g.float())):
                 torch.testing.assert_close(a.float(), b, rtol=3e-2 if dtype != torch.float32 else 1e-4, atol=3e-2 if dtype != torch.float32 else 1e-5)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -525,7 +525,3 @@ class Missing(unittest.TestCase):
     def test_without_its_header_at_the_build(self):
         patch = "import hga, hga._core.values as c; l = c.lib\nclass L:\n    def __getattr__(s, n): return (lambda i: c.ffi.NULL) if n == 'hga_py_jax_handler' else getattr(l, n)\nc.lib = L()"
         self.assertIn(f"{sys.executable} -m pip install --force-reinstall --no-deps .", self.imported(patch))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -284,7 +284,3 @@ class Models(unittest.TestCase):
         ):
             with self.subTest(words), self.assertRaisesRegex(kind, words):
                 call()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -71,7 +71,3 @@ class Blocks(unittest.TestCase):
         self.assertNotIn("FAILED here:1", said)
         self.assertIn("FAILED here:2", said)
         self.assertIn("FAILED here:3", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -107,7 +107,3 @@ class Extension(unittest.TestCase):
             if wanted:
                 self.said("cmake", "--build", project / "build")
                 self.said(project / "build" / "p")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -346,7 +346,3 @@ class Calls(unittest.TestCase):
         for other, ending in ((1.95, "goal 2 yes"), (2.1, "goal 2 - ! 1.90, then 2.10"), (1.5, "goal 2 yes ! 1.90, then 1.50")):
             said = " ".join(calls.line_of(row, row._replace(figure=other)).split())
             self.assertTrue(said.endswith(ending), said)
-
-
-if __name__ == "__main__":
-    unittest.main()

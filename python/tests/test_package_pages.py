@@ -298,7 +298,3 @@ def has(name):
     import importlib.util
 
     return importlib.util.find_spec(name) is not None
-
-
-if __name__ == "__main__":
-    unittest.main()

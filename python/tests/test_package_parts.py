@@ -107,7 +107,3 @@ class Command(unittest.TestCase):
         done = self.run_command(None)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr, "hga: the Python package hga is not here, or has no tool: install it again with pip\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

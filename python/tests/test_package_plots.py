@@ -125,7 +125,3 @@ class Plots(unittest.TestCase):
             for run in row["runs"] if row["name"] == "mean" else ():
                 run["accuracy"] = 99.0
         self.assertIn("the controls do as well: `mean` 99.0 %", models_recall.controls_said(log))
-
-
-if __name__ == "__main__":
-    unittest.main()

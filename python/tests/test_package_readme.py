@@ -59,7 +59,3 @@ class Readme(unittest.TestCase):
         headers = [*README.parent.glob("*/public/*.h"), *README.parent.glob("*/*/public/*.h"), README.parent / "graph" / "base" / "hga_base.h"]
         declared = sum(len(re.findall("^HGA_API ", header.read_text(), re.M)) for header in headers)
         self.assertEqual([int(n) for n in found.groups()], [declared, *(len(names) for _, _, names in c_pages.PARTS)])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -53,7 +53,3 @@ class Run(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             r = subprocess.run([sys.executable, RUN, "test_gone"], cwd=folder, stdout=subprocess.DEVNULL)
             self.assertEqual(r.returncode, 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

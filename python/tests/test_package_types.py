@@ -198,7 +198,3 @@ class Mypy(unittest.TestCase):
         loose = ["--allow-any-generics"] if np.__version__.startswith("1.") else []
         out = self.mypy(*loose, "--no-warn-unused-ignores", "-p", "hga")
         self.assertIn("Success", out, out)
-
-
-if __name__ == "__main__":
-    unittest.main()

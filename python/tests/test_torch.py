@@ -192,7 +192,3 @@ class Torch(unittest.TestCase):
         for bad in (q.double(), q.long(), q > 0, q.to(torch.complex64)):
             with self.assertRaisesRegex(hga.Error, "dtype"):
                 h.attention(bad, k, v)
-
-
-if __name__ == "__main__":
-    unittest.main()

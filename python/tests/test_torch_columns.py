@@ -147,7 +147,3 @@ class Columns(unittest.TestCase):
         ):  # fmt: skip
             with self.assertRaisesRegex(hga.Error, re.escape(words)):
                 run()
-
-
-if __name__ == "__main__":
-    unittest.main()

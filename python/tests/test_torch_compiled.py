@@ -251,7 +251,3 @@ class Compiled(unittest.TestCase):
         run = lambda q, k, v: hga.treeformer_fine(40, query_leaf=leaves).attention(q, k, v)  # noqa: E731
         inputs = heads(40)
         self.same(results(run, inputs), results(self.compiled(run), inputs))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -244,7 +244,3 @@ class Convolutions(unittest.TestCase):
             with self.assertRaises(hga.Error) as caught:
                 run()
             self.assertIn(words, str(caught.exception))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -444,7 +444,7 @@ class Ranks(unittest.TestCase):
     def on(self, n, facts=FACTS):
         with tempfile.TemporaryDirectory() as folder:
             context = mp.get_context("forkserver")
-            context.set_forkserver_preload(["test_distributed"])  # torch is loaded once, for all ranks
+            context.set_forkserver_preload([__name__])  # torch is loaded once, for all ranks
             ranks = [context.Process(target=started, args=(r, n, folder, facts)) for r in range(n)]
             for p in ranks:
                 p.start()
@@ -490,7 +490,3 @@ class Ranks(unittest.TestCase):
     def test_without_a_group_it_says_so(self):
         with self.assertRaisesRegex(hga.Error, "init_process_group has not been called"):
             hga.torch.distributed(hga.dense(8))
-
-
-if __name__ == "__main__":
-    unittest.main()

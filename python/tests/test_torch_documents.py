@@ -355,7 +355,3 @@ class Module(unittest.TestCase):
         ):
             with self.assertRaisesRegex(hga.Error, words):
                 make()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -403,7 +403,3 @@ class Layers(unittest.TestCase):
         ):  # fmt: skip
             with self.assertRaisesRegex(hga.Error, re.escape(words)):
                 run()
-
-
-if __name__ == "__main__":
-    unittest.main()

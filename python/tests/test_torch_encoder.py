@@ -153,7 +153,3 @@ class Encoder(unittest.TestCase):
         with mock.patch.object(sys, "argv", ["documents.py", "--steps", "2"]), contextlib.redirect_stdout(out):
             documents.main()
         self.assertEqual(out.getvalue().count("% right"), 3)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -774,7 +774,3 @@ class Memory(unittest.TestCase):
                 h.attention(x[0][:1], *x[1:])
 
         self.flat(call)
-
-
-if __name__ == "__main__":
-    unittest.main()

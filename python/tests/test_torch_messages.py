@@ -447,7 +447,3 @@ class Orders(unittest.TestCase):
             self.assertEqual(found, ["yes"] * 6)
             with self.assertRaisesRegex(AssertionError, "torch_geometric"):
                 in_python(MAKE, text_of(NEVER, load.format(c)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -354,7 +354,3 @@ class Modules(unittest.TestCase):
             finally:
                 torch.set_num_threads(before)
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(*found)))
-
-
-if __name__ == "__main__":
-    unittest.main()

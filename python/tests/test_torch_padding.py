@@ -246,7 +246,3 @@ class Padding(unittest.TestCase):
 
 def call_with(module, x, mask):
     return module(x, x, x, key_padding_mask=mask)[0] if isinstance(module, ht.MultiheadAttention) else module(x, key_padding_mask=mask)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -347,7 +347,3 @@ importlib.reload(sys.modules["torch.utils.flop_counter"])
 """
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", says], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -413,7 +413,3 @@ class Generation(OnOneThread):
         self.refused("layers of linear_attention, which hga.transformers.Cache does not hold", lambda: model.generate(self.ids, **SAY))
         model.config.layer_types = ["full_attention", "indexed_attention"]
         self.refused("its layers pick keys for every query, with and without a cache: attn_implementation='sdpa'", lambda: model.generate(self.ids, **SAY))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -566,7 +566,3 @@ class Models(OnOneThread):
                 model(self.ids)
         model.set_attn_implementation(attn_implementation="hga:dense")
         self.assertEqual(model.config._attn_implementation, "hga:dense")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -218,7 +218,3 @@ class Layers(unittest.TestCase):
         hga.transformers.register()
         with self.assertRaisesRegex(ValueError, r"hga.transformers.use\(model\) serves its layers"):
             longformer().set_attn_implementation("hga:dense")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -229,7 +229,3 @@ class Windows(unittest.TestCase):
         self.assertTrue(torch.equal(*texts))
         with self.assertRaisesRegex(hga.Error, f"attends in chunks of {W} tokens, and a text of {N + 2} outgrows them.*use_cache=False"):
             model.generate(self.ids, **asked)
-
-
-if __name__ == "__main__":
-    unittest.main()
