@@ -1,7 +1,6 @@
 """Calls whose options are drawn together: bits are those of the library in C, through numpy and through torch. The calls
 are tests/drawn_python.c's, whose program HGA_DRAWN names."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,8 +10,8 @@ import zlib
 import hga
 import numpy as np
 from hga._core.values import BF16, narrowed
+from shared import as_numpy, as_torch, needs, splitmix, torch
 
-TORCH = importlib.util.find_spec("torch") is not None
 CALLS = 60 if os.environ.get("HGA_TEST_QUICK") else 300
 TYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": BF16}
 TABLES = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale")
@@ -20,11 +19,7 @@ TABLES = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale")
 
 def numbers(seed, n):
     """n numbers in [-1, 1) of 24 bits each: splitmix64, as tests/draws/choices.c has it."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(seed) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = (z ^ (z >> np.uint64(31))) >> np.uint64(32)
+    z = splitmix(seed, n) >> np.uint64(32)
     return ((z % np.uint64(1 << 24)).astype(np.int64) - (1 << 23)).astype(np.float32) * np.float32(2.0**-23)
 
 
@@ -145,17 +140,8 @@ class Drawn(unittest.TestCase):
                 if name in got and call.samples == 1:
                     self.assertEqual([zlib.crc32(got[name].tobytes())], call.arrays["d_" + name]["crc"], f"{call}: {name}")
 
-    @unittest.skipUnless(TORCH, "torch is not installed")
+    @needs("torch")
     def test_torch_has_the_librarys_bits(self):
-        import torch
-
-        def as_torch(x):
-            return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16) if x.dtype == BF16 else torch.from_numpy(x)
-
-        def as_numpy(x):
-            x = x.detach().contiguous()
-            return x.view(torch.int16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
-
         gone_back = 0
         for call in self.calls:
             x = {name: as_torch(call.tensor(name)) for name in ("query", "key", "value")}

@@ -1,4 +1,4 @@
-"""Facts about Ctrl-C: what the library is at ends within two seconds, and nothing is left of it."""
+"""Ctrl-C ends what the library is at within two seconds, and nothing is left of it."""
 
 import functools
 import json
@@ -14,9 +14,9 @@ import unittest
 import numpy as np
 
 import hga
+from shared import TOOL, needs_tool
 
 SECONDS = 2  # from the signal to the exception
-TOOL = os.environ.get("HGA_TOOL")
 MOST = 1 << 30  # tokens, of which the first half second fills few pages
 # A graph of few bytes, of which every row has columns of its own: seconds of checking, hours of counting.
 SMALL = {"format": "hga-graph", "schema": 1, "levels": [1 << 23],
@@ -101,7 +101,7 @@ def neighbours(graph):
     return hga.Hierarchy(graph, program)
 
 
-@unittest.skipIf(not TOOL, "the tool was not built")
+@needs_tool
 class Tool(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

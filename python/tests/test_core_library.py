@@ -1,4 +1,4 @@
-"""Facts about what is said where a library that the package needs is not there."""
+"""Where a library that the package needs is not there, one line says what to install."""
 
 import os
 import pathlib

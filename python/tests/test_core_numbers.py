@@ -1,4 +1,4 @@
-"""Facts about numbers: types of 16 bits, scales and rows that nobody writes, beside a model in double."""
+"""Types of 16 bits, scales and rows that nobody writes give what a model in double gives."""
 
 import unittest
 
@@ -6,11 +6,7 @@ import hga
 import numpy as np
 from hga._core.values import BF16, ffi, lib, narrowed, widened
 from hga._core.precision import multiplies_pairs
-
-try:
-    import torch
-except ImportError:
-    torch = None
+from shared import losses_of, needs, torch
 
 NAMES = ("query", "key", "value", "rel_key", "rel_bias", "edge_bias", "node_pos")
 
@@ -228,7 +224,7 @@ class Unread(unittest.TestCase):
             self.assertEqual(got[0, :, 0].tolist(), [0, 2, 0, 2])
 
 
-@unittest.skipIf(torch is None, "torch is not installed")
+@needs("torch")
 class InTorch(unittest.TestCase):
     TYPES = ("float32", "float16", "bfloat16")
 
@@ -298,13 +294,7 @@ class InTorch(unittest.TestCase):
         torch.manual_seed(1)
         m = hga.torch.Attention(hga.htransformer(32, block=4), 16, 2).bfloat16()
         x, y = torch.randn(4, 32, 16).bfloat16(), torch.randn(4, 32, 16).bfloat16()
-        step, losses = torch.optim.SGD(m.parameters(), 0.5), []
-        for _ in range(20):
-            step.zero_grad()
-            loss = (m(x) - y).float().pow(2).mean()
-            loss.backward()
-            step.step()
-            losses.append(loss.item())
+        losses = losses_of(m, x, y)
         self.assertLess(losses[-1], losses[0])
         file = io.BytesIO()
         torch.save(m.state_dict(), file)

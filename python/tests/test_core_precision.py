@@ -1,5 +1,5 @@
-"""Facts about the precision that tensors of 16 bits get by default: bfloat16's products where the processor multiplies pairs of
-it, float32's everywhere else; one answer for numpy and torch, eager and compiled, calls and modules and decoders."""
+"""Tensors of 16 bits get bfloat16's products where the processor multiplies pairs of it, float32's everywhere else: one
+answer for numpy and torch, eager and compiled, calls and modules and decoders."""
 
 import os
 import subprocess
@@ -12,11 +12,7 @@ import hga
 import numpy as np
 from hga._core.values import BF16, narrowed
 from hga._core.precision import multiplies_pairs, resolved
-
-try:
-    import torch
-except ImportError:
-    torch = None
+from shared import needs, refused, torch
 
 HERE = hga.isa_list().split()
 PAIRS = "bf16" if multiplies_pairs(None) else "f32"
@@ -37,8 +33,7 @@ class OfProcessors(unittest.TestCase):
             self.assertEqual(multiplies_pairs(isa), isa == "avx512bf16", isa)
         forced = os.environ.get("HGA_ISA")
         self.assertEqual(multiplies_pairs(None), (forced or HERE[-1]) == "avx512bf16")
-        with self.assertRaisesRegex(hga.Error, "abacus"):
-            multiplies_pairs("abacus")
+        refused(self, "abacus", lambda: multiplies_pairs("abacus"))
 
     def test_the_default_is_bf16_where_they_do_and_f32_elsewhere(self):
         for isa in HERE:
@@ -83,8 +78,7 @@ class OfProcessors(unittest.TestCase):
         h = hga.dense(70, causal=True)
         with self.assertRaisesRegex(hga.Error, "precision is 'bf61', .*: did you mean 'bf16'"):
             h.decoder(heads=1, dim=8, precision="bf61")
-        with self.assertRaisesRegex(hga.Error, "row_type 'f16' is neither 'f32' nor 'bf16'"):
-            h.decoder(heads=1, dim=8, row_type="f16")
+        refused(self, "row_type 'f16' is neither 'f32' nor 'bf16'", lambda: h.decoder(heads=1, dim=8, row_type="f16"))
 
     def test_decoders_follow_the_type_of_their_rows(self):
         h = hga.window(70, left=9, right=0)
@@ -145,8 +139,7 @@ class OfDecodersRows(unittest.TestCase):
                 cache.append(*self.part(first, 0, 9))
                 other_cache = decoder.cache()
                 for one in (cache, cache.fork(), other_cache):
-                    with self.assertRaisesRegex(hga.Error, says + ".*precision='f32' or 'bf16'"):
-                        one.append(*self.part(other, 9, 10))
+                    refused(self, says + ".*precision='f32' or 'bf16'", lambda: one.append(*self.part(other, 9, 10)))
                 cache.cut(0)
                 with self.assertRaisesRegex(hga.Error, says):
                     decoder.append([other_cache, cache], *([a, b] for a, b in zip(self.part(first, 0, 1), self.part(other, 0, 1))))
@@ -191,8 +184,7 @@ class OfDecodersRows(unittest.TestCase):
                 read = decoder.read(path)
                 self.assertEqual(decoder.precision, of)
                 self.assertEqual(read.append(*self.part(x, 33, 64)).tobytes(), np.ascontiguousarray(want[of][:, 33:]).tobytes())
-                with self.assertRaisesRegex(hga.Error, "come to a decoder"):
-                    decoder.read(path).append(*self.part(other, 33, 34))
+                refused(self, "come to a decoder", lambda: decoder.read(path).append(*self.part(other, 33, 34)))
                 self.assertEqual(early.append(*self.part(x, 0, 64)).tobytes(), want[of].tobytes())
             decoder = h.decoder(heads=2, dim=16, same=True)
             for wrong in ("nothing", "bf16.cut"):
@@ -203,8 +195,7 @@ class OfDecodersRows(unittest.TestCase):
                 self.assertEqual(decoder.precision, "auto")
             early = decoder.cache()
             decoder.read(os.path.join(folder, "f32"))
-            with self.assertRaisesRegex(hga.Error, "precision"):
-                decoder.read(os.path.join(folder, "bf16"))
+            refused(self, "precision", lambda: decoder.read(os.path.join(folder, "bf16")))
             self.assertEqual(early.append(*self.wide).tobytes(), want["f32"].tobytes())
 
     def test_a_decoder_that_chooses_takes_values_of_the_type_that_it_chooses_by(self):
@@ -215,7 +206,7 @@ class OfDecodersRows(unittest.TestCase):
         decoder.cache().append(q, k, v)
 
 
-@unittest.skipIf(torch is None, "torch is not installed")
+@needs("torch")
 class InTorch(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(3)

@@ -1,7 +1,6 @@
-"""Facts about bars: what takes long tells a share that grows to 1, on terminals and in notebooks alone."""
+"""What takes long tells a share that grows to 1, on terminals and in notebooks alone."""
 
 import contextlib
-import importlib.util
 import io
 import os
 import tempfile
@@ -11,9 +10,8 @@ import unittest.mock
 import hga
 import numpy as np
 from hga._core import progress as _progress
+from shared import TOOL, needs, refused
 
-TOOL = os.environ.get("HGA_TOOL", "")
-TQDM = importlib.util.find_spec("tqdm") is not None
 N = 3000
 
 
@@ -60,7 +58,7 @@ def chosen(**more):
 LONG = (coarsened, written, read_from_networkx, made_for_networkx, of_parents, chosen)
 
 
-@unittest.skipUnless(TQDM, "tqdm is not installed")
+@needs("tqdm")
 class Bars(unittest.TestCase):
     def setUp(self):
         soon = unittest.mock.patch.object(_progress, "SECONDS", 0)
@@ -143,5 +141,4 @@ class WithoutTqdm(unittest.TestCase):
 
 class Refused(unittest.TestCase):
     def test_other_words(self):
-        with self.assertRaisesRegex(hga.Error, "progress is 'bar', neither True nor False"):
-            written(progress="bar")
+        refused(self, "progress is 'bar', neither True nor False", lambda: written(progress="bar"))

@@ -1,4 +1,5 @@
-"""Facts about the releases of other packages: what pyproject.toml asks for, and what hga does with releases that it does not know."""
+"""hga installs beside every release that pyproject.toml asks for, and refuses in words what a release that it does not
+know has changed."""
 
 import ast
 import importlib.util
@@ -14,12 +15,12 @@ import zipfile
 
 import hga
 from hga._core import releases as _releases
+from shared import needs
 from since import older
 
 TESTS = pathlib.Path(__file__).resolve().parent
 PROJECT = (TESTS.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
 PACKAGE = pathlib.Path(hga.__file__).parent
-HAS_BOTH = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 
 
 def pinned(*names):
@@ -97,7 +98,7 @@ def wheel(folder):
     return path
 
 
-@unittest.skipUnless(HAS_BOTH, "torch or transformers is not installed")
+@needs("torch", "transformers")
 @unittest.skipUnless(importlib.util.find_spec("ensurepip"), "no environments without ensurepip")
 class Beside(unittest.TestCase):
     """hga comes beside the releases that are there. Without an index pip could not fetch another one, and would say so."""
@@ -171,11 +172,21 @@ config = LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
 make = lambda: LlamaForCausalLM._from_config(config, attn_implementation="hga:dense").eval()
 ids = torch.arange(4, 12)[None]
 model = make()
+
+
 def compiled(): return torch.compile(lambda x: hga.torch.flex_attention(x, x, x), backend="eager", fullgraph=True)(q)
+
+
 class Flex(torch.nn.Module):
     def forward(self, x): return hga.torch.flex_attention(x, x, x)
+
+
 def exported(): return torch.export.export(Flex(), (q,), strict=False)
+
+
 def module(): return hga.torch._one_pass.whole("masked", hga.torch._one_pass.Inputs("dense", [1], [0.0], [q, q, q]))
+
+
 def in_vmap(): return torch.func.grad(lambda x: torch.tensor(hga._core.values.as_numpy(x, "x")).sum() + x.sum())(q)
 """
 PREFETCHES = {
@@ -220,7 +231,7 @@ for program in {programs!r}:
 )
 
 
-@unittest.skipUnless(HAS_BOTH, "torch or transformers is not installed")
+@needs("torch", "transformers")
 class NextYear(unittest.TestCase):
     def says(self, program):
         done = subprocess.run([sys.executable, "-c", PREPARE + program], capture_output=True, text=True, timeout=600)

@@ -1,7 +1,6 @@
 """Calls drawn at random: however arrays lie (axes in any order of memory, gaps, backwards, repeated), of whichever types, in batches,
 by numpy and by torch, there and back: the bits are those of packed copies, a sample at a time, and nothing that is read changes."""
 
-import importlib.util
 import os
 import random
 import unittest
@@ -9,8 +8,8 @@ import unittest
 import hga
 import numpy as np
 from hga._core.values import BF16, narrowed
+from shared import as_numpy, as_torch, needs, torch
 
-TORCH = importlib.util.find_spec("torch") is not None
 CALLS = 40 if os.environ.get("HGA_TEST_QUICK") else 160
 WORDS = ("dense", "dense:causal=1", "window:left=3:right=2", "htransformer:block=4", "bpt:k=2", "hsa:branching=2,3", "fenwick", "dilated:segments=4,8:dilations=1,2")  # fmt: skip
 TYPES = (np.dtype(np.float32), np.dtype(np.float16), BF16)
@@ -106,17 +105,8 @@ class Strides(unittest.TestCase):
             self.assert_bits(found, want, seed)
             self.assertEqual({name: a.tobytes() for name, a in x.items()}, before, seed)
 
-    @unittest.skipUnless(TORCH, "torch is not installed")
+    @needs("torch")
     def test_tensors_too(self):
-        import torch
-
-        def as_torch(x):
-            return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16) if x.dtype == BF16 else torch.from_numpy(x)
-
-        def as_numpy(x):
-            x = x.detach()
-            return x.view(torch.int16).numpy().view(BF16) if x.dtype == torch.bfloat16 else x.numpy()
-
         for seed in range(CALLS, 2 * CALLS):
             call = Drawn(seed)
             want, x = call.want(), {name: as_torch(a) for name, a in call.as_drawn(backwards=False).items()}

@@ -1,7 +1,6 @@
-"""Facts about what calls bring: whatever rows the library has, each is a keyword that numpy and torch take alike, forwards and
-backwards, and functions say so. No row is named here."""
+"""Whatever rows of a call the library has, each is a keyword that numpy and torch take alike, forwards and backwards,
+and functions say so. No row is named here."""
 
-import importlib.util
 import inspect
 import unittest
 
@@ -9,12 +8,12 @@ import hga
 import numpy as np
 from hga._core.values import lib
 from hga._core.tables import INPUTS, KEYWORDS, ROWS, WITHOUT_EDGES
+from shared import needs, refused, torch
 from test_graphs_hierarchies import tensors
 
 N, HEADS, DIM, POS = 24, 4, 16, 3
 # Features of edges come to an output of their own: test_torch_edge_features.py
 OF_OUTPUT = tuple(name for name in KEYWORDS if lib.HGA_EXTENT_COLUMNS not in ROWS[name].extents)
-TORCH = importlib.util.find_spec("torch") is not None
 
 
 def made(row, h):
@@ -51,7 +50,7 @@ def changed_by(row):
 class Tables(unittest.TestCase):
     def test_functions_say_that_they_take_them(self):
         functions = [hga.Hierarchy.attention, hga.Hierarchy.gradient, hga.Hierarchy.weights]
-        for f in functions + ([hga.torch.attention] if TORCH else []):
+        for f in functions + ([hga.torch.attention] if torch else []):
             self.assertLessEqual(set(KEYWORDS), set(inspect.signature(f).parameters), f)
         self.assertLessEqual(set(WITHOUT_EDGES), set(inspect.signature(hga.Hierarchy.decoder).parameters))
         for name in KEYWORDS:
@@ -88,11 +87,9 @@ class Tables(unittest.TestCase):
                 self.assertLess(abs(slope - (got * step).sum()), 2e-2 * max(1, abs(slope)))
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class InTorch(unittest.TestCase):
     def test_each_has_numpys_bits_and_gradients_eagerly_compiled_and_in_torch_func(self):
-        import torch
-
         x, d = tensors(N), np.random.default_rng(1).standard_normal((2, HEADS, N, DIM)).astype(np.float32)
         for row in (ROWS[name] for name in OF_OUTPUT):
             h, table = changed_by(row)
@@ -116,8 +113,6 @@ class InTorch(unittest.TestCase):
                 self.assertTrue(np.array_equal(got.detach().numpy(), grads[name]), (row.name, name))
 
     def test_numbers_that_change_are_compiled_twice(self):
-        import torch
-
         x = [torch.from_numpy(y) for y in tensors(N)]
         for row in (ROWS[name] for name in OF_OUTPUT if ROWS[name].is_number):
             h, table = changed_by(row)
@@ -129,8 +124,6 @@ class InTorch(unittest.TestCase):
             self.assertLessEqual(counter.frame_count, 2, row.name)
 
     def test_a_decoder_has_tables_of_its_own(self):
-        import torch
-
         x = [torch.from_numpy(y[0].copy()) for y in tensors(N)]
         for row in (ROWS[name] for name in WITHOUT_EDGES):
             h, table = changed_by(row)
@@ -146,20 +139,15 @@ class InTorch(unittest.TestCase):
                     h.decoder(**heads, **{row.name: torch.tensor(table, requires_grad=True)})
 
     def test_what_is_no_number_is_refused(self):
-        import torch
-
         x = [torch.from_numpy(y) for y in tensors(N)]
         for row in (ROWS[name] for name in OF_OUTPUT if ROWS[name].is_number):
             h, _ = changed_by(row)
             for bad, why in ((torch.tensor(1 + 2j), "complex"), (torch.ones(7), "not that of a number"), (10**400, "beyond")):
-                with self.assertRaisesRegex(hga.Error, why):
-                    h.attention(*x, **{row.name: bad})
+                refused(self, why, lambda: h.attention(*x, **{row.name: bad}))
             with self.assertRaisesRegex(hga.Error, "not that of a number"):
                 h.attention(*(y.to("meta") for y in x), **{row.name: torch.ones(7, device="meta")})
 
     def test_a_gradient_that_is_not_there_is_refused(self):
-        import torch
-
         for row in (ROWS[name] for name in OF_OUTPUT if not ROWS[name].has_gradient):
             h, table = changed_by(row)
             with self.assertRaisesRegex(hga.Error, f"no gradient of {row.name}"):

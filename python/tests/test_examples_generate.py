@@ -4,18 +4,17 @@ have; train/tensors.py takes their queries and keys; and files that are no check
 import json
 import math
 import os
-import pathlib
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import hga
 import numpy as np
+from shared import ROOT, TOOL, needs_tool, scratch
 
-GENERATE, TOOL = os.environ.get("HGA_GENERATE", ""), os.environ.get("HGA_TOOL", "")
-TENSORS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "train" / "tensors.py"
+GENERATE = os.environ.get("HGA_GENERATE", "")
+TENSORS = ROOT / "examples" / "python" / "train" / "tensors.py"
 LETTERS, CONTEXT, WIDTH, HEADS, LAYERS, BACK = "abcdefgh é", 60, 16, 2, 2, 1
 ERF = np.vectorize(math.erf)
 HIERARCHIES = {
@@ -101,9 +100,7 @@ def scores(words, w, text):
 @unittest.skipUnless(os.path.exists(GENERATE), "examples/generate is not built: openblas is not installed")
 class Generate(unittest.TestCase):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.path = pathlib.Path(scratch.name) / "model.safetensors"
+        self.path = scratch(self) / "model.safetensors"
 
     def run_on(self, data, *words):
         self.path.write_bytes(data)
@@ -224,9 +221,7 @@ class Tensors(unittest.TestCase):
     """examples/python/train/tensors.py FOLDER TEXT."""
 
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = pathlib.Path(scratch.name)
+        self.folder = scratch(self)
 
     def run_on(self, data, text, *more):
         (self.folder / "model.safetensors").write_bytes(data)
@@ -245,7 +240,7 @@ class Tensors(unittest.TestCase):
             np.testing.assert_allclose(np.load(self.folder / f"{name}.npy"), want, atol=1e-5)
         self.assertEqual(self.run_on(checkpoint("dense", w), text, "--words", "7")[1].split(",")[0], "7 words")
 
-    @unittest.skipUnless(TOOL, "HGA_TOOL names no hga")
+    @needs_tool
     def test_the_tool_chooses_by_them(self):
         self.run_on(checkpoint("dense"), "bad cafe " * 40)
         tensors = [word for name in ("query", "key", "value") for word in (f"--{name}", self.folder / f"{name[0]}.npy")]

@@ -14,7 +14,8 @@ import types
 import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from shared import ROOT
+
 sys.path.append(str(ROOT / "examples" / "python"))
 try:
     import smollm

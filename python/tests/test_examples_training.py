@@ -6,16 +6,15 @@ import csv
 import io
 import json
 import os
-import pathlib
 import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from shared import ROOT, scratch
+
 sys.path.insert(0, str(ROOT / "examples" / "python" / "train"))
 try:
     import characters
@@ -63,9 +62,7 @@ class Training(unittest.TestCase):
         cls.addClassCleanup(torch.set_num_threads, torch.get_num_threads())  # the loop leaves torch with one
 
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.scratch = pathlib.Path(scratch.name)
+        self.scratch = scratch(self)
 
     def folder(self, name):
         return self.scratch / name
@@ -83,6 +80,20 @@ class Training(unittest.TestCase):
         """A log's rows but for their seconds."""
         with open(self.folder(name) / "log.csv", newline="", encoding="utf-8") as file:
             return [row[:-1] for row in csv.reader(file)]
+
+    def goes_on(self, every, stop):
+        """A run that was interrupted ends as the whole one, and so does one on two threads; the whole one, of each attention."""
+        for words in every:
+            with self.subTest(words):
+                run = self.trained("whole", words)
+                self.assertIsNone(self.trained("parts", words, stop=stop))
+                self.assertNotEqual(self.weights("whole"), self.weights("parts"))
+                again = self.trained("parts", words, resume=True)
+                self.trained("two", words, threads=2)
+                for name in ("parts", "two"):
+                    self.assertEqual(self.weights("whole"), self.weights(name))
+                self.assertEqual(self.rows("whole"), self.rows("parts"))
+                yield run, again
 
     def losses(self, name):
         return [float(row[1]) for row in self.rows(name)[1:]]
@@ -110,18 +121,10 @@ class Characters(Training):
         self.assertLess(simple["(by the two before)"], simple["(by frequency)"])
         self.assertLess(simple["(by frequency)"], simple["(every character alike)"])
 
-    def test_an_interrupted_run_goes_on_bit_for_bit(self):
-        for words in ("htransformer:block=4", "bpt:k=2"):
-            with self.subTest(words):
-                whole, parts = (f"{words[:3]}-{name}" for name in ("whole", "parts"))
-                run = self.trained(whole, words)
-                self.assertIsNone(self.trained(parts, words, stop=13))
-                self.assertNotEqual(self.weights(whole), self.weights(parts))
-                again = self.trained(parts, words, resume=True)
-                self.assertEqual(self.weights(whole), self.weights(parts))
-                self.assertEqual(self.rows(whole), self.rows(parts))
-                self.assertEqual(run["bits"], again["bits"])
-                self.assertEqual(self.trained(parts, words, resume=True), again)  # it was complete: nothing is done
+    def test_resumed_runs_and_other_threads_give_the_same_bits(self):
+        for run, again in self.goes_on(("htransformer:block=4", "bpt:k=2", "fenwick"), 13):
+            self.assertEqual(run["bits"], again["bits"])
+        self.assertEqual(self.trained("parts", "fenwick", resume=True), again)  # it was complete: nothing is done
 
     def test_a_run_goes_on_by_its_own_options_and_begins_anew_without_resume(self):
         self.trained("run")
@@ -131,13 +134,6 @@ class Characters(Training):
         self.assertEqual(len(self.losses("run")), 8)
         with self.assertRaisesRegex(SystemExit, "was made with --rate 0.02, not 0.01"):
             self.trained("run", resume=True)
-
-    def test_one_and_two_threads_give_the_same_bits(self):
-        for words in ("htransformer:block=4", "fenwick"):
-            with self.subTest(words):
-                self.trained("one", words)
-                self.trained("two", words, threads=2)
-                self.assertEqual(self.weights("one"), self.weights("two"))
 
     def test_no_attention_sees_the_future(self):
         numbers = torch.randint(9, (1, 50), generator=torch.Generator().manual_seed(1))
@@ -250,14 +246,7 @@ class ListOps(Training):
         self.assertGreater(simple["(.. of the outermost operator)"], simple["(the most frequent answer)"])
 
     def test_resumed_runs_and_other_threads_give_the_same_bits(self):
-        for words in ("tree", "treeformer:height=2"):
-            with self.subTest(words):
-                self.trained("whole", words)
-                self.assertIsNone(self.trained("parts", words, stop=11))
-                self.trained("parts", words, resume=True)
-                self.trained("two", words, threads=2)
-                self.assertEqual(self.weights("whole"), self.weights("parts"))
-                self.assertEqual(self.weights("whole"), self.weights("two"))
+        self.assertEqual(len([*self.goes_on(("tree", "treeformer:height=2"), 11)]), 2)
 
     def test_the_program(self):
         given = ("--steps", 3, "--seeds", 2, "--layers", 1, "--width", 16, "--samples", 200, "--check", 50, "--batch", 8,
@@ -331,14 +320,8 @@ class Recall(Training):
                         self.assertGreater(float(p.grad.abs().max()), 0, name)
 
     def test_resumed_runs_and_other_threads_give_the_same_bits(self):
-        for words in ("htransformer:block=4", "routed:block=4:k=2"):
-            with self.subTest(words):
-                run = self.trained("whole", words)
-                self.assertIsNone(self.trained("parts", words, stop=11))
-                self.assertEqual(self.trained("parts", words, resume=True)["by_distance"], run["by_distance"])
-                self.trained("two", words, threads=2)
-                self.assertEqual(self.weights("whole"), self.weights("parts"))
-                self.assertEqual(self.weights("whole"), self.weights("two"))
+        for run, again in self.goes_on(("htransformer:block=4", "routed:block=4:k=2"), 11):
+            self.assertEqual(run["by_distance"], again["by_distance"])
 
     def test_what_cannot_be_is_refused(self):
         for given, said in (("--pairs 9 --keys 8", "--pairs 9 is not between 1 and --keys 8"), ("--pairs 0", "--pairs 0 is not between 1"),

@@ -1,4 +1,4 @@
-"""Facts about score_mods that were traced before: a function that reads the same is traced once, whatever else changes is seen."""
+"""A score_mod that reads the same is traced once, and whatever else changes is seen."""
 
 import functools
 import gc

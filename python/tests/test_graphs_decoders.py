@@ -1,9 +1,8 @@
-"""Facts about decoders and caches: what is appended token by token comes out as from a full pass."""
+"""What is appended token by token comes out as from a full pass, whatever is forked, cut, written and read between."""
 
 import copy
 import ctypes
 import gc
-import importlib.util
 import os
 import pickle
 import tempfile
@@ -13,9 +12,9 @@ import weakref
 
 import hga
 import numpy as np
+from shared import at_once, needs, refused, torch
 from test_graphs_objects import near_and_far
 
-TORCH = importlib.util.find_spec("torch") is not None
 PARENT = np.concatenate([np.full(30, 90), np.full(30, 91), np.full(30, 92), [93, 93, 93, -1]])
 
 
@@ -121,9 +120,7 @@ class Rows(unittest.TestCase):
             of = [x[:, one] for x in (q, k, v)]  # heads far from each other
             ways = [lambda: c.append(*of), lambda: c.append(*map(np.array, of)), lambda: c.append(*(x[one] for x in turned), layout="bnhd"),
                     lambda: c.append(*of, lse=True)]  # fmt: skip
-            if TORCH:
-                import torch
-
+            if torch:
                 ways += [lambda: c.append(*(torch.from_numpy(x) for x in of)).numpy(), lambda: c.append(*map(torch.tensor, of)).numpy()]
             found = ways[t % len(ways)]()
             if t % len(ways) == 3:
@@ -244,10 +241,8 @@ class Rows(unittest.TestCase):
                 cache.append(*(x[:, i : i + 6] for x in qkv))
             self.assertLess(half.bytes, 0.6 * cache.bytes)
 
-    @unittest.skipUnless(TORCH, "torch is not installed")
+    @needs("torch")
     def test_torch_in_torch_out(self):
-        import torch
-
         for dtype in (torch.float32, torch.bfloat16, torch.float16):
             h = CAUSAL["htransformer"]
             q, k, v = (torch.from_numpy(x).to(dtype) for x in tensors(h))
@@ -258,15 +253,12 @@ class Rows(unittest.TestCase):
                 self.assertEqual((out.dtype, lses.dtype), (dtype, torch.float32))
                 self.assertTrue(torch.equal(out, want[:, i : i + 15]) and torch.equal(lses, lse[:, i : i + 15]))
         q.requires_grad_()
-        with self.assertRaisesRegex(hga.Error, "query requires a gradient, which decoding has not"):
-            decoder(h).cache().append(q, k, v)
+        refused(self, "query requires a gradient, which decoding has not", lambda: decoder(h).cache().append(q, k, v))
         with torch.no_grad():
             self.assertTrue(torch.equal(decoder(h).cache().append(q, k, v), want))
 
-    @unittest.skipUnless(TORCH, "torch is not installed")
+    @needs("torch")
     def test_tensors_are_read_however_they_lie(self):
-        import torch
-
         h, (q, k, v) = hga.window(8, left=8, right=0), (torch.randn(2, 8, 3) for _ in range(3))
         want = h.attention(q, k, v)
         same = h.attention(q, *(x[:1].expand(2, 8, 3) for x in (k, v)))
@@ -281,13 +273,10 @@ class Rows(unittest.TestCase):
                 self.assertTrue(torch.equal(d.cache().append(of(q), of(k), of(v)), want))
         d = h.decoder(heads=2, dim=3, same=True)
         self.assertTrue(torch.equal(d.cache().append(q, *(x[:1].expand(2, 8, 3) for x in (k, v))), same))
-        with self.assertRaisesRegex(hga.Error, "the address of query is no multiple of 4 bytes"):
-            d.cache().append(odd, k, v)
+        refused(self, "the address of query is no multiple of 4 bytes", lambda: d.cache().append(odd, k, v))
 
-    @unittest.skipUnless(TORCH, "torch is not installed")
+    @needs("torch")
     def test_after_plain_tensors_others_of_their_shape_are_told_apart(self):
-        import torch
-
         q, k, v = (torch.randn(2, 1, 3) for _ in range(3))
         cache = hga.dense(8, causal=True).decoder(heads=2, dim=3).cache()
         cache.append(q, k, v)
@@ -302,10 +291,8 @@ class Rows(unittest.TestCase):
         self.assertTrue(torch.equal(lazily.append(torch._neg_view(q), k, v), written.append(-q, k, v)))
         self.assertEqual((len(cache), cache.append(q.half(), k, v).dtype), (1, torch.float16))
 
-    @unittest.skipUnless(TORCH, "torch is not installed")
+    @needs("torch")
     def test_strides_in_bytes_are_not_taken_for_strides_in_numbers(self):
-        import torch
-
         h = hga.window(8, left=8, right=0)
         d, packed = h.decoder(heads=2, dim=1, same=True), np.array([[[1.0]], [[2.0]]], np.float32)
         d.cache().append(packed, packed, packed)  # 4 bytes apart
@@ -345,9 +332,7 @@ class Caches(unittest.TestCase):
             out, lses = d.append(caches, *(x[:, :, i : i + 30] for x in qkv), lse=True)
             self.assertTrue(np.array_equal(out, want[:, :, i : i + 30]) and np.array_equal(lses, lse[:, :, i : i + 30]))
         self.assertEqual(d.append([], [], [], []), [])
-        if TORCH:
-            import torch
-
+        if torch:
             caches = [d.cache() for _ in range(3)]
             out = d.append(caches, *(torch.from_numpy(x[:, :, :20]) for x in qkv))
             self.assertTrue(torch.equal(out, torch.from_numpy(want[:, :, :20])))
@@ -557,25 +542,17 @@ class Threads(unittest.TestCase):
     def test_threads_share_a_decoder(self):
         for name in ("htransformer", "dense", "bpt"):
             h = CAUSAL[name]
-            d, failed = decoder(h, rollback=4), []
+            d = decoder(h, rollback=4)
 
-            def work(i, h=h, d=d, failed=failed):
-                try:
-                    feed, rng = Feed(self, h, d, seed=i), np.random.default_rng(i)
-                    cache = d.cache()
-                    for _ in range(5):
-                        feed.all(cache, 9, seed=i)
-                        cache.cut(0 if rng.integers(2) else 87)
-                        cache = cache.fork()
-                except BaseException as e:
-                    failed.append(e)
+            def work(i, h=h, d=d):
+                feed, rng = Feed(self, h, d, seed=i), np.random.default_rng(i)
+                cache = d.cache()
+                for _ in range(5):
+                    feed.all(cache, 9, seed=i)
+                    cache.cut(0 if rng.integers(2) else 87)
+                    cache = cache.fork()
 
-            threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
-            for t in threads:
-                t.start()
-            for t in threads:
-                t.join()
-            self.assertEqual(failed, [])
+            at_once(work, 6)
 
     def test_a_cache_in_a_call_refuses_another_threads(self):
         h = hga.dense(3000, causal=True)

@@ -2,29 +2,19 @@
 Python: outputs, edges and gradients. numpy alone; gradients also through torch where it is installed."""
 
 import json
-import pathlib
 import unittest
 
 import hga
 import numpy as np
+from shared import ROOT, needs, splitmix, torch
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
+GOLDEN = ROOT / "tests" / "golden"
 
 
-def splitmix(seed, scale, *shape):
-    """The generator that the large cases' inputs come from."""
-    n = int(np.prod(shape))
-    with np.errstate(over="ignore"):
-        z = np.uint64(seed) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-    return (((z >> np.uint64(40)).astype(np.float64) * 2.0**-24 * 2 - 1) * scale).astype(np.float32).reshape(shape)
+def drawn(seed, scale, *shape):
+    """The large cases' inputs."""
+    z = splitmix(seed, int(np.prod(shape))) >> np.uint64(40)
+    return ((z.astype(np.float64) * 2.0**-24 * 2 - 1) * scale).astype(np.float32).reshape(shape)
 
 
 class Case:
@@ -59,7 +49,7 @@ class Golden(unittest.TestCase):
         self.assert_near(c, got[c["rows"]], c[rows].reshape(len(c["rows"]), -1))
         x, s, each = got.reshape(-1).astype(np.float64), c.about[sums], c.near
         found = {"sum": x.sum(), "sum_abs": abs(x).sum(), "max_abs": abs(x).max(),
-                 "dot_with_splitmix_seed999": x @ splitmix(999, 1, x.size)}  # fmt: skip
+                 "dot_with_splitmix_seed999": x @ drawn(999, 1, x.size)}  # fmt: skip
         for name, value in found.items():
             self.assertLess(abs(value - s[name]), each * np.sqrt(x.size), f"{c.name} {name}")
 
@@ -89,9 +79,9 @@ class Golden(unittest.TestCase):
             h = hga.bpt(c.about["n"], k=c.about["k"], clip=c.about["clip_dist"], causal=c.about["causal"])
             if c.name.startswith("large"):
                 n = h.rows
-                q, k, v = (splitmix(c.seed + i, 2, n, 1, 8) for i in range(3))
+                q, k, v = (drawn(c.seed + i, 2, n, 1, 8) for i in range(3))
                 types = (2 * c.about["k"] + 1) * (c.about["clip_dist"] + 1)
-                out = h.attention(q, k, v, layout="bnhd", rel_key=splitmix(c.seed + 3, 1, types, 8))
+                out = h.attention(q, k, v, layout="bnhd", rel_key=drawn(c.seed + 3, 1, types, 8))
                 self.assert_large(c, out[:, 0], "out_rows_f64", "checksums_full_output")
                 continue
             self.assert_edges(c, h, c["edges_fixed"])
@@ -114,7 +104,7 @@ class Golden(unittest.TestCase):
                 continue
             h = hga.htransformer(a["n"], n_keys=a["n"] if c.name.startswith("cross") else None, **more)
             if c.name.startswith("large"):
-                q, k, v = (splitmix(seed, 2, a["n"], a["heads"], a["head_dim"]) for seed in self.seeds(c))
+                q, k, v = (drawn(seed, 2, a["n"], a["heads"], a["head_dim"]) for seed in self.seeds(c))
                 out = h.attention(q, k, v, layout="bnhd")
                 self.assert_large(c, out.reshape(a["n"], -1), "out_rows_f64", "checksums_full_output")
                 continue
@@ -144,13 +134,13 @@ class Golden(unittest.TestCase):
             pos = {"node_pos": c["pos_emb"]} if c.has("pos_emb") else {}
             h = hga.hsa(parent=c["parent"])
             if c.name.startswith("large"):
-                q, k, v = (splitmix(c.seed + i, 2, c.about["num_leaves"], c.about["d"]) for i in range(3))
-                pos = splitmix(c.seed + 3, 1, c.about["num_nodes"], 4)
+                q, k, v = (drawn(c.seed + i, 2, c.about["num_leaves"], c.about["d"]) for i in range(3))
+                pos = drawn(c.seed + 3, 1, c.about["num_nodes"], 4)
                 self.assert_large(c, h.attention(q, k, v, node_pos=pos), "attn_v_rows_f64", "checksums_full_attn_v")
             elif c.has("attn_v_f64"):
                 self.assert_near(c, h.attention(c["q"], c["k"], c["v"], **pos), c["attn_v_f64"])
             elif c.has("theta_hat_f64"):  # Theorem 3.2 by numerical minimisation
-                v = splitmix(32, 1, *c["k"].shape)
+                v = drawn(32, 1, *c["k"].shape)
                 self.assert_near(c, h.attention(c["q"], c["k"], v, **pos), c["theta_hat_f64"] @ v.astype(np.float64))
             else:  # four trees under a root that nobody asked for: without it each attends by itself
                 parent = c["parent"]
@@ -208,12 +198,12 @@ class Golden(unittest.TestCase):
 
     def large_treeformer(self, c):
         n, d, height = c.about["n"], c.about["d"], c.about["height"]
-        w = np.concatenate([splitmix(c.seed + 3 + i, 1, 2**i, d) for i in range(height)])
-        b = np.concatenate([splitmix(c.seed + 13 + i, 0.5, 2**i) for i in range(height)])
-        q, k, v = (splitmix(c.seed + i, 2, 1, n, d) for i in range(3))
+        w = np.concatenate([drawn(c.seed + 3 + i, 1, 2**i, d) for i in range(height)])
+        b = np.concatenate([drawn(c.seed + 13 + i, 0.5, 2**i) for i in range(height)])
+        q, k, v = (drawn(c.seed + i, 2, 1, n, d) for i in range(3))
         fine = hga.treeformer_fine(height=height, weights=w, bias=b).attention(q, k, v)
         self.assert_large(c, fine[0], "out_tfa_rows_f64", "checksums_tfa")
-        coarse = hga.treeformer_coarse(height=height, weights=w, bias=b, alpha=splitmix(c.seed + 20, 1, height + 1))
+        coarse = hga.treeformer_coarse(height=height, weights=w, bias=b, alpha=drawn(c.seed + 20, 1, height + 1))
         self.assert_large(c, coarse.attention(q, k, v)[0], "out_tca_rows_f64", "checksums_tca")
 
     # ---- gradients ----
@@ -244,7 +234,7 @@ class Golden(unittest.TestCase):
                 want = c[self.WANT[name]]
                 self.assert_near(c, x.reshape(want.shape), want)
 
-    @unittest.skipIf(torch is None, "torch is not installed")
+    @needs("torch")
     def test_gradients_in_torch(self):
         for c, h, tables in self.slopes():
             q, k, v = (torch.from_numpy(c[x]).requires_grad_() for x in "qkv")

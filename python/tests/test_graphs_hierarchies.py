@@ -1,14 +1,13 @@
-"""Facts about the Python package, with numpy alone. Run as ctest does: PYTHONPATH=BUILD/python python3 -m unittest."""
+"""Every variant attends as it is defined, with numpy alone, and graphs come from edges, arrays, files and other
+packages as they are."""
 
 import functools
-import importlib.util
 import json
 import os
 import pathlib
 import pickle
 import subprocess
 import tempfile
-import threading
 import tracemalloc
 import unittest
 import warnings
@@ -16,7 +15,12 @@ import warnings
 import hga
 import numpy as np
 from hga._core.values import ffi
+from shared import TOOL, attention, needs, needs_tool, package, refused, scores_of, weights_of
 
+networkx, scipy = package("networkx"), package("scipy")
+if scipy:
+    import scipy.io
+    import scipy.sparse
 RNG = np.random.default_rng(7)
 
 
@@ -27,47 +31,15 @@ def tensors(n, heads=4, dim=16, batch=(2,), keys=None, kv_heads=None):
     return [RNG.standard_normal(s).astype(np.float32) for s in (shape(heads, n), shape(kv, keys or n), shape(kv, keys or n))]
 
 
-def dense(q, k, v, causal=False):
-    k, v = (np.repeat(x, q.shape[-3] // x.shape[-3], -3).astype(np.float64) for x in (k, v))
-    s = q.astype(np.float64) @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
-    if causal:
-        s = np.where(np.tril(np.ones(s.shape[-2:], bool)), s, -np.inf)
-    p = np.exp(s - s.max(-1, keepdims=True))
-    return p / p.sum(-1, keepdims=True) @ v
-
-
 class Attention(unittest.TestCase):
     def test_dense_is_softmax(self):
         q, k, v = tensors(70)
-        self.assertLess(abs(hga.dense(70).attention(q, k, v) - dense(q, k, v)).max(), 2e-6)
-        self.assertLess(abs(hga.dense(70, causal=True).attention(q, k, v) - dense(q, k, v, True)).max(), 2e-6)
+        self.assertLess(abs(hga.dense(70).attention(q, k, v) - attention(q, k, v)).max(), 2e-6)
+        self.assertLess(abs(hga.dense(70, causal=True).attention(q, k, v) - attention(q, k, v, np.tri(70, dtype=bool))).max(), 2e-6)
 
     def test_grouped_heads_and_cross_attention(self):
         q, k, v = tensors(50, heads=4, keys=80, kv_heads=2)
-        self.assertLess(abs(hga.dense(50, n_keys=80).attention(q, k, v) - dense(q, k, v)).max(), 2e-6)
-
-    def test_layouts_give_equal_bits(self):
-        h, (q, k, v) = hga.htransformer(100, block=8), tensors(100)
-        out = h.attention(q, k, v)
-        turned = [x.transpose(0, 2, 1, 3) for x in (q, k, v)]
-        packed = [np.ascontiguousarray(x) for x in turned]
-        for some in (turned, packed):
-            self.assertTrue(np.array_equal(h.attention(*some, layout="bnhd").transpose(0, 2, 1, 3), out))
-
-    def test_leading_axes_are_samples_by_themselves(self):
-        h, (q, k, v) = hga.fenwick(33), tensors(33, batch=(2, 3))
-        out = h.attention(q, k, v)
-        for at in np.ndindex(2, 3):
-            self.assertTrue(np.array_equal(h.attention(q[at], k[at], v[at]), out[at]))
-
-    def test_more_samples_than_threads_are_run_in_turns(self):
-        h, (q, k, v) = hga.htransformer(70, block=8), tensors(70, batch=(5,))
-        out, lse = h.attention(q, k, v, threads=2, lse=True)
-        for i in range(5):
-            alone, its = h.attention(q[i], k[i], v[i], threads=2, lse=True)
-            self.assertTrue(np.array_equal(alone, out[i]) and np.array_equal(its, lse[i]))
-        none = h.attention(q[:0], k[:0], v[:0])
-        self.assertEqual(none.shape, (0,) + out.shape[1:])
+        self.assertLess(abs(hga.dense(50, n_keys=80).attention(q, k, v) - attention(q, k, v)).max(), 2e-6)
 
     def test_one_head_without_an_axis(self):
         h, (q, k, v) = hga.window(40, left=3, right=0), tensors(40, heads=1, batch=())
@@ -119,32 +91,16 @@ class Attention(unittest.TestCase):
         self.assertTrue(np.array_equal(a, hga.htransformer(60, block=4, causal=True).attention(q, k, v)))
 
     def test_routed_trees_see_their_leaf(self):
+        """By hyperplanes of two levels, a tree for each head; rows whose leaf is empty are 0."""
         q, k, v = tensors(40, heads=2, dim=8)
         weights, bias = RNG.standard_normal((2, 3, 8)).astype(np.float32), np.zeros((2, 3), np.float32)
-        out = hga.treeformer_fine(40, height=2, weights=weights, bias=bias).attention(q, k, v)
-        self.assert_in_their_leaves(out, q, k, v, weights)
-
-    def assert_in_their_leaves(self, out, q, k, v, weights, causal=False):
-        """By hyperplanes of two levels, a tree for each head."""
-        for b in range(len(q)):
-            for h in range(len(weights)):
-                leaf = []
-                for x in (q[b, h], k[b, h]):
-                    f = x @ weights[h].T > 0
-                    leaf.append(2 * f[:, 0] + np.where(f[:, 0], f[:, 2], f[:, 1]))
-                sees = leaf[0][:, None] == leaf[1][None]
-                s = np.where(np.tril(sees) if causal else sees, q[b, h] @ k[b, h].T / np.sqrt(8), -np.inf)
-                some = np.isfinite(s).any(1)
-                p = np.exp(s[some] - s[some].max(1, keepdims=True))
-                self.assertLess(abs(out[b, h][some] - p / p.sum(1, keepdims=True) @ v[b, h]).max(), 1e-5)
-                self.assertEqual(abs(out[b, h][~some]).sum(), 0)
-
-    def test_routed_trees_are_causal(self):
-        q, k, v = tensors(40, heads=2, dim=8)
-        weights, bias = RNG.standard_normal((2, 3, 8)).astype(np.float32), np.zeros((2, 3), np.float32)
-        h = hga.treeformer_fine(40, height=2, weights=weights, bias=bias, causal=True)
-        self.assert_in_their_leaves(h.attention(q, k, v), q, k, v, weights, True)
-        self.assertTrue(h.hierarchy(q[0], k[0]).is_causal())
+        f, g = (np.einsum("bhnd,hpd->bhnp", x, weights) > 0 for x in (q, k))
+        leaf_q, leaf_k = (2 * x[..., 0] + np.where(x[..., 0], x[..., 2], x[..., 1]) for x in (f, g))
+        sees = leaf_q[..., :, None] == leaf_k[..., None, :]
+        for causal in (False, True):
+            h = hga.treeformer_fine(40, height=2, weights=weights, bias=bias, causal=causal)
+            self.assertLess(abs(h.attention(q, k, v) - attention(q, k, v, np.tril(sees) if causal else sees)).max(), 1e-5)
+            self.assertEqual(h.hierarchy(q[0], k[0]).is_causal(), causal)
 
     def test_keys_are_the_queries_tokens_by_leaves_of_their_own(self):
         q, k, v = (x[0] for x in tensors(40, heads=2, dim=8))
@@ -159,12 +115,6 @@ class Attention(unittest.TestCase):
         np.testing.assert_array_equal(across.attention(q, k, v), h.attention(q, k, v))
         with self.assertRaisesRegex(ValueError, "n_keys is 0"):
             hga.dense(40, n_keys=0)
-
-    def test_lse_is_the_log_of_the_sum(self):
-        q, k, v = tensors(30)
-        out, lse = hga.dense(30).attention(q, k, v, lse=True)
-        s = q.astype(np.float64) @ np.swapaxes(k, -1, -2) / 4
-        self.assertLess(abs(lse - np.log(np.exp(s).sum(-1))).max(), 1e-5)
 
     def test_inputs_are_read_where_they_lie(self):
         from hga._core.call import Problem, Tables
@@ -188,86 +138,24 @@ class Attention(unittest.TestCase):
         tracemalloc.stop()
         self.assertLess(grown, 20000)
 
-    def test_two_threads_at_once_give_equal_bits(self):
-        h, (q, k, v) = hga.htransformer(500), tensors(500)
-        want, got = h.attention(q, k, v), [None, None]
-
-        def run(i):
-            for _ in range(5):
-                got[i] = h.attention(q, k, v)
-
-        threads = [threading.Thread(target=run, args=(i,)) for i in range(2)]
-        [t.start() for t in threads], [t.join() for t in threads]
-        self.assertTrue(all(np.array_equal(x, want) for x in got))
-
-
-def resident():
-    """Bytes of this process that are in memory."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
 
 class More(unittest.TestCase):
-    def test_a_thousand_calls_keep_no_memory_outside_of_python_either(self):
-        h, (q, k, v) = hga.htransformer(200, block=4), tensors(200, batch=())
-        for _ in range(100):
-            h.attention(q, k, v)
-            h.gradient(q, k, v, q)
-        before = resident()
-        for _ in range(1000):
-            h.attention(q, k, v)
-        for _ in range(200):
-            h.gradient(q, k, v, q)
-        self.assertLess(resident() - before, 4 << 20)
-
     def test_bfloat16_is_near_and_is_not_the_same(self):
         h, (q, k, v) = hga.window(100, left=20, right=20), tensors(100)
         apart = abs(h.attention(q, k, v, precision="bf16") - h.attention(q, k, v)).max()
         self.assertTrue(0 < apart < 3e-2, apart)
 
-    def test_gradients_are_slopes_in_double(self):
-        h, (q, k, v) = hga.dense(20), tensors(20, heads=2, dim=4, batch=())
-        d_out = RNG.standard_normal(q.shape).astype(np.float32)
-        grads = h.gradient(q, k, v, d_out)
-        for i, name in enumerate(("query", "key", "value")):
-            step = RNG.standard_normal(q.shape)
-            loss = []
-            for sign in (1e-4, -1e-4):
-                moved = [x.astype(np.float64) for x in (q, k, v)]
-                moved[i] += sign * step
-                loss.append((dense(*moved) * d_out).sum())
-            self.assertAlmostEqual((loss[0] - loss[1]) / 2e-4, (grads[name] * step).sum(), delta=1e-3)
-
-    def test_gradients_of_lse(self):
-        h, (q, k, v) = hga.dense(16), tensors(16, heads=1, dim=4, batch=())
-        d_lse = np.ones((1, 16), np.float32)
-        found = h.gradient(q, k, v, np.zeros_like(q), d_lse=d_lse, needs_grad=["query"])
-        s = q.astype(np.float64) @ np.swapaxes(k, -1, -2) / 2
-        p = np.exp(s) / np.exp(s).sum(-1, keepdims=True)
-        self.assertEqual(list(found), ["query"])
-        self.assertLess(abs(found["query"] - p @ k / 2).max(), 1e-5)
-
-    def test_weights_are_softmax(self):
-        h, (q, k, v) = hga.dense(12), tensors(12, heads=2, dim=4, batch=())
-        s = q[1, 5].astype(np.float64) @ k[1].T / 2
-        self.assertLess(abs(h.weights(q, k, 5, head=1) - np.exp(s) / np.exp(s).sum()).max(), 1e-9)
-
+    @needs_tool
     def test_the_viewer_is_the_tools(self):
-        tool = os.environ.get("HGA_TOOL", "")
-        if not os.path.exists(tool):
-            self.skipTest("the tool is not built")
         graph = lambda page: json.loads(page.split('id="graph">')[1].split("</script>")[0])  # noqa: E731
         for words, n in (("htransformer block=4 causal=1", 50), ("bpt k=2", 40), ("hsa branching=2,4", 33), ("window global=2", 30)):
             variant, *settings = words.split()
-            command = [tool, "view", variant, "-n", str(n), "-o", "-"] + [x for s in settings for x in ("-p", s)]
+            command = [TOOL, "view", variant, "-n", str(n), "-o", "-"] + [x for s in settings for x in ("-p", s)]
             want = graph(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
             got = graph(hga.build(words, n).view())
             for name in want:
                 if name not in ("tool", "file"):
                     self.assertEqual(got[name], want[name], f"{words}: {name}")
-
-    def test_notebooks_show_the_viewer(self):
-        self.assertTrue(hga.htransformer(64)._repr_html_().startswith("<iframe srcdoc="))
 
 
 class Graphs(unittest.TestCase):
@@ -285,8 +173,7 @@ class Graphs(unittest.TestCase):
                     continue
                 if end not in ("gexf", "dot", "graph"):  # these are not read, or are undirected
                     self.assertTrue(np.array_equal(hga.Graph.read(path).edges()[:, :2], g.edges()[:, :2]), end)
-            with self.assertRaisesRegex(hga.Error, "ends in none"):
-                g.write(os.path.join(folder, "g.xyz"))
+            refused(self, "ends in none", lambda: g.write(os.path.join(folder, "g.xyz")))
             with self.assertRaises(hga.Error):
                 hga.Graph.read(os.path.join(folder, "nothing.mtx"))
 
@@ -294,7 +181,7 @@ class Graphs(unittest.TestCase):
         q, k, v = tensors(25)
         every = np.arange(25)
         g = hga.Graph.from_edges(np.tile(every, 25), np.repeat(every, 25), 25)
-        self.assertLess(abs(g.hierarchy().attention(q, k, v) - dense(q, k, v)).max(), 2e-6)
+        self.assertLess(abs(g.hierarchy().attention(q, k, v) - attention(q, k, v)).max(), 2e-6)
 
     def test_a_tree_over_a_file_of_edges(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -317,35 +204,20 @@ class Graphs(unittest.TestCase):
         with self.assertRaises(hga.Error):
             hga.Graph.from_parents([1, 0])
 
-    def test_scipy_and_networkx(self):
-        try:
-            import networkx
-            import scipy.sparse
-        except ImportError as e:
-            self.skipTest(str(e))
-        m = scipy.sparse.random(40, 40, 0.1, format="csr", random_state=3)
-        m.data[:] = 1
-        self.assertEqual((hga.Graph.from_scipy(m).to_scipy() != m).nnz, 0)
-        g = networkx.gnp_random_graph(20, 0.2, seed=1, directed=True)
-        self.assertEqual(set(hga.Graph.from_networkx(g).to_networkx().edges()), set(g.edges()))
-
     def test_weights_go_there_and_back(self):
         g = hga.Graph.from_edges([0, 2, 1, 2], [1, 1, 0, 2], 3, weight=[0.5, 2, 3, 1])
         plain = hga.Graph.from_edges([0, 2, 1, 2], [1, 1, 0, 2], 3)
         for name in ("scipy", "networkx", "igraph"):
             with self.subTest(name):
-                if importlib.util.find_spec(name) is None:
+                if package(name) is None:
                     self.skipTest(f"{name} is not installed")
                 for graph in (g, plain):
                     self.assertEqual(getattr(hga.Graph, f"from_{name}")(getattr(graph, f"to_{name}")()), graph)
         self.assertNotEqual(g, plain)
 
-    @unittest.skipIf(importlib.util.find_spec("scipy") is None, "scipy is not installed")
+    @needs("scipy")
     def test_a_sparse_matrix_is_the_graph_of_its_file(self):
         """Rows that are not as many as columns were refused, and read by the tool; one axis failed in scipy's words or as a row."""
-        import scipy.io
-        import scipy.sparse
-
         for shape in ((2, 3), (3, 2), (3, 3), (1, 3)):
             m = scipy.sparse.random(*shape, 0.6, "csr", random_state=1)
             with tempfile.TemporaryDirectory() as folder:
@@ -355,16 +227,11 @@ class Graphs(unittest.TestCase):
                     self.assertEqual(hga.Graph.from_scipy(m).hierarchy().edges().tolist(), hga.Graph.read(path, relation="near").hierarchy().edges().tolist())
         line = scipy.sparse.coo_array(np.ones(3))
         if len(line.shape) == 1:  # scipy 1.13 and later
-            with self.assertRaisesRegex(hga.Error, "shape .3,. is no matrix"):
-                hga.Graph.from_scipy(line)
+            refused(self, "shape .3,. is no matrix", lambda: hga.Graph.from_scipy(line))
 
+    @needs("networkx", "scipy")
     def test_weights_of_others_graphs_are_weights(self):
         """networkx's and igraph's ``weight`` of edges, and scipy's values: both ways, refused, or ignored."""
-        try:
-            import networkx
-            import scipy.sparse
-        except ImportError as e:
-            self.skipTest(str(e))
         g = networkx.Graph([(0, 1, {"weight": 2.5}), (1, 2), (2, 2, {"weight": 3})])
         ends = [0, 1, 1, 2, 2], [1, 0, 2, 1, 2]
         want, plain = hga.Graph.from_edges(*ends, 3, weight=[2.5, 2.5, 1, 1, 3]), hga.Graph.from_edges(*ends, 3)
@@ -388,11 +255,9 @@ class Graphs(unittest.TestCase):
                     make()
             self.assertEqual(hga.Graph.from_igraph(Igraph, weights="ignore"), plain)
         m = scipy.sparse.csr_matrix(np.array([[0, 2 + 1j], [-1, 0]]))
-        with self.assertRaisesRegex(hga.Error, "weight .*2.*1j.* is not a number"):
-            hga.Graph.from_scipy(m)
+        refused(self, "weight .*2.*1j.* is not a number", lambda: hga.Graph.from_scipy(m))
         np.testing.assert_array_equal(hga.Graph.from_scipy(m, weights="ignore").to_scipy().toarray(), [[0, 1], [1, 0]])
-        with self.assertRaisesRegex(hga.Error, "weights='all' is neither"):
-            hga.Graph.from_scipy(m, weights="all")
+        refused(self, "weights='all' is neither", lambda: hga.Graph.from_scipy(m, weights="all"))
 
     def test_edges_that_are_given_again_are_said_or_summed(self):
         """Three times one edge: by default it counts once and is said in the caller's line, summed it is its weight."""
@@ -417,9 +282,8 @@ class Graphs(unittest.TestCase):
             with self.assertRaisesRegex(hga.Error, r"edge 0 -> 1 of type 0: its weights sum up to 4e\+38"):
                 hga.Graph.from_edges([0, 0], [1, 1], 2, weight=[2e38, 2e38], repeated="sum")
         q, k, v = tensors(3, heads=2, batch=())
-        scores = np.einsum("hd,hsd->hs", q[:, 1], k) / np.sqrt(q.shape[-1]) + np.log([3, 1e-30, 1])
-        p = np.exp(scores - scores.max(1, keepdims=True))
-        want = np.einsum("hs,hsd->hd", p / p.sum(1, keepdims=True), v)
+        w = weights_of(scores_of(q, k) + np.log([3, 1e-30, 1]))
+        want = (w @ v)[:, 1]
         self.assertLess(abs(summed.hierarchy().attention(q, k, v)[:, 1] - want).max(), 1e-6)
         with self.assertRaisesRegex(hga.Error, "repeated is 'twice', none of once, sum"):
             hga.Graph.from_edges(source, destination, 3, repeated="twice")
@@ -437,32 +301,25 @@ class Graphs(unittest.TestCase):
             self.assertEqual(said.filename, __file__)
             self.assertEqual((g.edges().tolist(), g.masses().tolist()), ([[0, 1, 0]], [1, 1]))
             self.assertFalse(g._is_weighted())
-            with self.assertRaisesRegex(hga.Error, "weights='none' is neither None nor 'ignore'"):
-                hga.Graph.read(path, weights="none")
+            refused(self, "weights='none' is neither None nor 'ignore'", lambda: hga.Graph.read(path, weights="none"))
             with open(path, "w") as file:
                 file.write("graph [ directed 1 node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 weight 2 ] ]")
             self.assertTrue(hga.Graph.read(path)._is_weighted())  # all is understood: nothing is said
 
+    @needs("scipy")
     def test_a_sparse_matrix_of_any_form_is_its_pattern(self):
-        try:
-            import scipy.sparse as sparse
-        except ImportError:
-            self.skipTest("needs scipy")
-        m = sparse.random(12, 12, 0.3, random_state=3)
+        m = scipy.sparse.random(12, 12, 0.3, random_state=3)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "m.npz")
             for form in "csr", "csc", "coo", "bsr", "dia":
-                sparse.save_npz(path, -m.asformat(form))
-                with self.assertRaisesRegex(hga.Error, "not positive"):
-                    hga.Graph.read(path)
+                scipy.sparse.save_npz(path, -m.asformat(form))
+                refused(self, "not positive", lambda: hga.Graph.read(path))
                 pattern = hga.Graph.read(path, weights="ignore").to_scipy().toarray()
                 self.assertTrue(np.array_equal(pattern, (m.toarray() != 0).astype("f4")), form)
 
+    @needs("networkx", "scipy")
     def test_each_door_counts_an_edge_that_is_given_twice_as_its_page_says(self):
         """Node 2 attends to 0 once, and to 1 by an edge that is given twice: how much more than one that is given once."""
-        import networkx
-        import scipy.sparse
-
         def counted(graph):
             x, v = np.zeros((1, 3, 1), np.float32), np.array([[[0], [1], [0]]], np.float32)
             share = graph.hierarchy().attention(x, x, v)[0, 2, 0]
@@ -482,8 +339,7 @@ class Graphs(unittest.TestCase):
                 with self.subTest(name, weight=weight):
                     self.assertEqual(counted(door(repeated="sum")), each)
                     if once is None:
-                        with self.assertRaisesRegex(hga.Error, "weights 2 and 3"):
-                            door()
+                        refused(self, "weights 2 and 3", door)
                         continue
                     with self.assertWarnsRegex(UserWarning, "1 of 3 edges repeat another and count once"):
                         self.assertEqual(counted(door()), once)
@@ -512,11 +368,10 @@ class Graphs(unittest.TestCase):
                     with self.subTest(name, weight=weight), self.assertWarnsRegex(UserWarning, f"{name}: 1 edges repeat another and count once more"):
                         self.assertEqual(counted(hga.Graph.read(f"{folder}/{name}")), each)
 
+    @needs("scipy")
     def test_entries_of_few_bits_add_up_without_wrapping(self):
-        import scipy.sparse as sparse
-
         data, rows, columns = np.array([200, 100], np.uint8), [1, 1], [0, 0]
-        for m in (sparse.coo_matrix((data, (rows, columns)), (2, 2)), sparse.csr_matrix((data, columns, [0, 0, 2]), (2, 2))):
+        for m in (scipy.sparse.coo_matrix((data, (rows, columns)), (2, 2)), scipy.sparse.csr_matrix((data, columns, [0, 0, 2]), (2, 2))):
             self.assertEqual(hga.Graph.from_scipy(m).to_scipy().toarray()[1, 0], 300, m.format)
             self.assertEqual((m.nnz, m.dtype), (2, np.uint8))  # the caller's own stays
 
@@ -564,8 +419,7 @@ class Graphs(unittest.TestCase):
         both = {(s, d) for s, d in zip(source, destination)} | {(d, s) for s, d in zip(source, destination)}
         self.assertEqual({(s, d) for s, d, _ in hga.Graph.from_igraph(Igraph).edges().tolist()}, both)
         for wrong, says in ((np.zeros((3, 2), int), "edge_index has shape"), ([[0], [-1]], "edge 0 -> -1"), ([[0], [0.5]], "not whole")):
-            with self.assertRaisesRegex(hga.Error, says):
-                hga.Graph.from_edge_index(wrong, 5)
+            refused(self, says, lambda: hga.Graph.from_edge_index(wrong, 5))
 
     def test_truth_values_are_lists_of_0_and_1(self):
         a = hga.neighbourhood(shape=(6, 5), kernel=3, causal=(True, False))
@@ -582,7 +436,7 @@ class Graphs(unittest.TestCase):
         p = hga.Program(g)
         p.attention(near)
         q, k, v = tensors(32)
-        self.assertLess(abs(p.hierarchy().attention(q, k, v) - dense(q, k, v)).max(), 2e-6)
+        self.assertLess(abs(p.hierarchy().attention(q, k, v) - attention(q, k, v)).max(), 2e-6)
 
     def test_rows_that_choose_blocks(self):
         lists = [[0, 2], [1], [], [0, 1, 3]]
@@ -605,26 +459,7 @@ class Graphs(unittest.TestCase):
         near = b.relation("near")
         for wrong, more, says in ((lists[:3], {}, "lists: 3 for 4 blocks of rows"), (lists, {"causal": True}, "row 0 has block 2, which comes later"),
                                   ([[0, 4], [], [], []], {}, "row 0 has block 4, and there are 4")):  # fmt: skip
-            with self.assertRaisesRegex(hga.Error, says):
-                b.choice(near, (0, 16), (0, 16), wrong, row_block=4, block=4, **more)
-
-    def test_a_function_written_in_python(self):
-        g = hga.Graph.from_edges([0, 1, 2, 3], [1, 1, 3, 3], 4)
-        p = hga.Program(g)
-        value = p.field("value", "value", "value", "queries", "queries")
-        out = p.field("out", "out", "out", "queries", "queries")
-        p.user("sum", 0, [value], [out], lambda: 0.0, lambda s, e: s + e.source[value].copy(),
-               lambda s, v: v[out].__setitem__(slice(None), s))  # fmt: skip
-        x = RNG.standard_normal((1, 4, 3)).astype(np.float32)
-        got = p.hierarchy().attention(x, x, x)
-        self.assertLess(abs(got[0, 1] - x[0, 0] - x[0, 1]).max(), 1e-6)
-
-    def test_files_keep_the_bits(self):
-        h, (q, k, v) = hga.hsa(64, branching=[2, 4]), tensors(64)
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "h.json")
-            h.write(path)
-            self.assertTrue(np.array_equal(hga.read(path).attention(q, k, v), h.attention(q, k, v)))
+            refused(self, says, lambda: b.choice(near, (0, 16), (0, 16), wrong, row_block=4, block=4, **more))
 
     def test_looking_at_a_hierarchy(self):
         h = hga.htransformer(64, block=8, causal=True)
@@ -640,38 +475,16 @@ class Graphs(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
-    def test_arrays_may_lie_oddly_but_not_anyhow(self):
-        h, (q, k, v) = hga.window(30, left=3, right=3), tensors(30)
-        want = h.attention(q, k, v)
-        last = lambda x: np.ascontiguousarray(x[:, :, ::-1])[:, :, ::-1]  # noqa: E731
-        for given in ([last(x) for x in (q, k, v)], [np.ascontiguousarray(x.transpose(2, 0, 1, 3)).transpose(1, 2, 0, 3) for x in (q, k, v)]):
-            try:
-                self.assertTrue(np.array_equal(h.attention(*given), want))
-            except hga.Error:
-                pass  # refused is right, too; wrong numbers are not
-        one = np.broadcast_to(v[:, :1], v.shape)
-        self.assertTrue(np.array_equal(h.attention(q, k, one), h.attention(q, k, one.copy())))
-        crooked = np.frombuffer(bytearray(q.nbytes + 1), np.uint8)[1:].view(np.float32).reshape(q.shape)
-        with self.assertRaisesRegex(hga.Error, "4 bytes"):
-            h.attention(crooked, k, v)
-        with self.assertRaisesRegex(hga.Error, ">f4"):
-            h.attention(q.astype(">f4"), k, v)
-
     def test_routed_trees_know_their_tokens(self):
         q, k, v = tensors(40, heads=2, dim=8)
         h = hga.treeformer_fine(39, height=1, weights=np.ones((1, 8), np.float32), bias=np.zeros(1, np.float32))
-        with self.assertRaisesRegex(hga.Error, "40 rows, the hierarchy 39"):
-            h.attention(q, k, v)
+        refused(self, "40 rows, the hierarchy 39", lambda: h.attention(q, k, v))
         h = hga.treeformer_fine(40, n_keys=41, height=1, weights=np.ones((1, 8), np.float32), bias=np.zeros(1, np.float32))
-        with self.assertRaisesRegex(hga.Error, "key has 40 rows, the hierarchy 41"):
-            h.attention(q, k, v)
+        refused(self, "key has 40 rows, the hierarchy 41", lambda: h.attention(q, k, v))
 
-    def test_every_refusal_is_one_clear_error(self):
+    def test_shapes_and_words_that_do_not_fit_are_refused(self):
         h, (q, k, v) = hga.dense(20), tensors(20)
         cases = [
-            (lambda: h.attention(q.astype(np.float64), k, v), "float64"),
-            (lambda: h.attention(q.astype(np.int32), k, v), "int32"),
-            (lambda: h.attention([1.0], k, v), "list"),
             (lambda: h.attention(q[:, :, :10], k, v), "10 rows"),
             (lambda: h.attention(q, k[:, :, :10], v), "10 rows|shape"),
             (lambda: h.attention(q, k, v[:, :2]), "value"),
@@ -680,37 +493,20 @@ class Refusals(unittest.TestCase):
             (lambda: h.attention(q[0], k, v), "axes"),
             (lambda: h.attention(q[..., ::2], k[..., ::2], v), "contiguous in the last dimension"),
             (lambda: h.attention(q, k, v, layout="nhd"), "layout"),
-            (lambda: h.attention(q, k, v, precision="f16"), "precision"),
             (lambda: h.attention(q, k, v, isa="sse9"), "sse9"),
-            (lambda: h.attention(q, k, v, threads=-1), "-1"),
             (lambda: h.attention(q, k, v, dropout=1.0), "dropout"),
             (lambda: h.attention(q, k, v, rel_key=np.zeros((1, 3), np.float32)), "rel_key"),
             (lambda: h.attention(q, k, v, node_pos=np.zeros((3, 2), np.float32)), "node_pos"),
             (lambda: h.attention(q, k, v, edge_bias=np.zeros(3, np.float32)), "edge_bias"),
-            (lambda: h.attention(q, k, v, scale=float("nan")), "scale"),
-            (lambda: hga.dense(0), "0"),
-            (lambda: hga.dense(-3), "-3"),
-            (lambda: hga.bpt(10, kk=2), "kk"),
-            (lambda: hga.bpt(10, k=0), "0"),
             (lambda: hga.bpt(10, k="two"), "two"),
             (lambda: hga.htransformer(10, block=-1), "-1"),
             (lambda: hga.htransformer(10, structure="cousins"), "cousins"),
-            (lambda: hga.htransformer(10, causal=True, interpolation="linear"), "linear|causal"),
             (lambda: hga.hsa(10, branching=[0]), "0"),
             (lambda: hga.hsa(parent=[1, 0]), ""),
-            (lambda: hga.treeformer_fine(10), ""),
-            (lambda: hga.treeformer_coarse(10, height=1, query_leaf=np.zeros(10, int)), "alpha"),
-            (lambda: hga.treeformer_fine(10, weights=np.zeros((1, 4), np.float32)), "bias"),
-            (lambda: hga.read("/nowhere"), "nowhere"),
-            (lambda: hga.build("bptt", 10), "bptt"),
             (lambda: hga.build("bpt k=x", 10), "x"),
-            (lambda: h.edges("far"), "far"),
             (lambda: hga.Graph.from_edges([0], [9], 3), "9"),
             (lambda: hga.Graph.from_edges([0, 1], [1], 3), "shape"),
-            (lambda: hga.Program(h.graph).field("x", "wide"), "wide"),
-            (lambda: h.write("/nowhere/x.json"), "nowhere"),
         ]
-        self.assertEqual(len(cases), 40)
         for number, (call, words) in enumerate(cases):
             with self.subTest(number), self.assertRaisesRegex(hga.Error, words):
                 call()

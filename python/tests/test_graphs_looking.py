@@ -1,7 +1,6 @@
 """Pages with the weights of one's own queries and keys, candidates beside dense attention, and what a layer of a model attends with."""
 
 import concurrent.futures
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,9 +10,9 @@ import unittest.mock
 
 import hga
 import numpy as np
+from shared import TOOL, needs, needs_tool, refused, torch
 from since import older
 
-TOOL = os.environ.get("HGA_TOOL", "")
 RNG = np.random.default_rng(7)
 
 
@@ -37,7 +36,7 @@ class Pages(unittest.TestCase):
     def setUp(self):
         self.q, self.k, _ = tensors(33, kv_heads=2)
 
-    @unittest.skipUnless(os.path.exists(TOOL), "the tool is not built")
+    @needs_tool
     def test_weights_are_those_of_the_tools_page(self):
         for words, more, given in (
             ("htransformer block=4", (), {}),
@@ -96,15 +95,14 @@ class Pages(unittest.TestCase):
             ("weights are those of one sample", {"q": self.q[None], "k": self.k[None]}),
             ("view has no kay=", {"kay": 1}),
         ):
-            with self.assertRaisesRegex(hga.Error, text):
-                h.view(**more)
+            refused(self, text, lambda: h.view(**more))
         n = 1100
         q = np.zeros((1, n, 2), np.float32)
         with self.assertRaisesRegex(hga.Error, "the edges of 1100 tokens in 1 head are more than the 1048576 weights of a page$"):
             hga.dense(n).view(q=q, k=q)
 
 
-@unittest.skipUnless(os.path.exists(TOOL), "the tool is not built")
+@needs_tool
 class Choosing(unittest.TestCase):
     def test_rows_are_the_tools(self):
         q, k, v = tensors(48, heads=2)
@@ -154,8 +152,7 @@ class Choosing(unittest.TestCase):
             ("precision is 1, none of auto, f32, bf16", (q, k, v), {"precision": 1}),
             (r"layout \[\] is neither", (q, k, v), {"layout": []}),
         ):
-            with self.assertRaisesRegex(hga.Error, text):
-                hga.choose(*a, **more)
+            refused(self, text, lambda: hga.choose(*a, **more))
 
 
     def test_another_command_is_named(self):
@@ -176,10 +173,9 @@ class Choosing(unittest.TestCase):
         self.assertIn("window", hga.Candidates(reversed(found))._repr_html_())
 
 
-@unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not here")
+@needs("torch", "transformers")
 class Capturing(unittest.TestCase):
     def model(self, kind):
-        import torch
         import transformers as t
 
         torch.manual_seed(0)
@@ -197,7 +193,6 @@ class Capturing(unittest.TestCase):
         return t.LlamaModel(t.LlamaConfig(**sizes, num_key_value_heads=2)).eval()
 
     def test_what_a_layer_gets_gives_what_it_gives(self):
-        import torch
         from hga.transformers import capture
 
         def last(m):
@@ -224,7 +219,6 @@ class Capturing(unittest.TestCase):
             torch.testing.assert_close(y.transpose(0, 1).flatten(1), seen[0][0], atol=1e-5, rtol=1e-5)
 
     def test_models_stay_as_they_are(self):
-        import torch
         import transformers as t
         from hga.transformers import capture
 
@@ -237,7 +231,6 @@ class Capturing(unittest.TestCase):
         self.assertEqual((m.config.text_config._attn_implementation, m.config.vision_config._attn_implementation), ("eager", "sdpa"))
 
     def test_threads_see_their_own_models(self):
-        import torch
         from hga.transformers import capture
 
         models, ids, layers = [self.model("llama") for _ in range(2)], torch.arange(20), (0, 2)
@@ -263,7 +256,6 @@ class Capturing(unittest.TestCase):
         self.assertEqual(graph(hga.fenwick(6).view(q=c.q, k=c.k, scale=c.scale, words=c.words))["names"]["text"], c.words)
 
     def test_what_is_not_captured_is_named(self):
-        import torch
         from hga.transformers import capture
 
         m, ids = self.model("llama"), torch.arange(6)
@@ -279,12 +271,10 @@ class Capturing(unittest.TestCase):
             ("give tokenizer=", 0, "text"),
             ("capture takes one text", 0, torch.zeros(2, 4, dtype=torch.long)),
         ):
-            with self.assertRaisesRegex(hga.Error, text):
-                capture(m, layer, ids)
+            refused(self, text, lambda: capture(m, layer, ids))
         self.assertEqual(m.config._attn_implementation, "sdpa")
         import transformers as t
 
         sizes = dict(vocab_size=50, d_model=32, d_kv=8, d_ff=32, num_layers=2, num_heads=4)
         why = "T5EncoderModel attends 0 times" if older("transformers", "5.0") else "adds a bias by relative position"
-        with self.assertRaisesRegex(hga.Error, why):
-            capture(t.T5EncoderModel(t.T5Config(**sizes)), 0, torch.arange(6))
+        refused(self, why, lambda: capture(t.T5EncoderModel(t.T5Config(**sizes)), 0, torch.arange(6)))

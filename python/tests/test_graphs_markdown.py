@@ -1,19 +1,14 @@
 """A Markdown text has the words of its HTML, as another implementation of CommonMark makes it (Debian's python3-markdown-it)."""
 
 import html.parser
-import pathlib
 import unittest
 
 import hga
+from shared import ROOT, needs, package
 
-try:
-    import markdown_it
-except ImportError:
-    markdown_it = None
-
-HOUSE = pathlib.Path(__file__).resolve().parents[2]
-PAGES = sorted({*HOUSE.glob("*.md"), *HOUSE.glob("*/*.md"), *HOUSE.glob("*/*/*.md")})
-PAGES = [page for page in PAGES if not page.relative_to(HOUSE).parts[0].startswith("build")]
+markdown_it = package("markdown_it")
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("*/*/*.md")})
+PAGES = [page for page in PAGES if not page.relative_to(ROOT).parts[0].startswith("build")]
 
 # What readers of Markdown get wrong, section by section of the specification.
 ODD = (
@@ -68,7 +63,7 @@ def whole(graph):
     return list(zip(graph.parents().tolist(), [graph.name(v) for v in range(graph.n_nodes)], [graph.kind_names[k] for k in graph.kinds()]))
 
 
-@unittest.skipIf(markdown_it is None, "markdown_it is not installed")
+@needs("markdown_it")
 class Markdown(unittest.TestCase):
     def pages_of(self, text):
         """Both graphs, None where there is no word, and the HTML."""

@@ -1,4 +1,4 @@
-"""Facts about graphs of masks: Graph.from_mask of arrays and predicates, and what attends over them."""
+"""Graph.from_mask of an array and of a predicate is one graph, and attends as the mask says."""
 
 import os
 import pathlib
@@ -8,9 +8,9 @@ import unittest
 
 import hga
 import numpy as np
+from shared import TOOL, attention, needs_tool
 
 RNG = np.random.default_rng(5)
-TOOL = os.environ.get("HGA_TOOL", "")
 
 
 def pairs(graph):
@@ -38,16 +38,6 @@ PREDICATES = {
 }
 
 
-def softmax_over(mask, q, k, v):
-    """In double, [heads][rows][dim]; rows that see nothing are 0."""
-    q, k, v = (x.astype(np.float64) for x in (q, k, v))
-    s = np.where(mask, q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1]), -np.inf)
-    top = s.max(-1, keepdims=True)
-    e = np.exp(s - np.where(np.isfinite(top), top, 0))
-    total = e.sum(-1, keepdims=True)
-    return (e / np.where(total == 0, 1, total)) @ v
-
-
 class Masks(unittest.TestCase):
     def test_predicates_and_arrays_are_one_graph(self):
         q, k = np.arange(56)[:, None], np.arange(56)[None, :]
@@ -69,11 +59,11 @@ class Masks(unittest.TestCase):
             with self.subTest(name):
                 h = hga.Graph.from_mask(sees, n=56).hierarchy()
                 mask = sees(np.arange(56)[:, None], np.arange(56)[None, :])
-                np.testing.assert_allclose(h.attention(q, k, v), softmax_over(mask, q, k, v), atol=3e-6)
+                np.testing.assert_allclose(h.attention(q, k, v), attention(q, k, v, mask), atol=3e-6)
                 # finite differences along the value, of which the output is a linear function
                 grad = h.gradient(q, k, v, d_out)["value"]
                 step = RNG.standard_normal(v.shape).astype(np.float32)
-                moved = (softmax_over(mask, q, k, step) * d_out).sum()
+                moved = (attention(q, k, step, mask) * d_out).sum()
                 self.assertAlmostEqual(float((grad * step).sum()), float(moved), delta=1e-4)
 
     def test_crossed_masks(self):
@@ -83,7 +73,7 @@ class Masks(unittest.TestCase):
         self.assertEqual(g, hga.Graph.from_mask(lambda q, k: mask[q, k], n=(7, 19)))
         q, k, v = (RNG.standard_normal((2, n, 4)).astype(np.float32) for n in (7, 19, 19))
         out = g.hierarchy().attention(q, k, v)
-        np.testing.assert_allclose(out, softmax_over(mask, q, k, v), atol=3e-6)
+        np.testing.assert_allclose(out, attention(q, k, v, mask), atol=3e-6)
         np.testing.assert_array_equal(out[:, 3], 0)
         self.assertEqual(hga.Graph.from_mask(np.ones((6, 6), bool), cross=True).n_nodes, 12)
 
@@ -124,7 +114,7 @@ class Masks(unittest.TestCase):
                 call()
 
 
-@unittest.skipUnless(TOOL, "the tool was not built")
+@needs_tool
 class Files(unittest.TestCase):
     def test_the_tool_reads_masks(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -142,5 +132,5 @@ class Files(unittest.TestCase):
             self.assertGreater(os.path.getsize(folder + "/mask.html"), 10000)
             run("attend", "graph=mask.npy", "--query", "q.npy", "--key", "q.npy", "--value", "q.npy", "--out", "o.npy")
             rows = q.transpose(1, 0, 2)
-            want = softmax_over(mask, rows, rows, rows).transpose(1, 0, 2)
+            want = attention(rows, rows, rows, mask).transpose(1, 0, 2)
             np.testing.assert_allclose(np.load(folder + "/o.npy"), want, atol=3e-6)

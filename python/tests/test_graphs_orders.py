@@ -1,4 +1,4 @@
-"""Facts about orders of nodes: what they gain, and that what runs in one is what runs without."""
+"""An order gains what it says, and what runs in one is what runs without."""
 
 import copy
 import pickle
@@ -6,11 +6,7 @@ import unittest
 
 import hga
 import numpy as np
-
-try:
-    import torch
-except ImportError:
-    torch = None
+from shared import needs, refused, torch
 
 ORDERS = ("rcm", "metis", "degree")
 
@@ -132,14 +128,10 @@ class Orders(unittest.TestCase):
             mine = e[(e[:, 1] >= level[0]) & (e[:, 1] < level[1])]
             self.assertTrue(np.array_equal(np.unique(mine, axis=0), below))
         self.assertTrue(4 <= np.bincount(parents[:600])[600:].min() <= np.bincount(parents[:600]).max() <= 16)
-        with self.assertRaisesRegex(hga.Error, "3 levels"):
-            h.coarsen([8])
-        with self.assertRaisesRegex(hga.Error, "clusters of 1 nodes"):
-            g.coarsen([1])
-        with self.assertRaisesRegex(hga.Error, "no sizes"):
-            g.coarsen([])
-        with self.assertRaisesRegex(hga.Error, "a list of whole numbers is needed"):
-            g.coarsen([[8, 5]])
+        refused(self, "3 levels", lambda: h.coarsen([8]))
+        refused(self, "clusters of 1 nodes", lambda: g.coarsen([1]))
+        refused(self, "no sizes", lambda: g.coarsen([]))
+        refused(self, "a list of whole numbers is needed", lambda: g.coarsen([[8, 5]]))
 
     def test_tokens_see_the_clusters_beside_their_own(self):
         """A ring in four clusters: with equal scores a token's output is the mean of its neighbours and of what the clusters
@@ -229,7 +221,7 @@ class Orders(unittest.TestCase):
         for again in (copy.copy(h), copy.deepcopy(h), pickle.loads(pickle.dumps(h))):
             self.assertEqual((again.threads, again.bind, again._in_order.bind, again), (2, "off", "off", h))
 
-    @unittest.skipIf(torch is None, "torch is not installed")
+    @needs("torch")
     def test_torchs_function_runs_in_order(self):
         import hga.torch
 
@@ -240,7 +232,7 @@ class Orders(unittest.TestCase):
         self.assertTrue(torch.equal(out, ordered.attention(q, k, v)))
         self.assertFalse(torch.equal(out, h.attention(q, k, v)), "an order changes the last bits, so it did not run in order")
 
-    @unittest.skipIf(torch is None, "torch is not installed")
+    @needs("torch")
     def test_torch_tensors_are_differentiable_in_order(self):
         h = hubs(120, 9).hierarchy()
         for layout in ("bhnd", "bnhd"):

@@ -1,10 +1,8 @@
-"""Facts about attention chosen by content: the choice is that of the definition, written in double; outputs and gradients are those
-of dense attention over the chosen pairs."""
+"""Blocks that content chooses are those of the definition, written in double; outputs and gradients are those of dense
+attention over the chosen pairs."""
 
-import importlib.util
 import itertools
 import os
-import pathlib
 import pickle
 import random
 import sys
@@ -12,17 +10,11 @@ import unittest
 
 import hga
 import numpy as np
+from hga._core.precision import multiplies_pairs
+from shared import ROOT, attention, losses_of, needs, refused, torch
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+sys.path.append(str(ROOT / "tests"))
 import routed_oracle as oracle  # noqa: E402
-
-from hga._core.precision import multiplies_pairs  # noqa: E402
-
-TORCH = importlib.util.find_spec("torch") is not None
-
-if TORCH:
-    import hga.torch
-    import torch
 
 N, HEADS, KV, DIM, BLOCK = 150, 4, 2, 16, 16
 
@@ -81,13 +73,6 @@ def pairs(table, settings):
     return seen & np.tri(N, dtype=bool) if settings.get("causal") else seen
 
 
-def dense(q, k, v, seen):
-    q, k, v = q.astype(np.float64), *(np.repeat(x.astype(np.float64), HEADS // KV, 0) for x in (k, v))
-    s = np.where(seen, q @ k.transpose(0, 2, 1) / np.sqrt(DIM), -np.inf)
-    p = np.exp(s - s.max(-1, keepdims=True))
-    return (p / p.sum(-1, keepdims=True)) @ v
-
-
 SETTINGS = [
     {"block": BLOCK, "causal": causal, "share": share, **more}
     for causal in (False, True)
@@ -116,7 +101,7 @@ class Routed(unittest.TestCase):
         q, k, v = tensors(2)
         for settings in SETTINGS:
             h = hga.routed(**settings)
-            want = dense(q, k, v, pairs(h.choice(q, k), settings))
+            want = attention(q, k, v, pairs(h.choice(q, k), settings))
             np.testing.assert_allclose(h.attention(q, k, v), want, rtol=0, atol=3e-6, err_msg=str(settings))
 
     def test_samples_choose_for_themselves_and_layouts_agree(self):
@@ -227,7 +212,7 @@ class Decoders(unittest.TestCase):
         np.testing.assert_allclose(found[:, : N - 20], by_16.attention(*whole), rtol=0, atol=2e-6)
         np.testing.assert_array_equal(found[:, N - 20 :], own.attention(q, k, v)[:, N - 20 :])
 
-    @unittest.skipUnless(TORCH, "torch is not installed")
+    @needs("torch")
     def test_tensors_of_16_bits_have_the_bits_of_attention(self):
         h = hga.routed(N, block=BLOCK, k=3, causal=True)
         q, k, v = (torch.tensor(x).bfloat16() for x in tensors(4))
@@ -281,8 +266,9 @@ def drawn(seed):
     return lengths, s, (q, k, v), more, scores, r.choice(("bhnd", "bnhd"))
 
 
-def by_definition(lengths, s, q, k, v, more, scores, choice):
-    """Outputs and weights of blocks of what was chosen, and whether choices are those of the definition where their margin is safe."""
+def by_definition(lengths, s, q, k, v, more, scores, choice, held=False):
+    """Outputs and weights of blocks of what was chosen; None where choices are not those of the definition and their margin is safe,
+    if the choice is not held."""
     s = s | ({"query_block": s["prefill"], "prefill": 1} if s.get("prefill", 1) > 1 and sum(lengths) > 1 else {})
     named = {n: x for n, x in more.items() if n in ("slopes", "rel_key", "rel_bias", "softcap", "scale", "sink")}
     kind, _, number = more.get("normaliser", "softmax").partition(":")
@@ -291,10 +277,10 @@ def by_definition(lengths, s, q, k, v, more, scores, choice):
     for n in lengths:
         own = [x[:, at : at + n].astype(np.float64) for x in (q, k, v)]
         n_rows = -(-n // s.get("query_block", 1))
-        given = None if scores is None else scores[:, at : at + n, : -(-n // s["block"])]
-        want, margin = oracle.choose(own[0], own[1], s, more.get("scale"), given)
         has = [[[j for j in choice[c, row + i] if j >= 0] for i in range(n_rows)] for c in range(len(choice))]
-        for c, i in itertools.product(range(len(has)), range(n_rows)):
+        given = None if scores is None else scores[:, at : at + n, : -(-n // s["block"])]
+        want, margin = (None, None) if held else oracle.choose(own[0], own[1], s, more.get("scale"), given)
+        for c, i in () if held else itertools.product(range(len(has)), range(n_rows)):
             if margin[c][i] > 1e-4 and has[c][i] != want[c][i]:
                 return None, None
         seen = oracle.seen_by(has, s, len(q), n)
@@ -342,7 +328,7 @@ class Drawn(unittest.TestCase):
                 for step in (1e-5, -1e-5):
                     y = {n: a.astype(np.float64) + (step * direction if n == name else 0) for n, a in x.items()}
                     held = (lengths, s, y["query"], y["key"], y["value"], more | {n: a for n, a in y.items() if n in more}, scores, choice)
-                    slopes.append((by_definition_held(*held) * d).sum())
+                    slopes.append((by_definition(*held, held=True)[0] * d).sum())
                 terms = grads[name] * direction
                 self.assertLess(abs(terms.sum() - (slopes[0] - slopes[1]) / 2e-5), 1e-4 * (np.abs(terms).sum() + 1), (seed, name))
 
@@ -358,8 +344,7 @@ class Drawn(unittest.TestCase):
                 np.testing.assert_allclose(found[0], out[head], rtol=0, atol=2e-6)
             self.assertEqual(len(h.choice(q, k)), n)
         self.assertIn("<html", hga.routed(block=BLOCK, k=4).view(q, k, head=3))
-        with self.assertRaisesRegex(hga.Error, "head is 4, not at least 0 and less than 4"):
-            h.hierarchy(q, k, head=4)
+        refused(self, "head is 4, not at least 0 and less than 4", lambda: h.hierarchy(q, k, head=4))
 
     def test_equal_queries_of_a_group_choose_as_one(self):
         q, k, _ = tensors(12)
@@ -384,8 +369,7 @@ class Drawn(unittest.TestCase):
             self.assertEqual(not np.array_equal(a[:, :rows], b[:, :rows]), moves)
             self.assertEqual(h.is_causal(), not moves)
             if moves:
-                with self.assertRaisesRegex(hga.Error, "reads queries up to 15 tokens ahead"):
-                    h.strict_rows()
+                refused(self, "reads queries up to 15 tokens ahead", h.strict_rows)
         self.assertFalse(hga.routed(block=BLOCK).is_causal())
 
     def test_names_build_it(self):
@@ -395,8 +379,7 @@ class Drawn(unittest.TestCase):
             self.assertEqual(h, hga.routed(N, block=16, k=3, causal=True))
             np.testing.assert_array_equal(h.attention(q, k, v), hga.routed(N, block=16, k=3, causal=True).attention(q, k, v))
         self.assertEqual(hga.build("routed:threshold=0.9", N), hga.routed(N, threshold=0.9))
-        with self.assertRaisesRegex(hga.Error, "threshold is 'much', not float"):
-            hga.build("routed:threshold=much", N)
+        refused(self, "threshold is 'much', not float", lambda: hga.build("routed:threshold=much", N))
         self.assertEqual(hga.routed([3, 0, 4], block=2), hga.routed([3, 4], block=2))
         self.assertEqual(pickle.loads(pickle.dumps(hga.routed([3, 4], block=2))), hga.routed([3, 4], block=2))
 
@@ -490,7 +473,7 @@ class Batches(unittest.TestCase):
             for a in (h.attention(wide, k, v, return_block_weights=True), h.attention(wide[None], k[None], v[None], return_block_weights=True)):
                 self.assertEqual((a[0].dtype, a[1].dtype), (wide.dtype, np.float32))
 
-    @unittest.skipUnless(TORCH, "torch is not installed")
+    @needs("torch")
     def test_tensors_of_torch_may_stand_beside_numpys(self):
         q, k, v = self.q, self.k, self.v
         h = hga.routed(block=BLOCK, k=4)
@@ -507,7 +490,7 @@ class Batches(unittest.TestCase):
 
     def test_features_of_edges_come_beside_weights_of_blocks(self):
         h = hga.routed(block=BLOCK, k=4, share="all")
-        for kind in (np.asarray, torch.tensor) if TORCH else (np.asarray,):
+        for kind in (np.asarray, torch.tensor) if torch else (np.asarray,):
             q, k, v = (kind(x[:1]) for x in (self.q, self.k, self.v))
             features = kind(np.random.default_rng(3).standard_normal((h.hierarchy(q[0], k[0]).graph.n_edges(), 4)).astype(np.float32))
             out, sums = h.attention(q, k, v, edge_value=features)
@@ -528,23 +511,7 @@ class Batches(unittest.TestCase):
         np.testing.assert_array_equal(whole["edge_value"], one["edge_value"])
 
 
-def by_definition_held(lengths, s, q, k, v, more, scores, choice):
-    """The output alone, with the choice held."""
-    s = s | ({"query_block": s["prefill"], "prefill": 1} if s.get("prefill", 1) > 1 and sum(lengths) > 1 else {})
-    named = {n: x for n, x in more.items() if n in ("slopes", "rel_key", "rel_bias", "softcap", "scale", "sink")}
-    kind, _, number = more.get("normaliser", "softmax").partition(":")
-    drop = oracle.kept(len(q), sum(lengths), 0.25, 11, 3) if "dropout" in more else None
-    at, row, outs = 0, 0, []
-    for n in lengths:
-        n_rows = -(-n // s.get("query_block", 1))
-        seen = oracle.seen_by(choice[:, row : row + n_rows].tolist(), s, len(q), n)
-        kept = None if drop is None else drop[:, at : at + n, at : at + n]
-        outs.append(oracle.attend(*(x[:, at : at + n] for x in (q, k, v)), seen, dropout=kept, normaliser=kind, number=float(number or 0), **named)[0])
-        at, row = at + n, row + n_rows
-    return np.concatenate(outs, 1)
-
-
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class Gradients(unittest.TestCase):
     def test_they_hold_the_choice(self):
         for settings in SETTINGS[::3]:
@@ -602,7 +569,7 @@ class Gradients(unittest.TestCase):
             torch.testing.assert_close(a, b.to(a.dtype), rtol=0, atol=1e-5)
 
     def test_three_calls_are_native_sparse_attention(self):
-        sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"))
+        sys.path.append(str(ROOT / "examples" / "python"))
         import nsa
 
         torch.manual_seed(5)
@@ -629,11 +596,7 @@ class Gradients(unittest.TestCase):
         for spec, more in (("routed:block=4:k=3", {"dropout": 0.1}), ("routed:block=4:threshold=0.7:share=group:query-block=4", {})):
             layer = hga.torch.Attention(spec, 32, 4, causal=True, kv_heads=2, **more)
             x, target = torch.randn(2, 60, 32), torch.randn(2, 60, 32)
-            optimiser, losses = torch.optim.Adam(layer.parameters(), 1e-2), []
-            for _ in range(25):
-                loss = (layer(x) - target).square().mean()
-                optimiser.zero_grad(), loss.backward(), optimiser.step()
-                losses.append(loss.item())
+            losses = losses_of(layer, x, target, 25)
             self.assertLess(losses[-1], 0.9 * losses[0], spec)
 
     def test_samples_of_several_lengths_choose_for_themselves(self):

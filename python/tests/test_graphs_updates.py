@@ -1,23 +1,16 @@
-"""Facts about graphs that change: a hierarchy over other edges takes over the plans of the one before it, unless a call or a
-backward pass needs these; results and gradients are those of hierarchies made anew, in threads, layers and compiled functions,
-too. And about graphs with a part for each key/value head, whose tensors are not copied."""
+"""A hierarchy over other edges takes over the plans of the one before it, unless a call or a backward pass needs these;
+results and gradients are those of hierarchies made anew, in threads, layers and compiled functions, too. And of a graph
+with a part for each key/value head no tensor is copied."""
 
 import copy
-import importlib.util
 import pickle
-import threading
 import unittest
 from unittest.mock import patch
 
 import hga
 import numpy as np
 from hga._core import plans as _plans
-
-TORCH = importlib.util.find_spec("torch") is not None
-
-if TORCH:
-    import hga.torch
-    import torch
+from shared import at_once, needs, refused, torch
 
 N = 40
 
@@ -110,12 +103,9 @@ class Updates(unittest.TestCase):
         h = hierarchy(1)
         with self.assertRaisesRegex(hga.Error, "the graph has relations .*, the hierarchy's near"):
             h.update(hga.treeformer_fine(40, query_leaf=np.zeros(40, int)).graph)
-        with self.assertRaisesRegex(hga.Error, "nodes are 0 .. 39"):
-            h.update([[0], [40]])
-        with self.assertRaisesRegex(hga.Error, "make it anew"):
-            h.order("rcm").update(edges(2))
-        with self.assertRaisesRegex(hga.Error, "make it anew"):
-            hga.hsa(parent=[2, 2, -1]).update(hga.hsa(parent=[2, 2, -1]).graph)
+        refused(self, "nodes are 0 .. 39", lambda: h.update([[0], [40]]))
+        refused(self, "make it anew", lambda: h.order("rcm").update(edges(2)))
+        refused(self, "make it anew", lambda: hga.hsa(parent=[2, 2, -1]).update(hga.hsa(parent=[2, 2, -1]).graph))
 
     def test_a_plan_that_a_gradient_of_numpy_used_is_free_again(self):
         q, k, v = tensors()
@@ -130,27 +120,21 @@ class Updates(unittest.TestCase):
     def test_threads_may_call_the_one_before_meanwhile(self):
         q, k, v = tensors()
         want = [hierarchy(seed).attention(q, k, v, threads=1) for seed in range(4)]
-        wrong, h = [], [hierarchy(0)]
-
-        def call(one, seed):
-            for _ in range(30):
-                if not np.array_equal(one.attention(q, k, v, threads=1), want[seed]):
-                    wrong.append(seed)
-
+        h = hierarchy(0)
         for turn in range(12):
-            threads = [threading.Thread(target=call, args=(h[0], turn % 4)) for _ in range(2)]
             seed = (turn + 1) % 4
-            new = h[0].update(edges(seed), repeated="sum")
-            threads += [threading.Thread(target=call, args=(new, seed)) for _ in range(2)]
-            for t in threads:
-                t.start()
-            for t in threads:
-                t.join()
-            h[0] = new
-        self.assertEqual(wrong, [])
+            new = h.update(edges(seed), repeated="sum")
+
+            def call(i, of=((h, turn % 4), (new, seed))):
+                one, seed = of[i // 2]
+                for _ in range(30):
+                    np.testing.assert_array_equal(one.attention(q, k, v, threads=1), want[seed])
+
+            at_once(call, 4)
+            h = new
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class Torch(unittest.TestCase):
     def leaves(self, seed=1, **more):
         return [torch.from_numpy(x).requires_grad_() for x in tensors(seed, **more)]
@@ -357,16 +341,13 @@ class ByHead(unittest.TestCase):
 
     def test_wrong_heads_are_refused(self):
         h = self.graph().hierarchy()
-        with self.assertRaisesRegex(hga.Error, "120 rows of query do not divide into graphs for 7 heads"):
-            h.by_head(7)
+        refused(self, "120 rows of query do not divide into graphs for 7 heads", lambda: h.by_head(7))
         h = h.by_head(self.HEADS)
         q, (k, v, _) = tensors(1, heads=4)[0], tensors(2, heads=self.HEADS)
-        with self.assertRaisesRegex(hga.Error, "query has 4 heads, the hierarchy has graphs for 3"):
-            h.attention(q, k, v)
-        with self.assertRaisesRegex(hga.Error, "query of shape .* has 39 rows .*the hierarchy 40"):
-            h.attention(v[:, 1:], k, v)
-        for refused in (lambda: h.weights(v, k, 0), lambda: h.decoder(heads=1, dim=8), lambda: h.order("rcm"), lambda: h.by_head(3)):
-            self.assertRaises(hga.Error, refused)
+        refused(self, "query has 4 heads, the hierarchy has graphs for 3", lambda: h.attention(q, k, v))
+        refused(self, "query of shape .* has 39 rows .*the hierarchy 40", lambda: h.attention(v[:, 1:], k, v))
+        for call in (lambda: h.weights(v, k, 0), lambda: h.decoder(heads=1, dim=8), lambda: h.order("rcm"), lambda: h.by_head(3)):
+            self.assertRaises(hga.Error, call)
 
     def test_parts_share_a_table_that_has_numbers_for_their_heads(self):
         h = self.graph().hierarchy().by_head(self.HEADS)
@@ -389,15 +370,13 @@ class ByHead(unittest.TestCase):
             (dict(sink=[1.0, 2.0]), "sink is a list, not a numpy array or a torch tensor"),
             (dict(sink=np.ones(2, complex)), "sink has dtype complex128, not float32"),
         ):
-            with self.assertRaisesRegex(hga.Error, says):
-                h.attention(q, k, v, **bad)
+            refused(self, says, lambda: h.attention(q, k, v, **bad))
         with self.assertRaisesRegex(hga.Error, r"edge_bias has shape \(3240, 3\), .*: heads is 1 in each of"):
             h.attention(k, k, v, edge_bias=np.ones((edges, 3), np.float32))
         for heads, says in ((0, "heads is 0; it must be at least 1"), (2.5, "heads is 2.5, not a whole number"), (None, "heads is None, not")):
-            with self.assertRaisesRegex(hga.Error, says):
-                self.graph().hierarchy().by_head(heads)
+            refused(self, says, lambda: self.graph().hierarchy().by_head(heads))
 
-    @unittest.skipUnless(TORCH, "torch is not installed")
+    @needs("torch")
     def test_torch_goes_back_without_copies(self):
         h = self.graph().hierarchy().by_head(self.HEADS)
         for group, dtype in ((1, torch.float32), (2, torch.float32), (2, torch.bfloat16)):

@@ -10,7 +10,8 @@ import tempfile
 import textwrap
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from shared import ROOT
+
 OUTSIDE = ("torch", "transformers", "scipy", "networkx", "igraph", "ml_dtypes", "onnx", "jax")
 # One process runs all of them: what a block leaves behind would be no name in a new namespace, and importing torch again takes seconds.
 RUN = """

@@ -1,5 +1,5 @@
-"""Facts about what the installed package brings for C: examples/extension is built against it, by CMake and without, and shares its
-libhga."""
+"""The installed package brings what C needs: examples/extension is built against it, by CMake and without, and shares
+its libhga."""
 
 import os
 import pathlib
@@ -12,9 +12,9 @@ import tempfile
 import unittest
 
 import hga
-import numpy as np
+from shared import ROOT
 
-EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "extension"
+EXAMPLE = ROOT / "examples" / "extension"
 BUILD = pathlib.Path(hga.__file__).resolve().parents[2]
 HEADERS = pathlib.Path(sysconfig.get_paths()["include"])
 USES = """

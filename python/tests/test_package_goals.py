@@ -16,8 +16,9 @@ import unittest
 import unittest.mock
 
 import numpy as np
+from shared import ROOT, TOOL, scratch
 
-BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+BENCH = ROOT / "bench"
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 if BENCH.exists():
     sys.path.insert(0, str(BENCH))
@@ -203,7 +204,7 @@ class Machine(unittest.TestCase):
     def test_the_tool_is_measured(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "run.json")
-            done = self.run_goals("--only", "n=8192", "--tool", os.environ["HGA_TOOL"], "--json", path)
+            done = self.run_goals("--only", "n=8192", "--tool", TOOL, "--json", path)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             run = json.loads(pathlib.Path(path).read_text())
         self.assertRegex(done.stdout, r"(?m)^case +goal +reached +peer +met +cpu/wall +note$")
@@ -223,9 +224,7 @@ class Runs(unittest.TestCase):
     """compare_runs.py on runs as Google Benchmark writes them."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = scratch(self)
 
     def google(self, name, *times, **more):
         row = {"name": "BM/a", "run_name": "BM/a", "run_type": "iteration", "time_unit": "ms", **more}

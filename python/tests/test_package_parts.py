@@ -1,5 +1,5 @@
-"""Facts about the package's parts: what each shows is public and all of it, what it says where something is not installed, and the
-command of a wheel."""
+"""Each part of the package shows what is public and all of it, and says what to install where something is missing; a
+wheel's command is its tool."""
 
 import importlib.util
 import os
@@ -11,8 +11,9 @@ import tempfile
 import unittest
 
 import hga
+from shared import ROOT, TOOL, scratch
 
-SOURCE = pathlib.Path(os.environ.get("HGA_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+SOURCE = pathlib.Path(os.environ.get("HGA_SOURCE", ROOT))
 COMMAND = SOURCE / "python" / "tool.py"
 PARTS = {"torch": "torch", "transformers": "transformers", "onnx": "onnx"}  # what each needs first
 
@@ -80,15 +81,13 @@ class Command(unittest.TestCase):
     """python/tool.py, which is `hga` in a wheel."""
 
     def package(self, tool):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        package = pathlib.Path(folder.name, "hga")
+        package = scratch(self) / "hga"
         (package / "bin").mkdir(parents=True)
         (package.parent / "command").write_bytes(COMMAND.read_bytes())  # beside the sources it would find the package there
         (package / "__init__.py").write_text("raise SystemExit('the package was imported')")
         if tool:
             (package / "bin" / "hga").symlink_to(tool)
-        return folder.name
+        return package.parent
 
     def run_command(self, tool, *arguments):
         folder = self.package(tool)
@@ -96,10 +95,10 @@ class Command(unittest.TestCase):
 
     @unittest.skipUnless(os.environ.get("HGA_TOOL"), "HGA_TOOL names no tool")
     def test_it_is_the_tool_of_the_package_which_is_not_imported(self):
-        done = self.run_command(os.environ["HGA_TOOL"], "variants", "--json")
+        done = self.run_command(TOOL, "variants", "--json")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn('"htransformer"', done.stdout)
-        done = self.run_command(os.environ["HGA_TOOL"], "nothing")
+        done = self.run_command(TOOL, "nothing")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("no subcommand 'nothing'", done.stderr)
 

@@ -1,7 +1,6 @@
 """The plots, tables and numbers of README, docs/benchmarks.md and docs/models.md are those of the dated runs."""
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -10,10 +9,9 @@ import tempfile
 import unittest
 
 import numpy as np
+from shared import ROOT, TOOL
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
-TOOL = os.environ.get("HGA_TOOL", "")
 sys.path.append(str(ROOT / "docs"))
 import language_model  # noqa: E402
 import models_recall  # noqa: E402

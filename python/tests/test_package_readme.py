@@ -1,4 +1,4 @@
-"""Facts about README: its Python runs as pasted, one block after the other, and prints what stands below it."""
+"""README's Python runs as pasted, one block after the other, and prints what stands below it."""
 
 import contextlib
 import io
@@ -9,7 +9,9 @@ import sys
 import tempfile
 import unittest
 
-README = pathlib.Path(os.environ.get("HGA_SOURCE", pathlib.Path(__file__).resolve().parents[2]), "README.md")
+from shared import ROOT
+
+README = pathlib.Path(os.environ.get("HGA_SOURCE", ROOT), "README.md")
 sys.path.insert(0, str(README.parent / "docs" / "site"))
 import c_pages  # noqa: E402
 

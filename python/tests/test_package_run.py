@@ -1,4 +1,4 @@
-"""Facts about run.py: whether facts ran is told by its exit status."""
+"""run.py's exit status tells whether facts ran."""
 
 import os
 import pathlib

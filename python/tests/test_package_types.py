@@ -1,8 +1,6 @@
-"""Facts about the types of the functions named after variants: the stub says what the registry says, and mypy finds
-misspelt names by it."""
+"""The stub of the functions named after variants says what the registry says, and mypy finds misspelt names by it."""
 
 import ast
-import importlib.util
 import inspect
 import os
 import pathlib
@@ -14,10 +12,10 @@ import unittest
 import hga
 import numpy as np
 from hga._core.tables import KEYWORDS, WITHOUT_EDGES
+from shared import needs
 
 PACKAGE = pathlib.Path(hga.__file__).parent
 STUB = PACKAGE / "_graphs" / "functions.pyi"
-MYPY = importlib.util.find_spec("mypy") is not None
 
 GOOD = """
 import hga
@@ -150,7 +148,7 @@ class Stub(unittest.TestCase):
             self.assertEqual(f(300, **given, **written), f(300, **given), v.name)
 
 
-@unittest.skipUnless(MYPY, "mypy is not installed")
+@needs("mypy")
 @unittest.skipIf("HGA_WITHOUT_TYPES" in os.environ, "this build makes no types: it is cross-compiled or sanitized")
 class Mypy(unittest.TestCase):
     @classmethod
@@ -188,11 +186,11 @@ class Mypy(unittest.TestCase):
         self.assertEqual(self.found_in(GOOD), [])
         exec(compile(GOOD.replace("hga.treeformer_fine(height=1, weights=x, bias=x).hierarchy(x, x)", ""), "good", "exec"), {})
 
-    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
+    @needs("torch")
     def test_attention_of_tensors_gives_tensors(self):
         self.assertEqual(self.found_in(TENSORS, skipped=()), self.wanted(TENSORS))
 
-    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
+    @needs("torch")
     def test_the_package_passes_strictly(self):
         # numpy before 2 has no default for what an array holds
         loose = ["--allow-any-generics"] if np.__version__.startswith("1.") else []

@@ -1,26 +1,16 @@
-"""Facts about hga.torch's layers whose columns come with the first rows (-1): beside the layers of PyTorch Geometric, with the same
-parameters from the same seed, states before and after, and inside HeteroConv."""
+"""hga.torch's layers whose columns come with the first rows (-1) are those of PyTorch Geometric: the same parameters
+from the same seed, states before and after, and inside HeteroConv."""
 
 import copy
-import importlib.util
 import pickle
 import re
 import unittest
 
 import hga
+from shared import needs, package, refused_each, torch
 from since import known_to_pyg
 
-TORCH = importlib.util.find_spec("torch") is not None
-
-if TORCH:
-    import hga.torch
-    import torch
-
-    try:
-        import torch_geometric.nn as pyg
-    except ImportError:
-        pyg = None
-
+pyg = package("torch_geometric.nn")
 N, IN, OTHER, F, TO = 12, 7, 3, 2, 4
 LAYERS = {
     "GATConv": [dict(), dict(residual=True, heads=3), dict(edge_dim=-1, residual=True), dict(edge_dim=F, fill_value=0.5)],
@@ -34,7 +24,7 @@ def is_lazy(p):
     return isinstance(p, torch.nn.UninitializedParameter)
 
 
-@unittest.skipUnless(TORCH and pyg, "torch_geometric is not installed")
+@needs("torch_geometric")
 class Columns(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(7)
@@ -134,7 +124,7 @@ class Columns(unittest.TestCase):
     def test_what_is_refused(self):
         layer = hga.torch.GATConv(-1, TO, edge_dim=-1)
         layer(self.x, self.edges, self.attr)
-        for words, run in (
+        refused_each(self, (
             (f"x has shape (12, 3), not [nodes, {IN}]", lambda: layer(self.other, self.edges, self.attr)),
             ("edge_attr has shape (40, 1), not [40, 2]", lambda: layer(self.x, self.edges, self.attr[:, :1])),
             ("in_channels is -2; it must be at least 1, or -1", lambda: hga.torch.GATConv(-2, TO)),
@@ -144,6 +134,4 @@ class Columns(unittest.TestCase):
             ("in_channels is True, not a whole number", lambda: hga.torch.TransformerConv(True, TO)),
             ("those of shape (12, 0) have none", lambda: hga.torch.GATv2Conv(-1, TO)(self.x[:, :0], self.edges)),
             ("x has shape (12,), not [nodes, columns]", lambda: hga.torch.TransformerConv(-1, TO)(self.x[:, 0], self.edges)),
-        ):  # fmt: skip
-            with self.assertRaisesRegex(hga.Error, re.escape(words)):
-                run()
+        ), re.escape)  # fmt: skip

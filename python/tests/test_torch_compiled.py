@@ -2,19 +2,15 @@
 backward, at two lengths. A public name without a row fails."""
 
 import ast
-import importlib.util
 import pathlib
 import unittest
 
 import hga
 import numpy as np
+from shared import needs, torch
 from since import older, since
 
-TORCH = importlib.util.find_spec("torch") is not None
-
-if TORCH:
-    import hga.torch
-    import torch
+if torch:
     from torch.nn.attention.flex_attention import create_block_mask
 
     T, WIDTH, HEADS, FIXED = hga.torch, 32, 4, 48
@@ -139,7 +135,7 @@ if TORCH:
         return [*found, *torch.autograd.grad(sum(x.sin().sum() for x in found), leaves, allow_unused=True)]
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class Compiled(unittest.TestCase):
     def tearDown(self):
         torch._dynamo.reset()

@@ -1,8 +1,6 @@
-"""Facts about additive scores in Python and hga.torch's GATConv, GATv2Conv and TransformerConv: beside the layers of PyTorch
-Geometric in double, with every choice of options, forward and backward; over graphs with hubs, isolated nodes and edges given
-twice; and what is refused."""
+"""hga.torch's GATConv, GATv2Conv and TransformerConv give what PyTorch Geometric's give in double, with every choice of
+options, forward and backward; over graphs with hubs, isolated nodes and edges given twice; and what is refused."""
 
-import importlib.util
 import inspect
 import itertools
 import pickle
@@ -10,35 +8,28 @@ import unittest
 
 import hga
 import numpy as np
+from shared import needs, package, refused, torch
 from since import known_to_pyg
 
-TORCH = importlib.util.find_spec("torch") is not None
+pyg = package("torch_geometric.nn")
+N, IN, OUT = 30, 7, 5
 
-if TORCH:
-    import hga.torch
-    import torch
 
-    try:
-        import torch_geometric.nn as pyg
-    except ImportError:
-        pyg = None
+def some_edges():
+    """Node 3 is everybody's source and sees nobody else; 29 has no edges; some edges are given twice, some are loops."""
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(0, N - 1, 90), rng.integers(0, N - 1, 90)
+    keep = b != 3
+    a, b = a[keep], b[keep]
+    hub = np.arange(N - 1)
+    a = np.concatenate([a, a[:9], np.full(N - 1, 3), [4, 5]])
+    b = np.concatenate([b, b[:9], hub, [4, 5]])
+    return torch.from_numpy(np.stack([a, b]))
 
-    N, IN, OUT = 30, 7, 5
 
-    def some_edges():
-        """Node 3 is everybody's source and sees nobody else; 29 has no edges; some edges are given twice, some are loops."""
-        rng = np.random.default_rng(5)
-        a, b = rng.integers(0, N - 1, 90), rng.integers(0, N - 1, 90)
-        keep = b != 3
-        a, b = a[keep], b[keep]
-        hub = np.arange(N - 1)
-        a = np.concatenate([a, a[:9], np.full(N - 1, 3), [4, 5]])
-        b = np.concatenate([b, b[:9], hub, [4, 5]])
-        return torch.from_numpy(np.stack([a, b]))
-
-    def options(**values):
-        """Every choice of one value for each of the options."""
-        return [dict(zip(values, chosen)) for chosen in itertools.product(*values.values())]
+def options(**values):
+    """Every choice of one value for each of the options."""
+    return [dict(zip(values, chosen)) for chosen in itertools.product(*values.values())]
 
 
 # What each layer may be made with. Without a class of PyG's, nothing here can be compared.
@@ -50,7 +41,7 @@ LAYERS = {
 }
 
 
-@unittest.skipUnless(TORCH and pyg, "torch_geometric is not installed")
+@needs("torch_geometric")
 class BesidePyG(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(11)
@@ -134,16 +125,14 @@ class BesidePyG(unittest.TestCase):
         offered = {"in_channels", "out_channels", "fill_value", "edge_dim", "kwargs"}  # test_torch_edge_features.py
         for name, taken in LAYERS.items():
             for argument in set(inspect.signature(getattr(pyg, name)).parameters) - set(taken) - offered:
-                with self.assertRaisesRegex(hga.Error, argument):
-                    getattr(hga.torch, name)(IN, OUT, **{argument: 3})
+                refused(self, argument, lambda: getattr(hga.torch, name)(IN, OUT, **{argument: 3}))
             for other in options(**{k: v[-1:] for k, v in taken.items()}):  # beside any other option
                 with self.assertRaisesRegex(hga.Error, "aggr='max' is not offered"):
                     getattr(hga.torch, name)(IN, OUT, **other, aggr="max")
-                with self.assertRaisesRegex(hga.Error, "x has 3 parts"):
-                    getattr(hga.torch, name)(IN, OUT, **other)((x, x, x), e)
+                refused(self, "x has 3 parts", lambda: getattr(hga.torch, name)(IN, OUT, **other)((x, x, x), e))
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class Convolutions(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(11)
@@ -180,34 +169,6 @@ class Convolutions(unittest.TestCase):
         after = layer(self.x, edges)
         self.assertFalse(torch.equal(before, after))
         self.assertTrue(torch.equal(pickle.loads(pickle.dumps(layer))(self.x, edges), after))
-
-    def test_it_compiles(self):
-        h = hga.window(N, left=4, right=4).additive_scores()
-        q, k, v = (torch.randn(1, 2, N, 4) for _ in range(3))
-        a = torch.randn(2, 4, requires_grad=True)
-        run = lambda *x: h.attention(*x[:3], additive=x[3])  # noqa: E731
-        out = run(q, k, v, a)
-        d = torch.randn_like(out)
-        (want,) = torch.autograd.grad(out, a, d)
-        compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
-        self.assertTrue(torch.equal(compiled(q, k, v, a), out))
-        self.assertTrue(torch.equal(torch.autograd.grad(compiled(q, k, v, a), a, d)[0], want))
-        grads = h.gradient(q.numpy(), k.numpy(), v.numpy(), d.numpy(), additive=a.detach().numpy())
-        np.testing.assert_array_equal(grads["additive"], want.numpy())
-
-    def test_additive_scores_in_numpy(self):
-        h = hga.window(N, left=2, right=2).additive_scores(0.1)
-        rng = np.random.default_rng(3)
-        q, k, v = (rng.standard_normal((N, 4)).astype("f4") for _ in range(3))
-        a = rng.standard_normal((1, 4)).astype("f4")
-        for i in (0, 17):
-            near = slice(max(0, i - 2), i + 3)
-            z = q[i] + k[near]
-            s = np.exp(np.where(z > 0, z, 0.1 * z) @ a[0])
-            np.testing.assert_allclose(h.attention(q, k, v, additive=a)[i], s @ v[near] / s.sum(), rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(h.weights(q, k, i, additive=a)[near], s / s.sum(), rtol=1e-4, atol=1e-5)
-        again = pickle.loads(pickle.dumps(h))
-        np.testing.assert_array_equal(again.attention(q, k, v, additive=a), h.attention(q, k, v, additive=a))
 
     def test_a_class_of_yours_in_another_module(self):
         """Which has no names for the types that hga's layers take."""

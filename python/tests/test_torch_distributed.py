@@ -1,4 +1,5 @@
-"""Facts about hierarchies on several processes of torch.distributed: the bits of one, and errors that all raise."""
+"""A hierarchy on several processes of torch.distributed has the bits of one, forward and backward, and errors of one
+rank are raised on all."""
 
 import os
 import pathlib
@@ -11,9 +12,8 @@ import unittest
 import warnings
 import weakref
 
-import numpy as np
-
 import hga
+from shared import ROOT
 
 try:
     import torch
@@ -61,59 +61,58 @@ def cut(d, tensors, axis=-2):
     return [d.cut(x, which, axis) for x, which in zip(tensors, ("query", "key", "value"))]
 
 
-def same(h, batch=(), layout="bhnd", cuts=None, **options):
-    """Are this rank's rows those of one process, bit for bit?"""
-    d = hga.torch.distributed(h, cuts=cuts)
-    tensors, axis = random(h, batch), -2
+def same(h, batch=(), layout="bhnd", cuts=None, tables=None, kind=None, lse=True, **options):
+    """Are this rank's rows, and gradients of them and of tables, those of one process, bit for bit?"""
+    d, axis = hga.torch.distributed(h, cuts=cuts), -2
+    whole = [x.to(kind) if kind else x for x in random(h, batch)]
     if layout == "bnhd":
-        tensors, axis = [x.transpose(-2, -3).contiguous() for x in tensors], -3
-    whole, lse = h.attention(*tensors, layout=layout, lse=True, **options)
-    got, got_lse = d.attention(*cut(d, tensors, axis), layout=layout, lse=True, **options)
-    assert got.dtype == whole.dtype and torch.equal(got, d.cut(whole, "out", axis)), "output"
-    assert torch.equal(got_lse, d.cut(lse, "out", axis + 1)), "log-sum-exp"
+        whole, axis = [x.transpose(-2, -3).contiguous() for x in whole], -3
+    mine = cut(d, whole, axis)
+    one, many = ({name: x.clone() for name, x in (tables or {}).items()} for _ in range(2))
+    for goes_back in (False, True):
+        for x in (*whole, *mine, *one.values(), *many.values()) if goes_back else ():
+            x.requires_grad_()
+        want = h.attention(*whole, layout=layout, lse=lse, **one, **options)
+        got = d.attention(*mine, layout=layout, lse=lse, **many, **options)
+        want, got = (want, got) if lse else ((want,), (got,))
+        for x, all_, at, what in zip(got, want, (axis, axis + 1), ("output", "log-sum-exp")):
+            assert x.dtype == all_.dtype and torch.equal(x, d.cut(all_, "out", at)), (h, options, what)
+    g = torch.Generator().manual_seed(9)
+    asked = [torch.randn(x.shape, generator=g).to(x.dtype) for x in want]
+    sum((x * a).sum() for x, a in zip(want, asked)).backward()
+    sum((x * d.cut(a, "out", at)).sum() for x, a, at in zip(got, asked, (axis, axis + 1))).backward()
+    for x, all_, which in zip(mine, whole, ("query", "key", "value")):
+        assert torch.equal(x.grad, d.cut(all_.grad, which, axis)), (h, options, which)
+    for name in one:
+        assert torch.equal(many[name].grad, one[name].grad), (h, options, name)
 
 
 # ---- facts of every rank ----
 
 
-def trees_have_the_bits_of_one_process(rank, n):
+def calls_have_the_bits_of_one_process(rank, n):
+    tables = dict(sink=torch.tensor([0.5, -1.0, 0.0, 2.0]), slopes=torch.tensor([0.1, 0.2, 0.0, 0.5]))
+    window, tree = hga.window(150, left=40), hga.htransformer(100, block=8)
+    biases = torch.linspace(-1, 1, 4 * len(window.edges())).reshape(-1, 4)
     same(hga.htransformer(300, block=16))
     same(hga.htransformer(300, block=8, causal=True), batch=(2, 3))
     same(hga.bpt(256, k=4))
     same(hga.fenwick(200), layout="bnhd")
-
-
-def families_do(rank, n):
-    h = hga.hsa(200, branching=[2, 4])
-    d = hga.torch.distributed(h)
-    tensors = random(h)
-    assert torch.equal(d.attention(*cut(d, tensors)), d.cut(h.attention(*tensors), "out"))
-
-
-def windows_and_all_pairs_do(rank, n):
+    same(hga.hsa(200, branching=[2, 4]), lse=False)
     same(hga.window(150, left=9), batch=(2,))
     same(hga.dense(150))
-
-
-def options_do(rank, n):
-    h = hga.window(150, left=40)
-    table = dict(sink=torch.randn(4, generator=torch.Generator().manual_seed(2)), slopes=torch.tensor([0.1, 0.2, 0.0, 0.5]))
-    same(h, softcap=2.0, scale=0.7, **table)
-    same(h, scale=0.0)
-    same(h, scale=0.0, **table)
-    same(h.additive_scores(), scale=0.0, additive=torch.linspace(-1, 1, 4 * 8).reshape(4, 8))
-    same(h, dropout=0.3, seed=2**63 + 5, layer=2)
-    same(h, precision="bf16")
-    same(h, edge_bias=torch.randn(len(h.edges()), 4, generator=torch.Generator().manual_seed(3)))
-
-
-def sixteen_bits_stay(rank, n):
-    h = hga.htransformer(100, block=8)
+    same(window, tables=tables, softcap=2.0, scale=0.7)
+    same(window, scale=0.0)
+    same(window, tables=tables, scale=0.0)
+    same(window, tables={**tables, "scale": torch.tensor(0.7)}, softcap=2.0)
+    same(window.additive_scores(), tables=dict(additive=torch.linspace(-1, 1, 4 * 8).reshape(4, 8)), scale=0.0)
+    same(window, dropout=0.3, seed=2**63 + 5, layer=2)
+    same(window, precision="bf16")
+    same(window, batch=(2,), tables=dict(edge_bias=biases))
+    same(window, tables=dict(edge_bias=biases[:, 0].clone()))
+    same(hga.dense(60), tables=dict(node_pos=torch.linspace(-1, 1, 120).reshape(60, 2)))
     for kind in (torch.float16, torch.bfloat16):
-        tensors = [x.to(kind) for x in random(h)]
-        d = hga.torch.distributed(h)
-        got = d.attention(*cut(d, tensors))
-        assert got.dtype == kind and torch.equal(got, d.cut(h.attention(*tensors), "out")), kind
+        same(tree, kind=kind)
 
 
 def two_axes_are_one_head(rank, n):
@@ -161,23 +160,13 @@ def a_call_is_made_again(rank, n):
         assert torch.equal(d.attention(*cut(d, tensors)), d.cut(h.attention(*tensors), "out")), seed
 
 
-def refused(text, what):
+def refused(text, what, kind=hga.Error):
     try:
         what()
-    except hga.Error as e:
+    except kind as e:
         assert text in str(e), f"{e} does not say {text}"
         return
     raise AssertionError(f"nothing was refused: {text}")
-
-
-def raises(text, what):
-    """Whatever the error is."""
-    try:
-        what()
-    except Exception as e:
-        assert text in str(e), f"{e} does not say {text}"
-        return
-    raise AssertionError(f"nothing was raised: {text}")
 
 
 def what_one_rank_refuses_all_raise(rank, n):
@@ -187,7 +176,7 @@ def what_one_rank_refuses_all_raise(rank, n):
     q, k, v = cut(d, tensors)
     refused("rows in layout 'bhnd', rank 1 of", lambda: d.attention(q, k[..., 1:, :] if rank == 1 else k, v))
     refused("threads is -1", lambda: d.attention(q, k, v, threads=-1 if rank == 1 else 1))
-    raises("neither 'bhnd' nor 'bnhd'", lambda: d.attention(q, k, v, layout=["bhnd"] if rank == 1 else "bhnd"))
+    refused("neither 'bhnd' nor 'bnhd'", lambda: d.attention(q, k, v, layout=["bhnd"] if rank == 1 else "bhnd"), Exception)
     assert torch.equal(d.attention(q, k, v), d.cut(h.attention(*tensors), "out")), "and it serves on"
 
 
@@ -195,7 +184,7 @@ def what_one_rank_cannot_share_all_raise(rank, n):
     h, odd, cuts = hga.dense(40), rank == 1, [40 * r // n for r in range(n + 1)]
     refused(f"2 cuts for {n} ranks", lambda: hga.torch.distributed(h, cuts=[0, 40] if odd else cuts))
     refused("cuts[1] is 1099511627776", lambda: hga.torch.distributed(h, cuts=[0, 2**40, *cuts[2:]] if odd else cuts))
-    raises("cuts[1] is 1.5, not a whole number", lambda: hga.torch.distributed(h, cuts=[0, 1.5, *cuts[2:]]))
+    refused("cuts[1] is 1.5, not a whole number", lambda: hga.torch.distributed(h, cuts=[0, 1.5, *cuts[2:]]), Exception)
     refused("in one process", lambda: hga.torch.distributed(h.order("degree") if odd else h))
 
 
@@ -276,74 +265,6 @@ def two_threads_at_once_are_told(rank, n):
     assert all("two threads call at once on one group" in text for text in said), said
 
 
-def near(got, want, what, within=1e-5):
-    far, size = (got.double() - want.double()).abs().max(), want.double().abs().max()
-    assert got.shape == want.shape and got.dtype == want.dtype and far <= within * max(size, 1e-3), f"{what}: {far} of {size}"
-
-
-def equal(got, want, what):
-    assert torch.equal(got, want), f"{what}: other bits than in one process"
-
-
-def goes_back(h, batch=(), layout="bhnd", tables=None, kind=None, **options):
-    """Have the gradients of this rank's rows, and of tables, the bits of one process?"""
-    d = hga.torch.distributed(h)
-    g = torch.Generator().manual_seed(9)
-    whole = [x.to(kind) if kind else x for x in random(h, batch)]
-    axis = -2
-    if layout == "bnhd":
-        whole, axis = [x.transpose(-2, -3).contiguous() for x in whole], -3
-    mine = [x.requires_grad_() for x in cut(d, whole, axis)]
-    whole = [x.requires_grad_() for x in whole]
-    one, many = ({name: x.clone().requires_grad_() for name, x in (tables or {}).items()} for _ in range(2))
-    out, lse = h.attention(*whole, layout=layout, lse=True, **one, **options)
-    got, got_lse = d.attention(*mine, layout=layout, lse=True, **many, **options)
-    assert torch.equal(got, d.cut(out, "out", axis)), "output"
-    asked, asked_lse = torch.randn(out.shape, generator=g).to(out.dtype), torch.randn(lse.shape, generator=g)
-    ((out * asked).sum() + (lse * asked_lse).sum()).backward()
-    ((got * d.cut(asked, "out", axis)).sum() + (got_lse * d.cut(asked_lse, "out", axis + 1)).sum()).backward()
-    for x, all_, which in zip(mine, whole, ("query", "key", "value")):
-        equal(x.grad, d.cut(all_.grad, which, axis), which)
-    for name in one:
-        equal(many[name].grad, one[name].grad, name)
-
-
-def trees_go_back(rank, n):
-    goes_back(hga.htransformer(300, block=16))
-    goes_back(hga.htransformer(200, block=8, causal=True), batch=(2, 3))
-    goes_back(hga.fenwick(200), layout="bnhd")
-
-
-def families_go_back(rank, n):
-    h = hga.hsa(200, branching=[2, 4])
-    d = hga.torch.distributed(h)
-    whole = random(h)
-    mine = [x.requires_grad_() for x in cut(d, whole)]
-    whole = [x.requires_grad_() for x in whole]
-    h.attention(*whole).square().sum().backward()
-    d.attention(*mine).square().sum().backward()
-    for x, all_, which in zip(mine, whole, ("query", "key", "value")):
-        equal(x.grad, d.cut(all_.grad, which), which)
-
-
-def options_and_tables_go_back(rank, n):
-    h = hga.window(150, left=40)
-    tables = dict(sink=torch.randn(4), slopes=torch.tensor([0.1, 0.2, 0.0, 0.5]))
-    tables["sink"] = torch.tensor([0.5, -1.0, 0.0, 2.0])
-    goes_back(h, tables=tables, softcap=2.0, scale=0.7)
-    goes_back(h, tables=tables, scale=0.0)
-    goes_back(h, tables={**tables, "scale": torch.tensor(0.7)}, softcap=2.0)
-    goes_back(h, dropout=0.3, seed=2**63 + 5, layer=2)
-    goes_back(h, batch=(2,), tables=dict(edge_bias=torch.linspace(-1, 1, 4 * len(h.edges())).reshape(-1, 4)))
-    goes_back(h, tables=dict(edge_bias=torch.linspace(-1, 1, len(h.edges()))))
-    goes_back(hga.dense(60), tables=dict(node_pos=torch.linspace(-1, 1, 120).reshape(60, 2)))
-
-
-def sixteen_bits_go_back(rank, n):
-    for kind in (torch.float16, torch.bfloat16):
-        goes_back(hga.htransformer(100, block=8), kind=kind)
-
-
 def some_may_be_wanted(rank, n):
     h = hga.dense(40)
     d = hga.torch.distributed(h)
@@ -376,12 +297,7 @@ def what_is_written_over_all_raise(rank, n):
     out = d.attention(q.requires_grad_(), k, v)
     if rank == n - 1:
         v.zero_()
-    try:
-        out.sum().backward()
-    except Exception as e:
-        assert "modified by an inplace operation" in str(e), e
-    else:
-        raise AssertionError("not raised")
+    refused("modified by an inplace operation", lambda: out.sum().backward(), Exception)
 
 
 def what_cannot_be_shared_is_refused(rank, n):
@@ -431,11 +347,12 @@ def a_group_that_is_destroyed_is_let_go(rank, n):
 
 
 FACTS = [
-    trees_have_the_bits_of_one_process, families_do, windows_and_all_pairs_do, options_do, sixteen_bits_stay,
-    two_axes_are_one_head, cuts_are_the_callers, a_rank_may_have_no_rows, a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
+    calls_have_the_bits_of_one_process, two_axes_are_one_head, cuts_are_the_callers, a_rank_may_have_no_rows,
+    a_group_may_be_a_part, a_call_is_made_again, what_one_rank_refuses_all_raise,
     what_one_rank_cannot_share_all_raise, threads_are_those_of_the_hierarchy,
-    ranks_that_are_called_otherwise_are_told, hierarchies_in_another_order_are_told, trees_go_back, families_go_back, options_and_tables_go_back, sixteen_bits_go_back,
-    some_may_be_wanted, what_has_no_gradient_is_refused, ranks_that_want_other_gradients_are_told, what_is_written_over_all_raise, what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
+    ranks_that_are_called_otherwise_are_told, hierarchies_in_another_order_are_told, some_may_be_wanted,
+    what_has_no_gradient_is_refused, ranks_that_want_other_gradients_are_told, what_is_written_over_all_raise,
+    what_cannot_be_shared_is_refused, a_rank_that_fails_leaves_nobody_waiting,
 ]  # fmt: skip
 
 
@@ -473,7 +390,7 @@ class Ranks(unittest.TestCase):
         self.on(2, [a_group_that_is_destroyed_is_let_go])
 
     def test_a_model_learns_what_one_process_learns(self):
-        example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "characters_ranks.py"
+        example = ROOT / "examples" / "python" / "characters_ranks.py"
         small = "--steps 4 --context 64 --layers 1 --width 16 --heads 2 --batch 2".split()
         attention = ["htransformer:block=4:causal=1", "window:left=20"]
         out = subprocess.run([sys.executable, example, "--attention", ",".join(attention), *small], capture_output=True, text=True, timeout=4 * MINUTE)

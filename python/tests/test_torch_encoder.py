@@ -1,4 +1,4 @@
-"""Facts about kinds of nodes and the hierarchical transformer encoder that reads them."""
+"""Nodes keep their kinds, and the hierarchical transformer encoder reads them as its formula says."""
 
 import contextlib
 import io
@@ -12,14 +12,10 @@ from unittest import mock
 
 import hga
 import numpy as np
+from shared import ROOT, needs, package, torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "python"))
-try:
-    import hga.torch as ht
-    import torch
-except ImportError:
-    torch = None
+ht = package("hga.torch")
 
 PARENT = [4, 5, 4, 5, 6, 6, -1]  # rows depth-first: leaves 0 and 2, then 1 and 3
 
@@ -70,7 +66,7 @@ class Kinds(unittest.TestCase):
                 h.with_kinds(kinds)
 
 
-@unittest.skipIf(torch is None, "torch is not installed")
+@needs("torch")
 class Encoder(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(1)

@@ -1,12 +1,8 @@
-"""Facts about hga.torch's layers of graphs in the tools of PyTorch Geometric: they are its MessagePassing from the moment that it is
-imported, and to_hetero, explainers and others give what they give for its own layers with the same parameters."""
+"""hga.torch's layers of graphs are PyTorch Geometric's MessagePassing from the moment that it is imported: to_hetero,
+explainers and others give what they give for its own layers with the same parameters."""
 
-import copy
-import importlib.util
-import io
 import os
 import pathlib
-import pickle
 import subprocess
 import sys
 import tempfile
@@ -15,20 +11,13 @@ import unittest
 from unittest import mock
 
 import hga
+from shared import OnOneThread, copies, needs, package, refused, torch
 
-pyg = None
-if importlib.util.find_spec("torch"):
-    import hga.torch
-    import torch
-
-    try:
-        import torch_geometric.nn as pyg
-    except ImportError:
-        pass
-    else:
-        from torch_geometric.explain import AttentionExplainer, Explainer, GNNExplainer, GraphMaskExplainer, PGExplainer
-        from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
-        from torch_geometric.utils import get_embeddings
+pyg = package("torch_geometric.nn")
+if pyg:
+    from torch_geometric.explain import AttentionExplainer, Explainer, GNNExplainer, GraphMaskExplainer, PGExplainer
+    from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+    from torch_geometric.utils import get_embeddings
 
 NODES, EDGES, IN, OF_EDGES = 20, 60, 8, 5
 LAYERS = "GATConv", "GATv2Conv", "TransformerConv"
@@ -86,19 +75,8 @@ def both(make):
     return ours.eval(), theirs.eval()
 
 
-@unittest.skipUnless(pyg, "torch_geometric is not installed")
-class Tools(unittest.TestCase):
-    """On one thread of torch's: a hundred small layers wait for threads longer than they compute."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    @classmethod
-    def tearDownClass(cls):
-        torch.set_num_threads(cls.threads)
-
+@needs("torch_geometric")
+class Tools(OnOneThread):
     def setUp(self):
         torch.manual_seed(5)
         self.x, self.edges = torch.randn(NODES, IN), torch.randint(NODES, (2, EDGES))
@@ -197,8 +175,7 @@ class Tools(unittest.TestCase):
         for name in LAYERS:
             layer, h = getattr(hga.torch, name)(IN, 4), hga.window(NODES, left=2, right=2)
             layer.explain = True
-            with self.assertRaisesRegex(hga.Error, name + ": an explanation goes with an edge_index"):
-                layer(self.x, h)
+            refused(self, name + ": an explanation goes with an edge_index", lambda: layer(self.x, h))
             layer.explain = False  # "leave it out"
             layer(self.x, h)
 
@@ -377,10 +354,7 @@ class Tools(unittest.TestCase):
             layer.explain = True
             layer._edge_mask, layer._loop_mask = torch.randn(EDGES), self.edges[0] != self.edges[1]
             want = layer(self.x, self.edges)
-            saved = io.BytesIO()
-            torch.save(layer, saved)
-            saved.seek(0)
-            for again in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), torch.load(saved, weights_only=False)):
+            for again in copies(layer):
                 self.assertTrue(torch.equal(again(self.x, self.edges), want))
                 clear_masks(again)
                 self.assertFalse(torch.equal(again(self.x, self.edges), want))
@@ -401,6 +375,8 @@ class Last(torch.nn.Module if pyg else object):
 MAKE = "import hga.torch, sys, torch, pickle; torch.manual_seed(1); e = torch.randint(9, (2, 30)); x = torch.randn(9, 4)"
 NEW = "layer = hga.torch.GATConv(4, 2)"
 OWN = """
+
+
 class Mine(hga.torch.GATConv):
     def forward(self, x, e): return super().forward(2 * x, e)
 layer = Mine(4, 2)"""
@@ -418,7 +394,7 @@ def text_of(*lines):
     return "\n".join(lines)
 
 
-@unittest.skipUnless(pyg, "torch_geometric is not installed")
+@needs("torch_geometric")
 class Orders(unittest.TestCase):
     """Of imports, in processes of their own."""
 

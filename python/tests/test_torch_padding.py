@@ -1,18 +1,13 @@
-"""Facts about the masks that hga.torch's modules take: each mask in each of its types, against what torch's own module gives, forward
-and backward, or against the sentence that refuses it; skipped where torch is not installed."""
+"""A mask of hga.torch's modules, in each of its types, gives what torch's own module gives, forward and backward, or is
+refused by its sentence."""
 
 import unittest
 import warnings
 
 import hga
+from shared import needs, package, refused, torch
 
-try:
-    import hga.torch as ht
-    import torch
-    import torch.nn.functional as F
-except ImportError:
-    torch = None
-
+ht, F = package("hga.torch"), package("torch.nn.functional")
 INF = float("-inf")
 BATCH, TOKENS, WIDTH, HEADS = 2, 12, 16, 2
 
@@ -88,7 +83,7 @@ if torch is not None:
     }  # fmt: skip
 
 
-@unittest.skipIf(torch is None, "torch is not installed")
+@needs("torch")
 class Padding(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(5)
@@ -152,8 +147,7 @@ class Padding(unittest.TestCase):
         y = torch.randn(BATCH, 7, WIDTH)
         for masks, says in ((dict(key_padding_mask=torch.zeros(BATCH, 7, dtype=torch.bool)), "key_padding_mask of cross-attention"),
                             (dict(attn_mask=torch.zeros(TOKENS, 7)), "attn_mask of cross-attention"), (dict(is_causal=True), "is_causal of cross")):  # fmt: skip
-            with self.assertRaisesRegex(hga.Error, f"dense: {says}.*from_mask"):
-                ours(x, y, y, **masks)
+            refused(self, f"dense: {says}.*from_mask", lambda: ours(x, y, y, **masks))
 
     def test_numbers_reach_windows_and_relative_tables_but_not_means(self):
         x, bias = leaf(BATCH, 40, WIDTH), torch.randn(BATCH, 40, requires_grad=True)

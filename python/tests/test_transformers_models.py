@@ -1,5 +1,5 @@
-"""Stock models as oracles: every architecture that runs with hga's dense attention beside its own (sdpa), with padding,
-packed, in bf16, compiled, trained and as it is; what is refused, and why. Skipped without torch and transformers."""
+"""Every architecture of transformers that runs by hga's dense attention gives what its own gives: with padding, packed,
+in bf16, compiled, trained and as it is; what is refused, and why."""
 
 import os
 import unittest
@@ -7,6 +7,7 @@ import warnings
 from unittest import mock
 
 import hga
+from shared import OnOneThread, refused
 from since import older, since
 
 try:
@@ -106,23 +107,18 @@ def each(causal=None, **options):
     return wrapped
 
 
-class OnOneThread(unittest.TestCase):
-    """Models that attend by hga, on one thread of torch's."""
+class Registered(OnOneThread):
+    """Models that attend by hga."""
 
     @classmethod
     def setUpClass(cls):
+        super().setUpClass()
         tf.utils.logging.set_verbosity_error()
         hga.transformers.register()
-        cls.threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    @classmethod
-    def tearDownClass(cls):
-        torch.set_num_threads(cls.threads)
 
 
 @unittest.skipIf(tf is None, "torch or transformers is not installed")
-class Models(OnOneThread):
+class Models(Registered):
     def setUp(self):
         torch.manual_seed(2)
         self.ids = torch.randint(4, 90, (3, N))
@@ -469,8 +465,7 @@ class Models(OnOneThread):
             self.near(both(model, lambda: logits(model, input_ids=self.ids[:, :6], use_cache=False)))
             for name in ("hga:window:left=6", "hga:window:left=5:global=1", "hga:htransformer:block=4"):
                 model.set_attn_implementation(name)
-                with self.assertRaisesRegex(hga.Error, "a window: a token sees 5 tokens before it at most"):
-                    run()
+                refused(self, "a window: a token sees 5 tokens before it at most", run)
 
     # ---- generation ----
 

@@ -1,5 +1,5 @@
-"""Models whose configuration says which layers slide, of random weights: hga's attention beside the model's own, forward, packed, padded
-and generating, where the text outgrows the windows; what hierarchies do in such layers; chunks. Skipped without torch and transformers."""
+"""Models whose configuration says which layers slide give by hga what they give by themselves: forward, packed, padded
+and generating, where the text outgrows the windows; a hierarchy is for the layers that do not slide."""
 
 import unittest
 from unittest import mock
