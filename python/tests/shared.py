@@ -1,5 +1,6 @@
 """What tests share: packages that need not be installed, numbers, attention written out in double, threads, memory."""
 
+import contextlib
 import copy
 import gc
 import importlib
@@ -7,9 +8,11 @@ import io
 import os
 import pathlib
 import pickle
+import sys
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import hga
 import numpy as np
@@ -56,6 +59,16 @@ def splitmix(seed, n):
 def qkv(seed, n, heads=2, dim=8, batch=(), kv_heads=None):
     """Queries, keys and values [batch..][heads][n][dim]."""
     return normal(seed, *((*batch, each, n, dim) for each in (heads, kv_heads or heads, kv_heads or heads)))
+
+
+def needed(n):
+    """What variants of n tokens cannot be made without."""
+    leaf = np.arange(n) % 4
+    return {
+        "treeformer-fine": {"query_leaf": leaf}, "treeformer-coarse": {"query_leaf": leaf, "height": 2, "alpha": [1, 1, 1]},
+        "segments": {"query_segment": leaf // 4}, "hsa": {"branching": 4}, "draft": {"parent": np.arange(n) - 1, "prefix": 5},
+        "neighbourhood": {"shape": (n // 4, 4)},
+    }  # fmt: skip
 
 
 def as_torch(x):
@@ -195,6 +208,15 @@ def copies(x):
     return copy.deepcopy(x), pickle.loads(pickle.dumps(x)), torch.load(file, weights_only=False)
 
 
+def output(program, *arguments):
+    """What a program's main prints, and what it says of its progress."""
+    said, told = io.StringIO(), io.StringIO()
+    with mock.patch.object(sys, "argv", ["", *map(str, arguments)]), \
+            contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):  # fmt: skip
+        program.main()
+    return said.getvalue(), told.getvalue()
+
+
 def refused(test, says, call):
     """A call is refused in these words."""
     with test.assertRaisesRegex(hga.Error, says):
@@ -202,7 +224,8 @@ def refused(test, says, call):
 
 
 def refused_each(test, cases, pattern=str):
-    """(words, call) ..: each call is refused in its words."""
-    for says, call in cases:
+    """(words, call) .., or (call, words) ..: each call is refused in its words."""
+    for case in cases:
+        says, call = sorted(case, key=callable)
         with test.subTest(says):
             refused(test, pattern(says), call)

@@ -189,7 +189,7 @@ class Words(unittest.TestCase):
 
     def test_what_a_variant_cannot_be_made_without_is_named_as_python_says_it(self):
         x = np.ones((1, 4), np.float32)
-        for call, words in (
+        refused_each(self, (
             (lambda: hga.treeformer_fine(), "treeformer-fine needs query_leaf=, or height=, weights= and bias="),
             (lambda: hga.treeformer_coarse(20), "needs query_leaf=, or height=, weights= and bias="),
             (lambda: hga.treeformer_fine(20, weights=x), "weights= needs bias="), (lambda: hga.treeformer_fine(20, bias=x), "bias= needs weights="),
@@ -200,8 +200,7 @@ class Words(unittest.TestCase):
             (lambda: hga.dense(), "dense needs n_tokens"), (lambda: hga.bpt(k=3), "bpt needs n_tokens"),
             (lambda: hga.hsa(branching=[2]), "hsa needs n_tokens"), (lambda: hga.fenwick(9, n_keys=3), "fenwick has no n_keys"),
             (lambda: hga.dense([9, 4], n_keys=3), "n_keys"), (lambda: hga.build(7, 9), "words are 7"),
-        ):  # fmt: skip
-            refused(self, words, call)
+        ))  # fmt: skip
 
 
 class Kinds(unittest.TestCase):

@@ -14,15 +14,10 @@ import unittest.mock
 import hga
 import numpy as np
 from hga._core.values import BF16, narrowed
-from shared import TOOL, needs, needs_tool, refused, torch
+from shared import TOOL, needed, needs, needs_tool, refused, torch
 
 N, DIM, ISA = 48, 8, os.environ.get("HGA_ISA") or hga.isa_list().split()[-1]
 LEAF = np.arange(N) % 4
-NEEDED = {
-    "treeformer-fine": {"query_leaf": LEAF}, "treeformer-coarse": {"query_leaf": LEAF, "height": 2, "alpha": [1, 1, 1]},
-    "segments": {"query_segment": LEAF // 4}, "hsa": {"branching": 4}, "draft": {"parent": np.arange(N) - 1, "prefix": 5},
-    "neighbourhood": {"shape": (6, 8)},
-}  # fmt: skip
 # How a default is spelt where it is not the signature's.
 SPELT = {"normaliser": ["softmax"], "normalizer": ["softmax"], "scale": [1 / math.sqrt(DIM)], "dropout": [0], "threads": [1], "isa": [ISA]}
 CALLS = 2 if os.environ.get("HGA_TEST_QUICK") else 5
@@ -31,7 +26,7 @@ CALLS = 2 if os.environ.get("HGA_TEST_QUICK") else 5
 def hierarchies():
     """Every variant, and what is made of them otherwise."""
     for name in hga.variants():
-        yield name, getattr(hga, name.replace("-", "_"))(N, **NEEDED.get(name, {}))
+        yield name, getattr(hga, name.replace("-", "_"))(N, **needed(N).get(name, {}))
     yield "causal routed", hga.routed(N, block=8, k=2, causal=True)
     yield "routed, by its best", hga.routed(N, block=4, threshold=0.5, share="group")
     yield "trees by head", hga.treeformer_fine(N, query_leaf=np.stack([LEAF, LEAF[::-1]], 1))

@@ -1,7 +1,5 @@
 """examples/python/smollm.py in small: two layers of random weights, 256 tokens, a tokenizer of bytes."""
 
-import contextlib
-import io
 import json
 import math
 import os
@@ -14,7 +12,7 @@ import types
 import unittest
 from unittest import mock
 
-from shared import ROOT
+from shared import ROOT, output
 
 sys.path.append(str(ROOT / "examples" / "python"))
 try:
@@ -49,11 +47,8 @@ class SmolLM(unittest.TestCase):
         smollm.hga.transformers.register()
 
     def run_main(self, *arguments):
-        said, told = io.StringIO(), io.StringIO()
-        with mock.patch.object(sys, "argv", ["smollm.py", "--tokens", str(N), *map(str, arguments)]), mock.patch.object(smollm, "load", small), \
-                contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):  # fmt: skip
-            smollm.main()
-        return said.getvalue(), told.getvalue()
+        with mock.patch.object(smollm, "load", small):
+            return output(smollm, "--tokens", N, *arguments)
 
     def test_perplexity_is_the_models_own(self):
         model, _ = small()

@@ -13,7 +13,7 @@ import sys
 import unittest
 from unittest import mock
 
-from shared import ROOT, scratch
+from shared import ROOT, output, scratch
 
 sys.path.insert(0, str(ROOT / "examples" / "python" / "train"))
 try:
@@ -43,14 +43,6 @@ def options(folder, **more):
     o = dict(steps=24, rate=1e-2, seeds=1, threads=1, out=folder, save=8, stop=0, resume=False, context=64, batch=4, check=640,
              layers=1, width=16, heads=2, back=1)  # fmt: skip
     return argparse.Namespace(**{**o, **more})
-
-
-def output(program, *arguments):
-    """What a program's main prints, and what it says of its progress."""
-    said, told = io.StringIO(), io.StringIO()
-    with mock.patch.object(sys, "argv", ["", *map(str, arguments)]), contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
-        program.main()
-    return said.getvalue(), told.getvalue()
 
 
 @unittest.skipIf(torch is None, "torch or safetensors is not installed")

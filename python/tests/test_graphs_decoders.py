@@ -222,14 +222,6 @@ class Rows(unittest.TestCase):
             out, lses = one.append(*(x[0, i : i + 9] for x in (q, k, v)), lse=True)
             self.assertTrue(np.array_equal(out, want[i : i + 9]) and np.array_equal(lses, lse[i : i + 9]))
 
-    def test_numbers_of_16_bits_come_and_go(self):
-        h = CAUSAL["window"]
-        q, k, v = (x.astype(np.float16) for x in tensors(h))
-        cache, want = decoder(h).cache(), h.attention(q, k, v)
-        out = np.concatenate([cache.append(q[:, i : i + 10], k[:, i : i + 10], v[:, i : i + 10]) for i in range(0, 90, 10)], 1)
-        self.assertEqual(out.dtype, np.float16)
-        self.assertTrue(np.array_equal(out, want))
-
     def test_pages_of_16_bits_are_tensors_that_were_rounded(self):
         for name in ("window", "dense", "fine"):
             h = CAUSAL[name]

@@ -12,7 +12,7 @@ import unittest
 import hga
 import numpy as np
 from hga._core.tables import KEYWORDS, WITHOUT_EDGES
-from shared import needs
+from shared import needed, needs
 
 PACKAGE = pathlib.Path(hga.__file__).parent
 STUB = PACKAGE / "_graphs" / "functions.pyi"
@@ -136,14 +136,9 @@ class Stub(unittest.TestCase):
                         self.assertIs(signature[x].default, inspect.Parameter.empty)
 
     def test_a_default_that_is_written_out_is_the_one_that_is_left_out(self):
-        leaf, more = np.arange(300) % 4, {}
         for v in hga.variants().values():
             f = getattr(hga, v.name.replace("-", "_"))
-            more["treeformer-fine"] = {"query_leaf": leaf}
-            more["treeformer-coarse"] = {"query_leaf": leaf, "height": 2, "alpha": [1, 1, 1]}
-            more["segments"], more["hsa"] = {"query_segment": leaf // 4}, {"branching": 4}
-            more["draft"], more["neighbourhood"] = {"parent": np.arange(300) - 1, "prefix": 5}, {"shape": (15, 20)}
-            given = more.get(v.name, {})
+            given = needed(300).get(v.name, {})
             written = {p.python_name: p.default for p in v.parameters if p.default is not None and p.python_name not in given}
             self.assertEqual(f(300, **given, **written), f(300, **given), v.name)
 

@@ -4,11 +4,12 @@ options, forward and backward; over graphs with hubs, isolated nodes and edges g
 import inspect
 import itertools
 import pickle
+import re
 import unittest
 
 import hga
 import numpy as np
-from shared import needs, package, refused, torch
+from shared import needs, package, refused, refused_each, torch
 from since import known_to_pyg
 
 pyg = package("torch_geometric.nn")
@@ -186,7 +187,7 @@ class Convolutions(unittest.TestCase):
         layer, x, e = hga.torch.GATConv(IN, OUT), self.x, self.edges
         h = hga.window(N, left=2, right=2)
         q = torch.randn(N, 4)
-        for words, run in (
+        refused_each(self, (
             ("aggr='max' is not offered", lambda: hga.torch.TransformerConv(IN, OUT, aggr="max")),
             ("heads is 0; it must be at least 1", lambda: hga.torch.GATConv(IN, OUT, heads=0)),
             ("size (30, 31)", lambda: layer(x, e, size=(30, 31))),
@@ -201,7 +202,4 @@ class Convolutions(unittest.TestCase):
              lambda: h.additive_scores().attention(q, q, q, additive=torch.ones(2, 4))),
             ("additive: the program's scores are products", lambda: h.attention(q, q, q, additive=torch.ones(1, 4))),
             ("negative_slope is nan, no finite number", lambda: h.additive_scores(float("nan")).attention(q, q, q)),
-        ):  # fmt: skip
-            with self.assertRaises(hga.Error) as caught:
-                run()
-            self.assertIn(words, str(caught.exception))
+        ), re.escape)  # fmt: skip

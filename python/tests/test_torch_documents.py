@@ -1,11 +1,10 @@
 """Masks are read as the documents that they are or are refused; documents side by side have the bits of each alone; a
 name is a hierarchy of every length."""
 
-import copy
 import unittest
 
 import hga
-from shared import refused
+from shared import refused, refused_each
 
 try:
     import torch
@@ -325,17 +324,9 @@ class Module(unittest.TestCase):
         for a, b in zip(torch.autograd.grad(m(x).sum(), m.parameters()), torch.autograd.grad(want.sum(), m.parameters())):
             self.assertLess((a - b).abs().max(), 1e-5)
 
-    def test_a_named_module_compiles_whole_and_is_copied(self):
-        m = hga.torch.Attention("htransformer:block=4", 16, 2, causal=True)
-        c = torch.compile(m, fullgraph=True, backend="aot_eager", dynamic=True)
-        for n in (12, 20):
-            x = torch.randn(2, n, 16)
-            self.assertTrue(torch.equal(c(x), m(x)))
-            self.assertTrue(torch.equal(copy.deepcopy(m)(x), m(x)))
-
     def test_what_cannot_be_is_refused(self):
         A = hga.torch.Attention
-        for make, words in (
+        refused_each(self, (
             (lambda: A("nothing", 16, 2), "no variant 'nothing'"),
             (lambda: A("htransformer:blok=4", 16, 2), "blok"),
             (lambda: A("htransformer:block=four", 16, 2), "block is 'four', not int"),
@@ -348,5 +339,4 @@ class Module(unittest.TestCase):
             (lambda: A(hga.dense(8), 16, 2, causal=True), "is not causal"),
             (lambda: A("dense", 16, 3), "3 heads"),
             (lambda: A("dense", 16, 4, kv_heads=3), "3 kv_heads"),
-        ):
-            refused(self, words, make)
+        ))

@@ -318,12 +318,6 @@ class Modules(unittest.TestCase):
                 stack = torch.nn.TransformerEncoder(own, 2)
                 self.assertEqual(bool((stack(x) - torch.nn.TransformerEncoder(layer, 2)(x)).abs().max() < 1e-5), same)
 
-    def test_modules_compile_where_their_hierarchy_is_given(self):
-        m, x = ht.Attention(hga.htransformer(24, block=4, relative=True), 16, 2, relative_bias=True), torch.randn(2, 24, 16)
-        with torch.no_grad():
-            m.rel_bias.normal_()
-        self.assertLess((torch.compile(m, fullgraph=True, backend="aot_eager")(x) - m(x)).abs().max(), 1e-6)
-
     def test_equal_seeds_give_equal_bits_at_any_threads(self):
         x, found = torch.randn(2, 40, 16), []
         for threads in (1, 2):
