@@ -20,7 +20,7 @@ class Library(unittest.TestCase):
     def test_an_import_says_in_one_line_what_to_install(self):
         """A package whose compiled module fails as the dynamic loader fails."""
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(pathlib.Path(hga.__file__).parent, pathlib.Path(folder, "hga"), ignore=shutil.ignore_patterns("*.so*", "include"))
+            shutil.copytree(pathlib.Path(hga.__file__).parent, pathlib.Path(folder, "hga"), ignore=shutil.ignore_patterns("_hga*", "*.so*"))
             pathlib.Path(folder, "hga", "_hga.py").write_text(f"raise ImportError({LOADER!r})\n")
             done = subprocess.run([sys.executable, "-c", "import hga"], env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True, check=False)
         self.assertNotEqual(done.returncode, 0)

@@ -1,12 +1,15 @@
-"""Masks as runs of keys are arrays of truth values: unions, intersections and what lies between, however neighbouring
-queries are grouped."""
+"""Facts about masks as runs of keys (hga/_runs.py): unions, intersections and what lies between are those of arrays of truth values,
+however neighbouring queries are grouped."""
 
+import importlib.util
 import unittest
 
 import numpy as np
-from shared import needs, torch
 
-if torch:
+TORCH = importlib.util.find_spec("torch") is not None
+
+if TORCH:
+    import torch
     from hga._graphs.runs import Runs
 
 RNG = np.random.default_rng(1)
@@ -24,7 +27,7 @@ def told(seen, joined):
     return found.joined() if joined else found
 
 
-@needs("torch")
+@unittest.skipUnless(TORCH, "torch is not installed")
 class Drawn(unittest.TestCase):
     def assert_is(self, runs, want):
         self.assertEqual((runs.n_queries, runs.n_keys, runs.row[0], runs.ptr[0], runs.ptr[-1]), (*want.shape, 0, 0, len(runs.first)))

@@ -31,6 +31,19 @@ class Torch(unittest.TestCase):
             for x, y in zip(torch.autograd.grad(a, (q, k, v), g), torch.autograd.grad(b, (q, k, v), g)):
                 self.assertLess((x - y).abs().max(), 2e-5)
 
+    def test_operators_are_as_torch_wants_them(self):
+        q, k, v = tensors(20)
+        for h in (hga.htransformer(20, block=4, causal=True), hga.hsa(20, branching=[2, 4])):
+            arguments = (h._name, q, k, v, "", [], [], "bhnd", 0.0, 0, 0, "f32", 1, "", False, True)
+            result = torch.library.opcheck(torch.ops.hga.attention, arguments)
+            self.assertEqual(set(result.values()), {"SUCCESS"})
+
+    def test_operators_of_trees_by_head_are_as_torch_wants_them(self):
+        leaf = torch.randint(0, 4, (20, 2)).numpy()
+        h, (q, k, v) = hga.treeformer_fine(20, query_leaf=leaf), tensors(20)
+        arguments = (h._name, q, k, v, "", [], [], "bhnd", 0.0, 0, 0, "f32", 1, "", False, True)
+        self.assertEqual(set(torch.library.opcheck(torch.ops.hga.attention, arguments).values()), {"SUCCESS"})
+
     def test_tables_and_dropout_are_those_of_double(self):
         """The dropped weights are read off by values that are the unit matrix."""
         n, heads, dim = 24, 2, 8
