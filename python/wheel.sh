@@ -31,7 +31,7 @@ for python in "$@"; do
     "$python" -m venv "$out/tried"
     # shellcheck disable=SC2086
     "$out/tried/bin/pip" install $quiet "$wheel"
-    for module in test_hga test_golden test_numbers test_objects test_extension; do
+    for module in test_graphs_hierarchies test_graphs_golden test_core_numbers test_graphs_objects test_package_extension; do
         (cd "$here/python/tests" && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='' "$out/tried/bin/python" run.py "$module" >"$out/tried/$module.log" 2>&1) ||
             { tail -n 20 "$out/tried/$module.log" >&2; echo "$wheel fails with $python: $module" >&2; exit 1; }
     done

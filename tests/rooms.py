@@ -1,10 +1,14 @@
-"""The direction of calls, read from the objects that were built: rooms.py BUILD SOURCE.
+"""The direction of calls, read from the objects that were built, and of Python's imports: rooms.py BUILD SOURCE.
 
 A room is a folder of the library or of the tool. The rooms that a room of msgpass/ may call are those whose own headers it sees (SEES in
 msgpass/CMakeLists.txt), and graph/. No room of the core sees anything of a wing, not even a public header, and no two rooms
 may call each other. Which rooms are the core and which are wings is what the two lists of msgpass/README.md say; every
 folder of msgpass/ stands in one of them and is a target. Inside a room no file may depend on a file that depends on it: that is a ring.
+
+A room of Python is a folder of python/hga; it imports the rooms that PYTHON names, at the top of a module, without a ring of modules.
+What must wait, since torch takes long to import or may be missing, goes through one function of hga/_core/later.py.
 """
+import ast
 import collections
 import pathlib
 import re
@@ -13,6 +17,18 @@ import sys
 
 build, source = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 FOLDERS = ["graph", "kernels", "msgpass", "dist", "builders", "files", "cli"]
+PYTHON = {  # room -> rooms that it may import; hga/__init__.py is the room hga
+    "hga/_core": "",
+    "hga/_graphs": "_core",
+    "hga/torch": "_core _graphs",
+    "hga/_flex": "_core _graphs torch",
+    "hga/transformers": "_core _graphs torch",
+    "hga/jax": "_core _graphs",
+    "hga/onnx": "_core _graphs",
+    "hga": "_core _graphs",
+}
+DOOR = "hga/_core/later.py"
+LONGEST = 450  # lines of a module
 TOOL = ["cli/common", "cli/files", "cli/draw", "cli"]  # each may call those before it, and the library
 
 
@@ -103,6 +119,65 @@ def rings(arrows):
     return found
 
 
+# ---- Python ----
+
+
+def python_modules():
+    """hga._core.values -> its file, hga/_core/values.py"""
+    files = (path.relative_to(source / "python") for path in (source / "python/hga").rglob("*.py"))
+    return {".".join(file.with_suffix("").parts).removesuffix(".__init__"): file for file in sorted(files)}
+
+
+def imports_of(tree, inside=False):
+    """what a module imports when it runs, and whether a function does; types alone are no imports"""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from imports_of(ast.Module(node.orelse, []), inside)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)) or by_name(node):
+            yield node, inside
+        else:
+            yield from imports_of(node, inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
+
+
+def by_name(node):
+    """does it import something of hga by a text, as importlib does?"""
+    called = ast.unparse(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
+    return called in ("import_module", "__import__") and (len(node.args) > 1 or ast.unparse(node.args[0]).lstrip("f'\"").startswith(("hga", ".")))
+
+
+def named(node, name, file, modules):
+    """the modules of hga that an import in the module `name` names"""
+    if isinstance(node, ast.Call):
+        return [name]
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names if alias.name in modules]
+    package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
+    above = package[:len(package) - node.level + 1] if node.level else []
+    base = ".".join(above + [node.module] * bool(node.module))
+    return [whole if whole in modules else base for whole in (f"{base}.{alias.name}" for alias in node.names) if whole in modules or base in modules]
+
+
+def python_faults():
+    modules, found, arrows = python_modules(), [], collections.defaultdict(set)
+    assert len(modules) > 40, f"{len(modules)} modules in python/hga: nothing to look at"
+    for name, file in modules.items():
+        text, room = (source / "python" / file).read_text(), str(file.parent)
+        arrows[name] = set()
+        if text.count("\n") > LONGEST:
+            found.append(f"over {LONGEST} lines: python/{file} {text.count(chr(10))}")
+        for node, inside in imports_of(ast.parse(text)):
+            seen = [other for other in named(node, name, file, modules) if str(file) != DOOR]
+            line = f"python/{file}:{node.lineno}: {ast.unparse(node)}"
+            if seen and inside:
+                found.append(f"import in a function: {line}")
+                continue
+            arrows[name].update(other for other in seen if other != name)
+            rooms = {str(modules[other].parent) for other in seen} - {room, *("hga/" + other for other in PYTHON[room].split())}
+            if rooms:
+                found.append(f"import: {line}: {room} may not import {' '.join(sorted(rooms))}")
+    return found + rings({name: sorted(others) for name, others in arrows.items()})
+
+
 def main():
     built = (path for folder in FOLDERS for path in (build / folder).rglob("*.c.o"))
     objects = sorted(str(path) for path in built if (source / file_of(path)).exists())  # not of files that have moved
@@ -121,6 +196,7 @@ def main():
             inside.setdefault(other, set())
     found += rings({file: sorted(others) for file, others in inside.items()}) + wings_seen() + not_as_listed()
     found += rings({room: sorted(others & rooms.keys()) for room, others in rooms.items()})
+    found += python_faults()
     for line in sorted(found):
         print("not allowed:", line)
     print(f"{len(objects)} objects; {len(found)} faults")

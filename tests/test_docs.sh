@@ -1,7 +1,7 @@
 #!/bin/bash
 # The documents are true: test_docs.sh HGA SOURCE MAN
 # MAN is a folder of the made manual pages. Links resolve, commands run, programs compile and run, parameters and options are those of the tool. Blocks of Python are for
-# python/tests/test_blocks.py, the site for test_site.sh.
+# python/tests/test_package_blocks.py, the site for test_site.sh.
 set -u
 hga=$1 source=$2 man=$3
 . "$(dirname "$0")/facts.sh"

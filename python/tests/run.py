@@ -46,7 +46,8 @@ def import_heavy(modules):
     text = "".join(pathlib.Path(f"{module}.py").read_text() for module in modules)
     for name in HEAVY:
         package = name.partition(".")[0]
-        if re.search(rf"^ *(import|from) {package}\b", text, re.M) and importlib.util.find_spec(package):
+        named = re.search(rf"^ *(import|from) .*\b{package}\b|package\(.{package}\b", text, re.M)
+        if named and importlib.util.find_spec(package):
             with contextlib.suppress(ImportError):  # is for those to say who want it
                 importlib.import_module(name)
     gc.freeze()

@@ -1,8 +1,8 @@
-"""Facts about hga.torch.flex_attention: masks and score_mods of FlexAttention against torch's own eager implementation in double,
-forward and backward; what is refused, by name; and BlockMasks made of hierarchies."""
+"""hga.torch.flex_attention gives what torch's own eager implementation gives in double, forward and backward, of
+FlexAttention's masks and score_mods; what it refuses it names; hierarchies are BlockMasks, and BlockMasks
+hierarchies."""
 
 import gc
-import importlib.util
 import math
 import subprocess
 import sys
@@ -11,13 +11,10 @@ import weakref
 
 import hga
 import numpy as np
+from shared import needs, torch
 from since import older, since
 
-TORCH = importlib.util.find_spec("torch") is not None
-
-if TORCH:
-    import hga.torch
-    import torch
+if torch:
     from torch._higher_order_ops.flex_attention import math_attention
     from torch.nn.attention import flex_attention as theirs
     from torch.nn.attention.flex_attention import BlockMask, create_block_mask, noop_mask
@@ -91,7 +88,7 @@ if TORCH:
         return torch.autograd.grad(total, inputs, allow_unused=True)
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class Gallery(unittest.TestCase):
     def assert_close(self, mine, want, what, atol):
         self.assertEqual(mine is None, want is None, what)
@@ -205,7 +202,7 @@ class Gallery(unittest.TestCase):
                     self.compare(tensors(), score, block_mask("causal"), MASKS["causal"][0], name)
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class Refused(unittest.TestCase):
     def refuse(self, words, *more, kind=hga.Error, inputs=None, **options):
         with self.assertRaisesRegex(kind, words):
@@ -267,7 +264,7 @@ class Refused(unittest.TestCase):
         self.refuse("truth values", None, mask, kind=TypeError)
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class Kept(unittest.TestCase):
     @since("torch", "2.6")
     def test_a_mask_is_asked_once_and_forgotten_with_its_block_mask(self):
@@ -358,7 +355,7 @@ print(peak() - before)
         self.assertLess(int(done.stdout), 1e6)
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class BlockMasks(unittest.TestCase):
     def test_made_row_by_row_they_are_torchs(self):
         for name, (mod, by_sample, by_head) in MASKS.items():
@@ -403,7 +400,3 @@ class BlockMasks(unittest.TestCase):
             b.finish().hierarchy().to_block_mask()
         with self.assertRaisesRegex(NotImplementedError, "weights"):
             hga.Graph.from_edges([0, 1], [1, 0], 2, weight=[0.5, 1]).hierarchy().to_block_mask()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,4 @@
-"""Facts about score_mods that were traced before: a function that reads the same is traced once, whatever else changes is seen."""
+"""A score_mod that reads the same is traced once, and whatever else changes is seen."""
 
 import functools
 import gc
@@ -221,7 +221,3 @@ class Kept(unittest.TestCase):
             with self.assertRaisesRegex(NotImplementedError, "does not depend on the score"):
                 self.out(lambda s, b, h, q, k: q - k)
         self.assertEqual(len(_flex_cache._CACHE), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,21 +1,19 @@
-"""Facts about mask_mods that are read without asking about pairs: masks drawn at random are read, and asked, and both are the graph of
-the array of truth values that torch computes, pair by pair; the outputs have the same bits. Masks that only look alike are right."""
+"""Masks drawn at random are read without asking about pairs, and asked, and both are the graph of the array of truth
+values that torch computes, pair by pair; the outputs have the same bits. Masks that only look alike are right."""
 
-import importlib.util
 import random
 import unittest
 from unittest import mock
 
 import hga
 import numpy as np
+from shared import needs, torch
 from since import since
 
-TORCH = importlib.util.find_spec("torch") is not None
 N, K, HEADS, B, D = 37, 45, 3, 2, 4  # queries, keys
 
-if TORCH:
-    import hga.torch
-    import torch
+
+if torch:
     from hga._flex import known as _flex_known
     from hga._flex import masks as _flex_masks
     from torch.nn.attention.flex_attention import BlockMask, and_masks, create_block_mask, or_masks
@@ -135,7 +133,7 @@ if TORCH:
             yield ", ".join([of[0], *(f"{join} {name}" for join, name in zip(how, of[1:]))]), mod, r
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class BothWays(unittest.TestCase):
     def setUp(self):
         _flex_masks._HIERARCHIES.clear()
@@ -215,7 +213,7 @@ class BothWays(unittest.TestCase):
         self.assertTrue(len(of_known.least.first) and not of_known.most.is_all())
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class Asked(unittest.TestCase):
     """How often."""
 
@@ -274,7 +272,7 @@ class Asked(unittest.TestCase):
             hga.torch.flex_hierarchy(q, k, None, wrong)
 
 
-@unittest.skipUnless(TORCH, "torch is not installed")
+@needs("torch")
 class Changed(unittest.TestCase):
     """What a mask depends on is read when it is needed."""
 
@@ -313,7 +311,3 @@ class Changed(unittest.TestCase):
         mask = BlockMask.from_kv_blocks(number, at, None, None, 8, lambda b, h, q, k: short[q] == short[k], (N, K))
         with mock.patch.object(_flex_masks, "TILE", (8, 8)):
             self.check(mask, lambda b, h, q, k: (q < 16) & (k < 8) & (q // 5 == k // 5))
-
-
-if __name__ == "__main__":
-    unittest.main()

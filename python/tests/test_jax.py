@@ -1,26 +1,25 @@
-"""Facts about hga.jax: numpy's bits and gradients under every transform, tables, seeds, types, exported programs, errors, threads."""
+"""hga.jax has numpy's bits and gradients under every transform, with tables, seeds and types, in exported programs,
+from many threads."""
 
 import collections
-import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 
 import hga
-from since import older, since
 import numpy as np
+from shared import ROOT, at_once, needs, package, refused
+from since import older
 
-HAS_JAX = importlib.util.find_spec("jax") is not None
-if HAS_JAX:
-    import jax
+jax = package("jax")
+if jax:
     import jax.export
     import jax.numpy as jnp
 
-BUILT = HAS_JAX and hga._core.values.lib.hga_py_jax_handler(0) != hga._core.values.ffi.NULL
+BUILT = jax and hga._core.values.lib.hga_py_jax_handler(0) != hga._core.values.ffi.NULL
 if BUILT:
     import hga.jax
 
@@ -48,8 +47,8 @@ def tables_of(h):
     return {"scale": 0.3, "slopes": np.abs(drawn(4, HEADS)), "sink": drawn(5, HEADS)}
 
 
-@unittest.skipUnless(HAS_JAX, "jax is not installed")
-@unittest.skipIf(HAS_JAX and not BUILT, "this build has no handlers for JAX")
+@needs("jax")
+@unittest.skipIf(jax and not BUILT, "this build has no handlers for JAX")
 class Jax(unittest.TestCase):
     def same(self, found, wanted, says=""):
         found, wanted = np.asarray(found), np.asarray(wanted)
@@ -195,8 +194,7 @@ class Tables(Jax):
         plain = [name for name, row in hga._core.tables.ROWS.items() if row.is_keyword and not row.has_gradient]
         h, x = VARIANTS["window"](), inputs()
         self.assertIn("softcap", plain)
-        with self.assertRaisesRegex(hga.Error, "no gradient of softcap"):
-            jax.grad(lambda c: attention(h, *x, softcap=c).sum())(20.0)
+        refused(self, "no gradient of softcap", lambda: jax.grad(lambda c: attention(h, *x, softcap=c).sum())(20.0))
         self.same(jax.jit(lambda c: attention(h, *x, softcap=c))(20.0), h.attention(*x, softcap=20.0))
 
 
@@ -308,68 +306,49 @@ np.savez(sys.argv[1] + ".npz", out, *back(np.ones_like(out)))
 """
 
 
+# Before JAX 0.6 it works where jax does not ask for rules of what is alike on all devices, and jax says so where it does.
 SHARDS = """
 import jax, numpy as np, hga.jax
-from jax.sharding import AxisType, PartitionSpec as P
-mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,))
+from jax.sharding import PartitionSpec as P
 h = hga.window(48, left=5, right=3)
 q, k, v = (np.random.default_rng(i).standard_normal((4, 2, 48, 8)).astype(np.float32) for i in range(3))
 slopes = np.array([0.5, 0.1], np.float32)
 wanted = h.gradient(q, k, v, np.ones_like(q), slopes=slopes)
-for check in (True, False):
-    attend = jax.shard_map(lambda *x: hga.jax.attention(h, *x[:3], slopes=x[3]), mesh=mesh, in_specs=(P("d"), P("d"), P("d"), P()),
-                           out_specs=P("d"), check_vma=check)
-    for run in (attend, jax.jit(attend)):
+try: from jax.experimental.shard_map import shard_map
+except ImportError: shard_map = None
+old = tuple(map(int, jax.__version__.split(".")[:2])) < (0, 6)
+mesh = jax.make_mesh((2,), ("d",), **({} if old else dict(axis_types=(jax.sharding.AxisType.Auto,))))
+
+
+def attend(check): return (shard_map if old else jax.shard_map)(
+    lambda *x: hga.jax.attention(h, *x[:3], slopes=x[3]), mesh=mesh, in_specs=(P("d"), P("d"), P("d"), P()), out_specs=P("d"),
+    **{"check_rep" if old else "check_vma": check})
+for check in (False,) if old else (True, False):
+    for run in (attend(check), jax.jit(attend(check))):
         assert np.array_equal(run(q, k, v, slopes), h.attention(q, k, v, slopes=slopes))
-    found = jax.jit(jax.grad(lambda *x: attend(*x).sum(), (0, 3)))(q, k, v, slopes)
+    found = jax.jit(jax.grad(lambda *x: attend(check)(*x).sum(), (0, 3)))(q, k, v, slopes)
     assert np.array_equal(found[0], wanted["query"])
     np.testing.assert_allclose(found[1], wanted["slopes"], rtol=1e-5)
-mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Explicit,))
-jax.set_mesh(mesh)
-placed = jax.device_put(q, jax.NamedSharding(mesh, P("d")))
-found = jax.jit(jax.grad(lambda q: hga.jax.attention(h, q, k, v, slopes=slopes).sum()))(placed)
-assert np.array_equal(found, wanted["query"])
-print("devices", jax.device_count())
-"""
-
-
-# Before JAX 0.6: it works where jax does not ask for rules of what is alike on all devices, and jax says so where it does.
-SHARDS_BEFORE = """
-import jax, numpy as np, hga.jax
-from jax.experimental.shard_map import shard_map
-from jax.sharding import PartitionSpec as P
-mesh = jax.make_mesh((2,), ("d",))
-h = hga.window(48, left=5, right=3)
-q, k, v = (np.random.default_rng(i).standard_normal((4, 2, 48, 8)).astype(np.float32) for i in range(3))
-slopes = np.array([0.5, 0.1], np.float32)
-wanted = h.gradient(q, k, v, np.ones_like(q), slopes=slopes)
-def attend(check): return shard_map(lambda *x: hga.jax.attention(h, *x[:3], slopes=x[3]), mesh=mesh,
-                                    in_specs=(P("d"), P("d"), P("d"), P()), out_specs=P("d"), check_rep=check)
-for run in (attend(False), jax.jit(attend(False))):
-    assert np.array_equal(run(q, k, v, slopes), h.attention(q, k, v, slopes=slopes))
-found = jax.jit(jax.grad(lambda *x: attend(False)(*x).sum(), (0, 3)))(q, k, v, slopes)
-assert np.array_equal(found[0], wanted["query"])
-np.testing.assert_allclose(found[1], wanted["slopes"], rtol=1e-5)
-try: attend(True)(q, k, v, slopes)
-except NotImplementedError as e: assert "check_rep=False" in str(e), e
-else: raise AssertionError("nothing was refused")
+if old:
+    try: attend(True)(q, k, v, slopes)
+    except NotImplementedError as e: assert "check_rep=False" in str(e), e
+    else: raise AssertionError("nothing was refused")
+else:
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
+    jax.set_mesh(mesh)
+    placed = jax.device_put(q, jax.NamedSharding(mesh, P("d")))
+    found = jax.jit(jax.grad(lambda q: hga.jax.attention(h, q, k, v, slopes=slopes).sum()))(placed)
+    assert np.array_equal(found, wanted["query"])
 print("devices", jax.device_count())
 """
 
 
 class Shards(Jax):
-    def on_two_devices(self, program):
-        flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags})
-        self.assertEqual(done.stdout, "devices 2\n", done.stderr[-2000:])
-
-    @since("jax", "0.8")
+    @unittest.skipIf(older("jax", "0.8") and not older("jax", "0.6"), "jax 0.6 and 0.7 have another mesh")
     def test_devices_have_their_parts_and_share_gradients_of_tables(self):
-        self.on_two_devices(SHARDS)
-
-    @unittest.skipUnless(older("jax", "0.6"), "jax 0.6 and newer have another shard_map")
-    def test_so_they_do_where_nothing_is_asked_of_what_is_alike(self):
-        self.on_two_devices(SHARDS_BEFORE)
+        flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+        done = subprocess.run([sys.executable, "-c", SHARDS], capture_output=True, text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags})
+        self.assertEqual(done.stdout, "devices 2\n", done.stderr[-2000:])
 
 
 class Exported(Jax):
@@ -410,21 +389,14 @@ class Exported(Jax):
 class Threads(Jax):
     def test_calls_from_many_threads_run_in_one_team(self):
         h, x = hga.dense(256, causal=True), inputs(256)
-        wanted, failed = h.attention(*x, threads=3), []
-        run = jax.jit(lambda *x: attention(h, *x, threads=3))
+        wanted, run = h.attention(*x, threads=3), jax.jit(lambda *x: attention(h, *x, threads=3))
         run(*x).block_until_ready()
 
-        def call():
+        def call(_):
             for _ in range(20):
-                if np.asarray(run(*x)).tobytes() != wanted.tobytes():
-                    failed.append(1)
+                self.same(run(*x), wanted)
 
-        callers = [threading.Thread(target=call) for _ in range(8)]
-        for t in callers:
-            t.start()
-        for t in callers:
-            t.join()
-        self.assertEqual(failed, [])
+        at_once(call)
         names = collections.Counter(path.read_text().strip() for path in pathlib.Path("/proc/self/task").glob("*/comm"))
         self.assertEqual(names["hga"], 3)
 
@@ -468,14 +440,12 @@ class Refused(Jax):
         value, out = (p.field(n, n, n, "queries", "queries") for n in ("value", "out"))
         p.user("my sum", 0, [value], [out], lambda: 0.0, lambda s, e: s + e.source[value],
                lambda s, v: v[out].__setitem__(slice(None), s))  # fmt: skip
-        with self.assertRaisesRegex(hga.Error, "functions of your own, which XLA cannot call"):
-            attention(p.hierarchy(), *inputs(4))
+        refused(self, "functions of your own, which XLA cannot call", lambda: attention(p.hierarchy(), *inputs(4)))
 
     def test_derivatives_that_hga_does_not_have(self):
         h, (q, k, v) = VARIANTS["window"](), inputs()
         first = lambda q: attention(h, q, k, v).sum()  # noqa: E731
-        with self.assertRaisesRegex(hga.Error, "no second derivative"):
-            jax.grad(lambda q: jax.grad(first)(q).sum())(q)
+        refused(self, "no second derivative", lambda: jax.grad(lambda q: jax.grad(first)(q).sum())(q))
         with self.assertRaisesRegex(TypeError, "forward-mode"):
             jax.jvp(first, (q,), (q,))
 
@@ -490,7 +460,7 @@ class Example(Jax):
 
     @classmethod
     def setUpClass(cls):
-        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"))
+        sys.path.insert(0, str(ROOT / "examples" / "python"))
         import htransformer_jax
 
         cls.example = htransformer_jax
@@ -521,11 +491,7 @@ class Missing(unittest.TestCase):
         patch = "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *a: None if n == 'jax' else f(n, *a)"
         self.assertIn("hga.jax needs jax, which is not installed: pip install '.[jax]'", self.imported(patch))
 
-    @unittest.skipUnless(HAS_JAX, "jax is not installed")
+    @needs("jax")
     def test_without_its_header_at_the_build(self):
         patch = "import hga, hga._core.library as c; l = c.lib\nclass L:\n    def __getattr__(s, n): return (lambda i: c.ffi.NULL) if n == 'hga_py_jax_handler' else getattr(l, n)\nc.lib = L()"
         self.assertIn(f"{sys.executable} -m pip install --force-reinstall --no-deps .", self.imported(patch))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,5 +1,5 @@
-"""Facts about hga.onnx: the standard's own node tests of Attention and FlexAttention run through the engine, drawn calls against
-onnx's reference, and models whose attention becomes hierarchical."""
+"""hga.onnx passes the standard's own node tests of Attention and FlexAttention, gives what onnx's reference gives of
+drawn calls, and makes models' attention hierarchical."""
 
 import collections
 import importlib.util
@@ -284,7 +284,3 @@ class Models(unittest.TestCase):
         ):
             with self.subTest(words), self.assertRaisesRegex(kind, words):
                 call()
-
-
-if __name__ == "__main__":
-    unittest.main()

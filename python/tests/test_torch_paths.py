@@ -1,5 +1,5 @@
-"""Facts about torch's ordinary paths: nested tensors, torch.export, packages of AOTInductor, lazily negated tensors, the profiler and
-the FLOP counter give what a plain call gives, or are refused in hga's words; skipped where torch is not installed."""
+"""Nested tensors, torch.export, packages of AOTInductor, lazily negated tensors, the profiler and the FLOP counter give
+what a plain call gives, or are refused in hga's words."""
 
 import os
 import subprocess
@@ -10,13 +10,9 @@ import warnings
 
 import hga
 import numpy as np
+from shared import needs, package, refused, torch
 
-try:
-    import hga.torch as ht
-    import torch
-except ImportError:
-    torch = None
-
+ht = package("hga.torch")
 LENGTHS = (5, 9, 1)
 
 
@@ -39,7 +35,7 @@ def lazily(x):
     yield "zero", torch._efficientzerotensor(x.shape), torch.zeros_like(x)
 
 
-@unittest.skipIf(torch is None, "torch is not installed")
+@needs("torch")
 class Nested(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(3)
@@ -144,11 +140,10 @@ class Nested(unittest.TestCase):
                 with self.subTest(f"{says} {layout}"), self.assertRaisesRegex(hga.Error, says):
                     call()
         held = torch.nested.nested_tensor_from_jagged(torch.randn(9, 16), torch.tensor([0, 4, 9]), torch.tensor([3, 5]))
-        with self.assertRaisesRegex(hga.Error, "holes between its samples.*contiguous"):
-            ht.Attention("dense", 16, 2)(held)
+        refused(self, "holes between its samples.*contiguous", lambda: ht.Attention("dense", 16, 2)(held))
 
 
-@unittest.skipIf(torch is None, "torch is not installed")
+@needs("torch")
 class Exported(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(4)
@@ -236,7 +231,7 @@ def lib_types(h):
     return _types(h)
 
 
-@unittest.skipIf(torch is None, "torch is not installed")
+@needs("torch")
 class Watched(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(6)
@@ -347,7 +342,3 @@ importlib.reload(sys.modules["torch.utils.flop_counter"])
 """
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", says], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()
