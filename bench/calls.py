@@ -16,7 +16,8 @@ import hga.torch
 import numpy as np
 import torch
 import torch.nn.functional as F
-from hga._core.values import check, ffi, fill_tensor, lib
+from hga._core.library import check, ffi, lib
+from hga._core.arrays import fill_tensor
 
 HEADS, DIM = 8, 64
 

@@ -123,7 +123,7 @@ def rings(arrows):
 
 
 def python_modules():
-    """hga._core.values -> its file, hga/_core/values.py"""
+    """hga._core.library -> its file, hga/_core/library.py"""
     files = (path.relative_to(source / "python") for path in (source / "python/hga").rglob("*.py"))
     return {".".join(file.with_suffix("").parts).removesuffix(".__init__"): file for file in sorted(files)}
 

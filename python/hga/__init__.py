@@ -12,17 +12,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, List
 
 from ._graphs import functions as _functions
-from ._core import interrupts as _interrupts  # noqa: F401  (callbacks are defined on import)
-from ._core.arguments import meant as _meant
+from ._core.arguments import meant as _meant, encoded_path as _encoded_path, path_of as _path_of
 from ._core.later import PACKAGES as _PACKAGES, later as _later
-from ._core.values import Error, check as _check, encoded_path as _encoded_path, path_of as _path_of, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
+from ._core.library import (
+    Error, check as _check, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version, cmake_dir,
+    include_dir, library,
+)  # fmt: skip
 from ._graphs.choosing import Candidates, choose
 from ._graphs.decoder import Cache, Decoder
 from ._graphs.functions import *  # noqa: F403
 from ._graphs.graph import Builder, Graph
 from ._graphs.hierarchy import Hierarchy
 from ._graphs.looking import Coverage, Page, Row
-from ._core.paths import cmake_dir, include_dir, library
 from ._graphs.program import TREE_DOWN, TREE_UP, Edge, End, Program
 from ._graphs.registry import Variant, variants
 from ._graphs.routed import ChosenHierarchy

@@ -16,7 +16,7 @@ from unittest import mock
 
 import hga
 import numpy as np
-from hga._core.values import BF16
+from hga._core.arrays import BF16
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = os.environ.get("HGA_TOOL", "")

@@ -405,7 +405,7 @@ class Kinds(unittest.TestCase):
                 self.assertIsInstance(caught.exception, kind)
                 self.assertEqual(caught.exception.status, status or caught.exception.status)
                 self.assertEqual(str(caught.exception), caught.exception.detail)
-        from hga._core.values import Error
+        from hga._core.library import Error
 
         self.assertIsInstance(Error("HGA_ENOMEM", "no room"), MemoryError)
         self.assertNotIsInstance(Error("HGA_ENOMEM", "no room"), ValueError)

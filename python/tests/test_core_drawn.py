@@ -9,7 +9,7 @@ import zlib
 
 import hga
 import numpy as np
-from hga._core.values import BF16, narrowed
+from hga._core.arrays import BF16, narrowed
 from shared import as_numpy, as_torch, needs, splitmix, torch
 
 CALLS = 60 if os.environ.get("HGA_TEST_QUICK") else 300

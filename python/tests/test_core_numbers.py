@@ -5,7 +5,8 @@ import unittest
 
 import hga
 import numpy as np
-from hga._core.values import BF16, ffi, lib, narrowed, widened
+from hga._core.arrays import BF16, narrowed, widened
+from hga._core.library import ffi, lib
 from hga._core.precision import multiplies_pairs
 from shared import losses_of, needs, normal, torch
 

@@ -10,7 +10,7 @@ import unittest.mock
 
 import hga
 import numpy as np
-from hga._core.values import BF16, narrowed
+from hga._core.arrays import BF16, narrowed
 from hga._core.precision import multiplies_pairs, resolved
 from shared import needs, refused, torch
 

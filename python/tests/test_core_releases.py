@@ -187,7 +187,7 @@ def exported(): return torch.export.export(Flex(), (q,), strict=False)
 def module(): return hga.torch._one_pass.whole("masked", hga.torch._one_pass.Inputs("dense", [1], [0.0], [q, q, q]))
 
 
-def in_vmap(): return torch.func.grad(lambda x: torch.tensor(hga._core.values.as_numpy(x, "x")).sum() + x.sum())(q)
+def in_vmap(): return torch.func.grad(lambda x: torch.tensor(hga._core.arrays.as_numpy(x, "x")).sum() + x.sum())(q)
 """
 PREFETCHES = {
     "torch._C._functorch": "in_vmap()",

@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 
 import hga
-from hga._core.renamed import RENAMED
+from hga._core.arguments import RENAMED
 from shared import refused
 
 N = 12

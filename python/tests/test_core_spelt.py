@@ -13,7 +13,7 @@ import unittest.mock
 
 import hga
 import numpy as np
-from hga._core.values import BF16, narrowed
+from hga._core.arrays import BF16, narrowed
 from shared import TOOL, needed, needs, needs_tool, refused, torch
 
 N, DIM, ISA = 48, 8, os.environ.get("HGA_ISA") or hga.isa_list().split()[-1]

@@ -7,7 +7,7 @@ import unittest
 
 import hga
 import numpy as np
-from hga._core.values import BF16, narrowed
+from hga._core.arrays import BF16, narrowed
 from shared import as_numpy, as_torch, needs, torch
 
 CALLS = 40 if os.environ.get("HGA_TEST_QUICK") else 160

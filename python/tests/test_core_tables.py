@@ -6,7 +6,7 @@ import unittest
 
 import hga
 import numpy as np
-from hga._core.values import lib
+from hga._core.library import lib
 from hga._core.tables import INPUTS, KEYWORDS, ROWS, WITHOUT_EDGES
 from shared import needs, refused, torch
 from test_graphs_hierarchies import tensors

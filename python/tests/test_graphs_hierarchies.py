@@ -14,7 +14,7 @@ import warnings
 
 import hga
 import numpy as np
-from hga._core.values import ffi
+from hga._core.library import ffi
 from shared import TOOL, attention, needed, needs, needs_tool, package, refused, scores_of, weights_of
 
 networkx, scipy = package("networkx"), package("scipy")

@@ -19,7 +19,7 @@ if jax:
     import jax.export
     import jax.numpy as jnp
 
-BUILT = jax and hga._core.values.lib.hga_py_jax_handler(0) != hga._core.values.ffi.NULL
+BUILT = jax and hga._core.library.lib.hga_py_jax_handler(0) != hga._core.library.ffi.NULL
 if BUILT:
     import hga.jax
 

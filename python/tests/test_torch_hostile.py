@@ -13,7 +13,7 @@ import weakref
 
 import hga
 import numpy as np
-from hga._core.values import BF16
+from hga._core.arrays import BF16
 from hga._graphs.calls import KNOWN, PLANS_CACHED
 from hga._core.plans import PLANS
 from shared import at_once, grown, needs, package, refused, torch

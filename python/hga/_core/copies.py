@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Tuple, TypeVar
 import numpy as np
 
 from .tables import ROWS
-from .values import check, ffi, lib, refuse
+from .library import check, ffi, lib, refuse
 
 if TYPE_CHECKING:
     from .._graphs.calls import Calls

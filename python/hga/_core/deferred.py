@@ -9,7 +9,7 @@ import sys
 from typing import Any, Callable, Dict, cast
 
 from .later import later
-from .values import F
+from .library import F
 
 # Graphs, hierarchies and functions have names that no other process gives: they stand for them in the arguments of torch's
 # operators, and so in what torch.compile caches in files.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional, Tuple
 
 from .copies import copied
-from .values import check, encoded, error_detail, ffi, lib, refuse, refuse_type, shown
+from .library import check, error_detail, ffi, lib, refuse, refuse_type
+from .arguments import encoded, shown
 
 if TYPE_CHECKING:
     from .._graphs.hierarchy import Hierarchy

@@ -7,13 +7,14 @@ from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, S
 import torch
 from torch.nn.attention.flex_attention import BlockMask
 
-from .._core.values import refuse_type, shown
+from .._core.library import refuse_type
+from .._core.arguments import shown
 from .cache import traced_score
 from .masks import Condition, Mask, mask_of
 from .trace import Score, Traced, tied
 from .._graphs.hierarchy import Hierarchy
 from ..torch._operators import query as checked_input
-from ..torch import attention
+from ..torch._attention import attention
 
 Tensor = torch.Tensor
 Pairs = Tuple[Tensor, Tensor]  # (out, lse)

@@ -19,7 +19,8 @@ from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, T
 import torch
 from torch.fx import GraphModule
 
-from ..torch._eager import PLAIN, watched
+from ..torch._operators import PLAIN
+from ..torch._eager import watched
 from .trace import Matcher, Score, Traced
 
 Tensor = torch.Tensor

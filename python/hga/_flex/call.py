@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Dict, Literal, Optional, Tuple, Union, ov
 import torch
 from torch.nn.attention import flex_attention as theirs
 
-from .._core.arguments import flag, whole
-from .._core.values import number, refuse, refuse_type
+from .._core.arguments import flag, number, whole
+from .._core.library import refuse, refuse_type
 from .attend import Pairs, ScoreMod, attend, understood
 from .compiled import compiled
 from .trace import not_offered

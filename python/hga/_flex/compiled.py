@@ -10,7 +10,7 @@ import torch
 from torch.fx import GraphModule
 from torch.nn.attention.flex_attention import BlockMask, noop_mask
 
-from .._core.values import Error, refuse
+from .._core.library import Error, refuse
 from .attend import Pairs, ScoreMod, attend
 from .cache import GRAPHS
 from .._core.deferred import new_name

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import torch
 
-from .._core.values import refuse_type
+from .._core.library import refuse_type
 from .trace import Node, Traced, aten
 from .._graphs.runs import Array, Runs, changes, spread
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch.nn.attention.flex_attention import BlockMask, noop_mask
 
-from .._core.arguments import whole
-from .._core.values import refuse, refuse_type, shown
+from .._core.arguments import shown, whole
+from .._core.library import refuse, refuse_type
 from .known import Between, between, exactly, truth
 from .trace import Traced, not_offered
 from .._graphs.graph import Graph

@@ -10,7 +10,7 @@ import torch
 from torch.fx import GraphModule, Node as _FxNode
 from torch.overrides import TorchFunctionMode
 
-from .._core.values import Error
+from .._core.library import Error
 from .._core.releases import private
 
 Tensor = torch.Tensor

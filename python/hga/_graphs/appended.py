@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Tuple
 import numpy as np
 
 from .._core.arrays import as_numpy, fill_rows, fill_tensor, is_torch, narrowed, unrepeated, widened
-from .._core.call import LAYOUTS
+from .._core.call import LAYOUTS, address
 from .._core.library import ffi, lib, refuse
-from .._core.prepared import address
 from .._core.releases import perhaps
 from .._core.tables import ROWS, single
 

@@ -6,8 +6,9 @@ from typing import Any, Iterable, List, Optional, Sequence, Tuple, cast
 
 import numpy as np
 
-from .._core.arguments import flag, int32, meant
-from .._core.values import check, encoded, ffi, ids, lib, number, refuse, refuse_type
+from .._core.arguments import encoded, flag, int32, meant, number
+from .._core.library import check, ffi, lib, refuse, refuse_type
+from .._core.arrays import ids
 
 SHAPES = ("all", "lower", "strict_lower", "upper", "strict_upper", "off_diagonal", "band")
 

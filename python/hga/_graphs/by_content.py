@@ -7,11 +7,11 @@ from typing import Any, Dict, FrozenSet, List, Sequence
 
 import numpy as np
 
-from .._core.arguments import answered
-from .._core.values import as_numpy, is_torch, refuse, refuse_layout
+from .._core.arguments import Threaded, answered
+from .._core.arrays import as_numpy, is_torch, refuse_layout
+from .._core.library import refuse
 from .._core.deferred import compiling
 from .hierarchy import Hierarchy
-from .._core.threads import Threaded
 
 SAMPLES_CACHED = 64  # of one that decides by content: those whose plans wait for the next
 

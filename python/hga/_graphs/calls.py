@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 
 import numpy as np
 
-from .._core.arguments import BEYOND, threads as whole_threads, whole
-from .._core.call import LAYOUTS, Problem
+from .._core.arguments import BEYOND, Threaded, number, threads as whole_threads, whole
+from .._core.call import LAYOUTS, Prepared, Problem, address
 from .._core.deferred import begin_names, new_name
 from .._core.normalisers import normalised
 from .._core.plans import LEFT, USES, Plan, Taken, Tape, alive_tape, leave, plan_of, tape_bytes
 from .._core.precision import AUTO, is_bf16, resolved
-from .._core.prepared import Prepared, address
 from .._core.tables import INPUTS, ROWS, Tables, features_of, in_memory, of_callers, parted, traits
-from .._core.threads import Threaded
-from .._core.values import BF16, as_numpy, ffi, lib, narrowed, number, refuse, unrepeated, widened
+from .._core.arrays import BF16, as_numpy, narrowed, unrepeated, widened
+from .._core.library import ffi, lib, refuse
 
 if TYPE_CHECKING:
     from .graph import Graph

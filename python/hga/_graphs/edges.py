@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from .._core.arguments import one_of, whole
+from .._core.arguments import encoded, encoded_path, one_of, path_of, unmasked, whole
 from .._core.progress import reported_by_c
-from .._core.values import check, encoded, encoded_path, ffi, floats, ids, lib, path_of, refuse, refuse_type, unmasked
+from .._core.library import check, ffi, lib, refuse, refuse_type
+from .._core.arrays import floats, ids
 from .builder import Unfinished, array_at, ends
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .._core.arguments import flag, listed, meant, whole
+from .._core.arguments import encoded, flag, listed, meant, whole
 from .._core.copies import digest, graph_data, graph_of_data
 from .._core.deferred import deferred, new_name, step
 from .._core.progress import Tell, bar, reported_by_c, silent
-from .._core.values import check, encoded, ffi, ids, lib, refuse, refuse_type
+from .._core.library import check, ffi, lib, refuse, refuse_type
+from .._core.arrays import ids
 from . import edges as edges_of, of_networkx, orders, trees
 from .builder import Unfinished, array_at, kind_name, new_graph
 from .hierarchy import Hierarchy

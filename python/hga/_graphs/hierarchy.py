@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 import numpy as np
 
-from .._core.arguments import answered, flag, listed, meant, whole
+from .._core.arguments import Former, answered, encoded_path, flag, listed, meant, number, path_of, whole
 from .._core.copies import copied, identity, reduced, settle
 from .._core.deferred import step
 from .._core.later import later
 from .._core.normalisers import normalised, spelt
-from .._core.renamed import Former
-from .._core.rows import lifted, lowered
+from .._core.call import lifted, lowered
 from .._core.tables import ALWAYS_THERE, WITHOUT_EDGES, as_returned, check_names, features_of, gradients_of, takes_tables
-from .._core.values import check, encoded_path, ffi, is_torch, lib, number, path_of, refuse
+from .._core.library import check, ffi, lib, refuse
+from .._core.arrays import is_torch
 from . import looking
 from .calls import FLOAT32, IO, ByHead, Calls, array_of, as_callers, how_of
 from .decoder import Decoder

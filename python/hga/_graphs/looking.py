@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import flag, whole
+from .._core.arguments import flag, path_of, whole
 from .._core.call import Problem
 from .._core.tables import Tables
-from .._core.values import check, extern, ffi, lib, path_of, record_raised, refuse, refuse_type, take_text
+from .._core.library import check, extern, ffi, lib, record_raised, refuse, refuse_type, take_text
 from .viewer import page, series
 
 if TYPE_CHECKING:

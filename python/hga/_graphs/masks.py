@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 import numpy as np
 
-from .._core.arguments import flag, whole
-from .._core.values import extern, ffi, is_torch, lib, record_raised, refuse, refuse_type, unmasked
+from .._core.arguments import flag, unmasked, whole
+from .._core.library import extern, ffi, lib, record_raised, refuse, refuse_type
+from .._core.arrays import is_torch
 from .builder import new_graph
 
 if TYPE_CHECKING:

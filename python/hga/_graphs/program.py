@@ -7,10 +7,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from .._core.arguments import int32, meant, whole
+from .._core.arguments import encoded, int32, meant, whole
 from .._core.copies import program_data, program_of, refuse_functions
 from .._core.normalisers import normaliser_of
-from .._core.values import RAISED, check, encoded, extern, ffi, lib, record_raised, refuse, refuse_type
+from .._core.library import RAISED, check, extern, ffi, lib, record_raised, refuse, refuse_type
 from .builder import array_at
 from .graph import Graph
 from .hierarchy import Hierarchy

@@ -6,8 +6,7 @@ import difflib
 import keyword
 from typing import Any, Dict, List, Optional, Tuple
 
-from .._core.errors import WrongType
-from .._core.library import ffi, lib
+from .._core.library import WrongType, ffi, lib
 
 
 # Variants of which data may say how many tokens there are.

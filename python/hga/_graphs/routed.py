@@ -7,10 +7,11 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from .._core.arguments import answered, flag, whole
+from .._core.arguments import answered, encoded, flag, number, unmasked, whole
 from .by_content import ByContent, by_sample, check_call, require_samples, stacked
 from .._core.call import LAYOUTS, require_layout
-from .._core.values import as_floats, as_numpy, check, encoded, ffi, ids, is_torch, lib, narrowed, number, refuse, refuse_type, unmasked, widened, written_out
+from .._core.arrays import as_floats, as_numpy, ids, is_torch, narrowed, widened, written_out
+from .._core.library import check, ffi, lib, refuse, refuse_type
 from .decoder import Decoder
 from .._core.deferred import compiling, deferred
 from .graph import Graph

@@ -6,8 +6,9 @@ from typing import Any, List, Set
 
 import numpy as np
 
-from .._core.arguments import flag, int32, one_of
-from .._core.values import check, encoded, ffi, ids, is_torch, lib, number, refuse, unmasked
+from .._core.arguments import encoded, flag, int32, number, one_of, unmasked
+from .._core.library import check, ffi, lib, refuse
+from .._core.arrays import ids, is_torch
 from .registry import Variant
 
 

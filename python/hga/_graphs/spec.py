@@ -7,9 +7,9 @@ import threading
 from collections import OrderedDict
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, cast
 
-from .._core.arguments import meant, whole
+from .._core.arguments import encoded, meant, whole
 from .by_content import ByContent
-from .._core.values import Error, WrongValue, check, encoded, ffi, lib, refuse, refuse_type
+from .._core.library import Error, WrongValue, check, ffi, lib, refuse, refuse_type
 from .._core.deferred import deferred
 from .calls import KNOWN
 from .hierarchy import Hierarchy

@@ -15,7 +15,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 import numpy as np
 
 from .._core.progress import Tell, each
-from .._core.values import check, encoded_path, ffi, lib, path_of, refuse, refuse_type, unmasked, utf8
+from .._core.library import check, ffi, lib, refuse, refuse_type
+from .._core.arguments import encoded_path, path_of, unmasked, utf8
 from .builder import Unfinished, array_at
 
 

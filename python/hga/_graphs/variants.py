@@ -7,17 +7,17 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from .._core.arguments import answered, flag, listed, whole
+from .._core.arguments import Former, answered, flag, listed, whole
 from .by_content import ByContent
 from .._core.copies import runs_as, settle
-from .._core.values import as_floats, check, ffi, floats, ids, lib, refuse, refuse_type
+from .._core.arrays import as_floats, floats, ids
+from .._core.library import check, ffi, lib, refuse, refuse_type
 from .._core.deferred import deferred
 from .graph import Graph
 from .hierarchy import FoldedHierarchy, Hierarchy
 from .registry import Variant, variant_named
 from .routed import chosen
 from .settings import Settings, plain
-from .._core.renamed import Former
 
 # What a variant cannot be made without: one of these parameters, in words.
 NEEDS = (

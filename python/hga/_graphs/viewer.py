@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
-from .._core.values import ffi, lib, version
+from .._core.library import ffi, lib, version
 from .builder import array_at
 
 if TYPE_CHECKING:

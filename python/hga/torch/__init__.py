@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List
 
-from .._core.needs import needs
+from .._core.releases import needs
 
 needs("torch", "torch")
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 import torch
 
 from . import _eager as eager
-from .._core.arguments import flag, whole
+from .._core.arguments import flag, number, whole
 from .._core.normalisers import normalised, spelt
 from .._core.releases import in_forward_mode
 from .._core.tables import INPUTS, as_returned, check_names, features_of, takes_tables
-from .._core.values import number, refuse
-from .._graphs.hierarchy import Hierarchy, How, how_of
+from .._core.library import refuse
+from .._graphs.hierarchy import Hierarchy
+from .._graphs.calls import How, how_of
 from ._by_operator import Operation, inputs_of
 from ._compiled import Made, attention as made_attention
 from ._one_pass import wanted, whole as as_one_pass

@@ -10,8 +10,10 @@ import torch
 from .._core.call import LAYOUTS
 from .._core.normalisers import normalised
 from .._core.tables import INPUTS, features_of
-from .._core.values import as_numpy, refuse
-from .._graphs.hierarchy import KNOWN, Hierarchy, How
+from .._core.arrays import as_numpy
+from .._core.library import refuse
+from .._graphs.calls import KNOWN, How
+from .._graphs.hierarchy import Hierarchy
 from ._one_pass import PASSES, Inputs, Pass, refuse_second, wanted
 from ._operators import refuse_forward, tensor_of, unsigned
 

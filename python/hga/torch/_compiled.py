@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 import numpy as np
 import torch
 
-from .._core.values import refuse, refuse_type
+from .._core.library import refuse, refuse_type
 from .._core.deferred import STARTS, deferred
 from .._graphs.graph import GRAPHS, Graph
 from .._graphs.calls import KNOWN

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union, get_
 import torch
 
 from .._core.arguments import flag, whole
-from .._core.values import Error, refuse
+from .._core.library import Error, refuse
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 from ._edge_index import Looped, Sizes, edges_of, featured, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax, summed, with_weights

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from .._core.arguments import answered, meant, whole
+from .._core.arguments import answered, meant, number, whole
 from .._core.call import Problem
-from .._core.values import Error, as_numpy, check, error_detail, extern, ffi, fill_rows, fill_tensor, floats_at, lib, number, record_raised, refuse, unrepeated
+from .._core.library import Error, check, error_detail, extern, ffi, lib, record_raised, refuse
+from .._core.arrays import as_numpy, fill_rows, fill_tensor, floats_at, unrepeated
 from .._graphs.calls import PLANS_CACHED, draws
 from .._graphs.hierarchy import Hierarchy
 from .._core.normalisers import normalised, spelt

@@ -10,7 +10,7 @@ from typing import List, NamedTuple, Optional, Tuple
 
 import torch
 
-from .._core.values import Error, refuse
+from .._core.library import Error, refuse
 
 Tensor = torch.Tensor
 HIDDEN = -1e4  # what is added to a score so that its weight is 0

@@ -8,12 +8,12 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 import numpy as np
 import torch
 
-from .._core.call import Problem
-from .._core.values import as_numpy, number
+from .._core.call import Prepared, Problem, address
+from .._core.arrays import as_numpy
+from .._core.arguments import number
 from .._graphs.calls import How, draws
 from .._graphs.hierarchy import Hierarchy
 from .._core.plans import USES, Taken
-from .._core.prepared import Prepared, address
 from .._core.releases import in_forward_mode, perhaps
 from .._core.tables import Tables, in_memory, of_callers
 from ._by_operator import Operation, inputs_of

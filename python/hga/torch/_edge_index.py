@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional, Tuple, Union
 import numpy as np
 import torch
 
-from .._core.values import refuse
+from .._core.library import refuse
 from .._core.deferred import deferred
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy

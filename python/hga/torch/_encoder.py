@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .._core.arguments import whole
-from .._core.values import refuse, refuse_type
+from .._core.library import refuse, refuse_type
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 from .._graphs.registry import variants

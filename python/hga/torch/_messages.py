@@ -14,7 +14,7 @@ from typing import Any, Callable, ClassVar, Dict, Optional, Tuple
 
 import torch
 
-from .._core.values import refuse
+from .._core.library import refuse
 
 Tensor = torch.Tensor
 LATER = -1

@@ -7,9 +7,10 @@ from typing import Any, Dict, Optional, Sequence, Tuple, cast
 
 import torch
 
-from .._core.arguments import whole
+from .._core.arguments import number, whole
 from .._core.normalisers import normaliser_of, spelt
-from .._core.values import Error, number, refuse, refuse_layout, refuse_type
+from .._core.library import Error, refuse, refuse_type
+from .._core.arrays import refuse_layout
 from .._graphs.hierarchy import Hierarchy
 from .._graphs.spec import hierarchy_of, spec_of
 from ._documents import HIDDEN

@@ -11,7 +11,7 @@ import torch
 from .._core.arguments import flag, whole
 from .._core.deferred import deferred
 from .._core.normalisers import SOFTMAX
-from .._core.values import lib, refuse, refuse_type
+from .._core.library import lib, refuse, refuse_type
 from .._graphs.by_content import ByContent
 from .._graphs.hierarchy import Hierarchy
 from .._graphs.registry import variants

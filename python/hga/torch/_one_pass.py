@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from .._core.releases import private
-from .._core.values import Error
+from .._core.library import Error
 from .._graphs.hierarchy import Hierarchy
 
 Tensor = torch.Tensor

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 import torch.autograd.forward_ad as forward_ad
 
-from .._core.values import BF16, Error, as_numpy, is_torch, number, refuse, refuse_layout
+from .._core.arrays import BF16, as_numpy, is_torch, refuse_layout
+from .._core.library import Error, refuse
+from .._core.arguments import number
 from .._core.tables import ROWS, are_numbers, single
 
 Tensor = torch.Tensor

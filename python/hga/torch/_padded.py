@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
-from .._core.values import Error
+from .._core.library import Error
 from ._documents import numbered
 from ._module_arguments import by_name, padding_of, with_key_bias
 from ._one_pass import PASSES, Inputs, Outputs, Pass, drawn, whole

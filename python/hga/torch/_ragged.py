@@ -9,9 +9,11 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 import torch
 
-from .._core.values import Error, as_numpy, refuse
+from .._core.library import Error, refuse
+from .._core.arrays import as_numpy
 from ._documents import Document, documents
-from .._graphs.hierarchy import Hierarchy, How
+from .._graphs.hierarchy import Hierarchy
+from .._graphs.calls import How
 from ._one_pass import PASSES, Inputs, Pass, behind, ticket_for, whole
 from ._operators import flattened, has_numbers, has_tangent, refuse_forward, tables_of, tensor_of
 from .._core.precision import AUTO

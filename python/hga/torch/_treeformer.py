@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .._core.arguments import whole
-from .._core.values import check, ffi, lib, refuse
+from .._core.library import check, ffi, lib, refuse
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 from ._module_arguments import Projected, check_rows, drop_of

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import List
 
-from .._core.needs import needs
+from .._core.releases import needs
 
 needs("transformers", "transformers")
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 import torch
 
 from .._core.releases import before_five, cache_argument, has, look_up_early, private
-from .._core.values import Error, refuse
+from .._core.library import Error, refuse
 from ..torch._documents import is_numbered, sides_in
 from ..torch._ragged import attend as attend_documents, looks_no_further
 from ._generation import layer_of, windowed

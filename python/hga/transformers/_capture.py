@@ -11,7 +11,7 @@ import torch
 
 from .._core.arguments import whole
 from .._core.releases import asks_later, has, private
-from .._core.values import refuse, refuse_type
+from .._core.library import refuse, refuse_type
 from ._attention import refuse_besides, tables_of
 
 

@@ -16,7 +16,7 @@ from transformers import cache_utils
 from .._core.arguments import whole
 from .._core.precision import is_bf16
 from .._core.releases import crops_to_length
-from .._core.values import Error, refuse
+from .._core.library import Error, refuse
 from .._graphs.decoder import Cache as Rows, Decoder
 from .._graphs.spec import hierarchy_of, spec_of
 from ..torch._documents import Document

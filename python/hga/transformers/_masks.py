@@ -10,7 +10,7 @@ import torch
 from transformers import masking_utils
 
 from .._core.releases import look_up_early, private
-from .._core.values import refuse
+from .._core.library import refuse
 from ..torch._documents import is_numbered, numbered, visible
 
 Tensor = torch.Tensor

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 import torch
 
 from .._core.releases import asks, asks_later, before_five, cache_argument, has, is_older, private, refuse_older
-from .._core.values import refuse
+from .._core.library import refuse
 from .._graphs.spec import spec_of
 from ._attention import PREFIX, attend, words_of
 from ._generation import Cache

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from .._core.plans import left_to_others
-from .._core.values import refuse, refuse_type
+from .._core.library import refuse, refuse_type
 from .._graphs.graph import Builder
 from .._graphs.hierarchy import Hierarchy
 from .._graphs.registry import variants

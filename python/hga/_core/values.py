@@ -1,5 +1,0 @@
-"""Of these modules: the names go where they are now once all who import them follow."""
-
-from .library import Error as Error, NoFile as NoFile, NoMemory as NoMemory, NotOffered as NotOffered, WrongType as WrongType, WrongValue as WrongValue, ffi as ffi, lib as lib, F as F, RAISED as RAISED, record_raised as record_raised, error_detail as error_detail, check as check, refuse as refuse, refuse_type as refuse_type, extern as extern, take_text as take_text, version as version
-from .arrays import refuse_layout as refuse_layout, is_torch as is_torch, BF16 as BF16, TYPES as TYPES, written_out as written_out, as_numpy as as_numpy, unrepeated as unrepeated, widened as widened, narrowed as narrowed, as_floats as as_floats, floats as floats, ids as ids, floats_at as floats_at, strides_of as strides_of, fill_tensor as fill_tensor, fill_rows as fill_rows
-from .arguments import unmasked as unmasked, shown as shown, number as number, utf8 as utf8, encoded as encoded, path_of as path_of, encoded_path as encoded_path
