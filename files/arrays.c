@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* fmemopen */
 #include "arrays.h"
 #include "load.h"
+#include "sixteen.h"
 
 #include <errno.h>
 #include <math.h>
@@ -270,9 +271,40 @@ static hga_status store_whole(const char *name, const hga_npy *h, const void *by
                     hga_npy_index(h, offset, text), (long long)x);
 }
 
-/* Reads elements from the stream, a buffer at a time, to `real` or `whole`. */
-static hga_status read_elements(const hga_arrays *x, const char *name, const array_entry *a, int64_t first, int64_t n,
-                                float *real, int32_t *whole)
+/* Where elements go: `real` or `whole` is the place of element `first`. */
+typedef struct destination {
+    float *real;
+    int32_t *whole;
+    int64_t first;
+} destination;
+
+static int is_plain_half(const hga_npy *h)
+{
+    return h->size == 2 && (h->kind == 'f' || h->kind == 'V') && !h->swapped && !h->fortran;
+}
+
+/* Stores n elements from element e on. */
+static hga_status store_elements(const char *name, const hga_npy *h, const unsigned char *from, int64_t e, int64_t n,
+                                 const destination *to)
+{
+    if (to->real && is_plain_half(h)) { /* always finite in float32 where they are finite */
+        const uint16_t *half = (const uint16_t *)(const void *)from;
+        float *out = to->real + e - to->first;
+        for (int64_t i = 0; i < n; i++) out[i] = h->kind == 'V' ? widen_bf16(half[i]) : widen_f16(half[i]);
+        return HGA_OK;
+    }
+    hga_status st = HGA_OK;
+    for (int64_t i = 0; i < n && !st; i++, from += h->size) {
+        const int64_t offset = offset_of(h, e + i);
+        st = to->real ? store_real(name, h, from, offset, to->real + offset - to->first)
+                      : store_whole(name, h, from, offset, to->whole + offset - to->first);
+    }
+    return st;
+}
+
+/* Reads elements from the stream, a buffer at a time. */
+static hga_status read_elements(const hga_arrays *x, const char *name, const array_entry *a, int64_t n,
+                                const destination *to)
 {
     enum { CHUNK = 1 << 16 };
     const hga_npy *h = &a->is.has;
@@ -280,17 +312,14 @@ static hga_status read_elements(const hga_arrays *x, const char *name, const arr
     unsigned char *bytes = NULL;
     hga_status st = HGA_OK;
     HGA_TRY(hga_new(x->by, capacity, (size_t)h->size, &bytes));
-    if (fseeko(x->stream, (off_t)(a->at + first * h->size), SEEK_SET))
+    if (fseeko(x->stream, (off_t)(a->at + to->first * h->size), SEEK_SET))
         HGA_TRY(hga_fail(HGA_EIO, "%s: cannot be read: %s", name, strerror(errno)));
-    for (int64_t e = 0; e < n; e++) {
-        const size_t left = (size_t)(n - e < CHUNK ? n - e : CHUNK);
-        if (e % CHUNK == 0 && fread(bytes, (size_t)h->size, left, x->stream) != left)
+    for (int64_t e = 0; e < n; e += CHUNK) {
+        const size_t some = (size_t)(n - e < CHUNK ? n - e : CHUNK);
+        if (fread(bytes, (size_t)h->size, some, x->stream) != some)
             HGA_TRY(hga_fail(HGA_EIO, "%s: cannot be read: %s", name,
                              ferror(x->stream) ? strerror(errno) : "it has become shorter"));
-        const unsigned char *from = bytes + e % CHUNK * h->size;
-        const int64_t offset = offset_of(h, first + e);
-        HGA_TRY(real ? store_real(name, h, from, offset, real + offset - first)
-                     : store_whole(name, h, from, offset, whole + offset - first));
+        HGA_TRY(store_elements(name, h, bytes, to->first + e, (int64_t)some, to));
     }
 done:
     hga_delete(x->by, bytes, capacity, (size_t)h->size);
@@ -310,7 +339,7 @@ static hga_status read_array(hga_arrays *x, int64_t i, int64_t first, int64_t n,
         return hga_fail(HGA_EINVAL, "%s: elements %lld to %lld of %lld%s", name, (long long)first, (long long)first + n,
                         (long long)h->count, h->fortran ? " in Fortran's order" : "");
     if (x->npz && x->whole != i) st = unpack(x, i);
-    return st ? st : read_elements(x, name, &x->array[i], first, n, real, whole);
+    return st ? st : read_elements(x, name, &x->array[i], n, &(destination){real, whole, first});
 }
 
 hga_status hga_arrays_real(hga_arrays *x, int64_t i, int64_t first, int64_t n, float *out)

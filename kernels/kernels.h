@@ -91,6 +91,10 @@ typedef struct kernel_table {
        out[i * stride + j] = x[i][j] */
     void (*narrow)(hga_id n, const float *x, uint16_t *out);
     void (*widen)(hga_id n, const uint16_t *const *x, hga_id columns, float *out, ptrdiff_t stride);
+    /* out[i] = x[i] of float16 or of bfloat16, exact but that a NaN of float16 becomes quiet; and out[i] = x[i] rounded
+       to nearest, ties to even, NaN staying NaN: the bits of widen_f16 .. narrow_bf16 in sixteen.h */
+    void (*widen_halves)(int is_f16, hga_id n, const uint16_t *x, float *out);
+    void (*narrow_halves)(int is_f16, hga_id n, const float *x, uint16_t *out);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
     /* out[j] = a * sum over i of w[i] * x[i][offset + j] */

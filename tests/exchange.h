@@ -6,6 +6,7 @@
 #include "bindings.h"
 #include "engine_cases.h"
 #include "filling.h"
+#include "halves.h"
 #include "plan.h"
 #include "ranks.h"
 
@@ -84,7 +85,7 @@ static inline void open_tensors(const problem *p, const hga_plan *plan, layout l
         for (int64_t i = 0; i < t->of[f].n_intervals; i++)
             for (int64_t k = 0; k < t->of[f].rows[i].n; k++, row++)
                 for (hga_id h = 0; h < heads; h++)
-                    numbers_write(tensor->dtype, values_of(p, f) + ((t->of[f].rows[i].first + k) * heads + h) * columns,
+                    store_numbers(tensor->dtype, values_of(p, f) + ((t->of[f].rows[i].first + k) * heads + h) * columns,
                                   columns, tensor_at(tensor, heads, columns, row, h));
     }
     if (!p->io.lse.data) return;

@@ -35,7 +35,7 @@ static inline void fill_row(hga_tensor *t, hga_id heads, hga_id columns, int64_t
 {
     float *x = random_floats(seed + (uint64_t)whole * 977, 1, (int64_t)heads * columns);
     for (hga_id h = 0; h < heads; h++)
-        numbers_write(t->dtype, x + (int64_t)h * columns, columns, tensor_at(t, heads, columns, row, h));
+        store_numbers(t->dtype, x + (int64_t)h * columns, columns, tensor_at(t, heads, columns, row, h));
     free(x);
 }
 

@@ -2,7 +2,7 @@
    plain ones, and what their calls promise. */
 #include "families.h"
 #include "plan.h"
-#include "sixteen.h"
+#include "halves.h"
 #include "slopes.h"
 
 static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},

@@ -1,7 +1,7 @@
 /* What hga_plan_gradient promises besides its numbers: bits at any thread count, zeros where nothing is seen, what is
    left out and added to, rows with strides. */
 #include "random_program.h"
-#include "sixteen.h"
+#include "halves.h"
 #include "slopes.h"
 
 static const hga_shape grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 6, .dim_v = 5};

@@ -1,7 +1,7 @@
 /* Gradients of trees go back a subtree at a time, as the caches hold: wherever trees are cut they are the plain ones,
    with equal bits at any thread count. */
 #include "plan.h"
-#include "sixteen.h"
+#include "halves.h"
 #include "subtree_cases.h"
 
 enum { REGULAR, RAGGED, WITH_ROOTS, UNEVEN, BACKWARDS, N_TREES };

@@ -2,7 +2,7 @@
    and numbers of 16 bits that are the same numbers. */
 #include "engine_cases.h"
 #include "random_program.h"
-#include "sixteen.h"
+#include "halves.h"
 
 #include "filling.h"
 #include "kernels.h"

@@ -1,4 +1,5 @@
 /* Kernels of 16-bit numbers, and products of their pairs, of every instruction set this machine has. */
+#include "halves.h"
 #include "kernel_cases.h"
 
 static float float_of(uint32_t bits)
@@ -47,6 +48,50 @@ static void narrow_rounds_and_widen_restores(void **unused)
         }
         assert_true(narrow[n] == 77 && rounded[n] == 7 && wide[n] == 7);
     }
+}
+
+/* All numbers of 16 bits, from any address, in rows of any length: nothing is written after a row. */
+static void every_half_is_widened(void **unused)
+{
+    (void)unused;
+    FOR_EACH_ISA(t)
+    for (int f16 = 0; f16 < 2; f16++)
+        for (uint32_t first = 0, n = 0; first < 0x10000; first += n) {
+            uint16_t half[41];
+            float wide[41], want[41];
+            n = 1 + (uint32_t)below(40);
+            if (n > 0x10000 - first) n = 0x10000 - first;
+            for (uint32_t i = 0; i < n; i++) half[i] = (uint16_t)(first + i);
+            wide[n] = want[n] = 7;
+            t->widen_halves(f16, (hga_id)n, half, wide);
+            widen_row(f16, half, want, (hga_id)n);
+            assert_memory_equal(wide, want, (n + 1) * sizeof *wide);
+        }
+}
+
+/* Each half, what lies half way to the next, and the floats beside these; NaN of any bits, and floats of any. */
+static void floats_are_rounded_to_the_nearest_half(void **unused)
+{
+    (void)unused;
+    FOR_EACH_ISA(t)
+    for (int f16 = 0; f16 < 2; f16++)
+        for (uint32_t first = 0; first < 0x10000; first += 4) {
+            enum { N = 4 * 7 + 3 };
+            float x[N];
+            uint16_t narrow[N + 1], want[N + 1];
+            for (uint32_t i = 0; i < 4 * 7; i++) {
+                uint16_t half = (uint16_t)(first + i / 7);
+                float here = f16 ? widen_f16(half) : widen_bf16(half);
+                uint32_t step = f16 ? 1u << 12 : 1u << 15, bits = sixteen_bits(here) + i % 7 / 3 * step + i % 3 - 1;
+                x[i] = float_of(bits);
+            }
+            for (int i = 4 * 7; i < N; i++) x[i] = float_of((uint32_t)below(1 << 16) << 16 | (uint32_t)below(1 << 16));
+            hga_id n = N - (hga_id)(first / 4 % 9);
+            narrow[n] = want[n] = 77;
+            t->narrow_halves(f16, n, x, narrow);
+            narrow_row(f16, x, want, n);
+            assert_memory_equal(narrow, want, ((size_t)n + 1) * sizeof *narrow);
+        }
 }
 
 /* ---- 16 bits ---- */
@@ -345,6 +390,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(narrow_rounds_and_widen_restores),
+        cmocka_unit_test(every_half_is_widened),
+        cmocka_unit_test(floats_are_rounded_to_the_nearest_half),
         cmocka_unit_test(a_tile_of_16_bits_is_softmax_of_each_row),
         cmocka_unit_test(pairs_are_turned),
         cmocka_unit_test(rows_are_paired),

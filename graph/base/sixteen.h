@@ -27,7 +27,8 @@ static inline float widen_f16(uint16_t half)
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
     if (rest < 0x400) return sixteen_real(sign | sixteen_bits((float)rest * 0x1p-24f)); /* zero, subnormal */
     uint32_t exponent = rest >= 0x7c00 ? 0x7f800000 : (112u << 23) + ((rest & 0x7c00) << 13);
-    return sixteen_real(sign | exponent | (rest & 0x3ff) << 13);
+    uint32_t quiet = rest > 0x7c00 ? 0x400000 : 0; /* NaN, as processors widen it */
+    return sixteen_real(sign | exponent | quiet | (rest & 0x3ff) << 13);
 }
 
 static inline uint16_t narrow_f16(float x)
@@ -47,23 +48,6 @@ static inline uint16_t narrow_bf16(float x)
     uint32_t bits = sixteen_bits(x);
     if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* n numbers, of float16 or of bfloat16. */
-static inline void widen_row(int f16, const uint16_t *from, float *to, hga_id n)
-{
-    if (f16)
-        for (hga_id i = 0; i < n; i++) to[i] = widen_f16(from[i]);
-    else
-        for (hga_id i = 0; i < n; i++) to[i] = widen_bf16(from[i]);
-}
-
-static inline void narrow_row(int f16, const float *from, uint16_t *to, hga_id n)
-{
-    if (f16)
-        for (hga_id i = 0; i < n; i++) to[i] = narrow_f16(from[i]);
-    else
-        for (hga_id i = 0; i < n; i++) to[i] = narrow_bf16(from[i]);
 }
 
 #endif

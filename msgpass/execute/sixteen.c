@@ -8,8 +8,6 @@
 #include "regions.h"
 #include "workspace.h"
 
-#include "sixteen.h"
-
 /* ---- a tensor ---- */
 
 static hga_status grow(hga_workspace *workspace, widened *w, int64_t floats)
@@ -46,22 +44,23 @@ int sixteen_has(const hga_workspace *workspace)
 static uint16_t *input_row(const widened *w, hga_id i) { return w->input + row_offset(&w->layout, i); }
 
 /* Widens or narrows rows [first, end) of the field. */
-typedef void (*some_rows)(const field_storage *h, const widened *w, hga_id first, hga_id end);
+typedef void (*some_rows)(const kernel_table *kernels, const field_storage *h, const widened *w, hga_id first,
+                          hga_id end);
 
-static void widen_rows(const field_storage *h, const widened *w, hga_id first, hga_id end)
+static void widen_rows(const kernel_table *kernels, const field_storage *h, const widened *w, hga_id first, hga_id end)
 {
     float *to = w->values + (int64_t)first * h->heads * h->columns;
     for (hga_id i = first; i < end; i++)
         for (hga_id head = 0; head < h->heads; head++, to += h->columns)
-            widen_row(w->type == HGA_F16, input_row(w, i) + head * w->layout.head, to, h->columns);
+            kernels->widen_halves(w->type == HGA_F16, h->columns, input_row(w, i) + head * w->layout.head, to);
 }
 
-static void narrow_rows(const field_storage *h, const widened *w, hga_id first, hga_id end)
+static void narrow_rows(const kernel_table *kernels, const field_storage *h, const widened *w, hga_id first, hga_id end)
 {
     const float *from = w->values + (int64_t)first * h->heads * h->columns;
     for (hga_id i = first; i < end; i++)
         for (hga_id head = 0; head < h->heads; head++, from += h->columns)
-            narrow_row(w->type == HGA_F16, from, input_row(w, i) + head * w->layout.head, h->columns);
+            kernels->narrow_halves(w->type == HGA_F16, h->columns, from, input_row(w, i) + head * w->layout.head);
 }
 
 /* Applies `act` to the thread's own rows among [first, end) of the field, level by level. */
@@ -75,7 +74,7 @@ static void each_owned(const hga_plan *plan, const hga_workspace *workspace, hga
         if (!owned_of_level(plan, thread, l, h->io_first, w->rows, &from, &to)) continue;
         if (from < first) from = first;
         if (to > end) to = end;
-        if (from < to) act(h, w, from, to);
+        if (from < to) act(plan->machine.kernels, h, w, from, to);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "carve.h"
 #include "fast_pass.h"
+#include "numbers.h"
 #include "plan.h"
 
 #include <string.h>
@@ -15,6 +16,7 @@ typedef struct caller_rows {
     hga_id fold;            /* 0: rows are a stride apart; see row_layout */
     hga_dtype type;
     hga_id node, n, columns;
+    const kernel_table *kernels;
 } caller_rows;
 
 static inline caller_rows rows_at(const fast_pass *p, hga_id f, const hga_tensor *t)
@@ -30,7 +32,8 @@ static inline caller_rows rows_at(const fast_pass *p, hga_id f, const hga_tensor
                          t->dtype,
                          first,
                          n,
-                         columns};
+                         columns,
+                         p->plan->machine.kernels};
 }
 
 static inline char *row_numbered(const caller_rows *r, hga_id i)
@@ -77,7 +80,7 @@ static inline int is_stream(const hga_plan *plan, const caller_rows *r)
 /* Reads a row's numbers, padded with zeros; a missing row is zeros. */
 static inline void read_padded(const caller_rows *r, const char *row, hga_id padded, float *to)
 {
-    if (row) numbers_read(r->type, row, r->columns, to);
+    if (row) numbers_read(r->kernels, r->type, row, r->columns, to);
     hga_id from = row ? r->columns : 0;
     if (from < padded) memset(to + from, 0, (size_t)(padded - from) * sizeof *to);
 }
@@ -86,7 +89,7 @@ static inline void read_padded(const caller_rows *r, const char *row, hga_id pad
 static inline const float *look_at_row(const caller_rows *r, const char *row, float *wide)
 {
     if (r->type == HGA_F32) return (const float *)(const void *)row;
-    numbers_read(r->type, row, r->columns, wide);
+    numbers_read(r->kernels, r->type, row, r->columns, wide);
     return wide;
 }
 

@@ -185,9 +185,9 @@ static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float 
             p->plan->machine.kernels->blend(r.columns, 1, look_at_row(&r, to, p->own.numbers), 1, row, p->own.numbers),
                 row = p->own.numbers;
         for (hga_id c = 0; !row && c < r.columns; c += CHUNK)
-            numbers_write(r.type, none, r.columns - c < CHUNK ? r.columns - c : CHUNK,
+            numbers_write(p->plan->machine.kernels, r.type, none, r.columns - c < CHUNK ? r.columns - c : CHUNK,
                           to + c * (r.type == HGA_F32 ? 4 : 2));
-        if (row) numbers_write(r.type, row, r.columns, to);
+        if (row) numbers_write(p->plan->machine.kernels, r.type, row, r.columns, to);
     }
 }
 

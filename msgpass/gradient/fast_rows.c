@@ -229,7 +229,7 @@ static void give_to_caller(fast_pass *p, hga_id f, const group *g, hga_id first)
         fetch_row(&to, position_node(p, first + KERNEL_TILE + i));
         if (accumulate)
             p->plan->machine.kernels->blend(x->columns, 1, look_at_row(&to, row, p->panel->operands.row), 1, dq, dq);
-        numbers_write(to.type, dq, x->columns, row);
+        numbers_write(p->plan->machine.kernels, to.type, dq, x->columns, row);
     }
     if (streams) p->plan->machine.kernels->stream(KERNEL_TILE, x->columns, g->dq, x->padded, whole);
 }

@@ -27,7 +27,7 @@ void load_range(fast_pass *p, hga_id f, row_range nodes)
     caller_rows r = rows_at(p, f, field_tensor(p->call, f));
     row_range rows = rows_among(&r, nodes);
     for (hga_id i = rows.first; i < rows.end; i++)
-        numbers_read(r.type, next_row(&r, i), r.columns, value_row(p, f, r.node + i));
+        numbers_read(p->plan->machine.kernels, r.type, next_row(&r, i), r.columns, value_row(p, f, r.node + i));
 }
 
 /* Stores adjoints in the caller's rows, in the caller's type; added where several heads write one row. */
@@ -43,7 +43,7 @@ void store_range(const fast_pass *p, hga_id f, row_range nodes)
         char *to = next_row(&r, i);
         if (adds) had = look_at_row(&r, to, p->own.numbers);
         if (had) p->plan->machine.kernels->blend(r.columns, 1, had, 1, from, p->own.numbers), from = p->own.numbers;
-        numbers_write(r.type, from, r.columns, to);
+        numbers_write(p->plan->machine.kernels, r.type, from, r.columns, to);
     }
 }
 
@@ -73,7 +73,7 @@ void seed_range(fast_pass *p, row_range nodes)
     for (hga_id i = rows.first; i < rows.end; i++) {
         hga_id v = d.node + i;
         float *upstream = adjoint_row(p, out, v);
-        numbers_read(d.type, next_row(&d, i), d.columns, upstream);
+        numbers_read(p->plan->machine.kernels, d.type, next_row(&d, i), d.columns, upstream);
         if (!x->lse) continue;
         const float *result = look_at_row(&o, next_row(&o, i), p->own.numbers);
         x->lse[v] = call_requests_lse(p->call, i, p->heads.head);

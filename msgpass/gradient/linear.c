@@ -6,6 +6,7 @@
 #include "carve.h"
 #include "live.h"
 #include "linear_edges.h"
+#include "numbers.h"
 #include "plan.h"
 #include "thread_binding.h"
 
@@ -187,7 +188,8 @@ static void fold_heads(const linear *x, const hga_tensor *t, hga_id heads, hga_i
         hga_id n = columns - c < SOME ? columns - c : SOME;
         for (hga_id k = 0; k < group; k++) {
             const char *from = tensor_at(t, heads, columns, i, h + k);
-            numbers_read(t->dtype, from + (size_t)c * dtype_bytes(t->dtype), n, k ? part : sum + c);
+            numbers_read(x->plan->machine.kernels, t->dtype, from + (size_t)c * dtype_bytes(t->dtype), n,
+                         k ? part : sum + c);
             if (k) x->plan->machine.kernels->blend(n, 1, sum + c, 1, part, sum + c);
         }
     }
@@ -232,8 +234,8 @@ static void store_folded(const linear *x, const linear_rows *from, const hga_ten
 #pragma omp for nowait
         for (hga_id i = 0; i < from->n; i++)
             for (hga_id kv = 0; kv < x->heads; kv++)
-                numbers_write(t->dtype, from->at + i * from->row + (ptrdiff_t)kv * s->dim_v, s->dim_v,
-                              tensor_at(t, s->n_kv_heads, s->dim_v, i, x->kv_first + kv));
+                numbers_write(x->plan->machine.kernels, t->dtype, from->at + i * from->row + (ptrdiff_t)kv * s->dim_v,
+                              s->dim_v, tensor_at(t, s->n_kv_heads, s->dim_v, i, x->kv_first + kv));
         topology_unbind(&old);
     }
 }

@@ -3,12 +3,12 @@
    formula, row by row. Slow and obvious; the fast solvers must agree. */
 #include "plain.h"
 #include "live.h"
+#include "numbers.h"
 #include "carve.h"
 #include "regions.h"
 #include "sink.h"
 #include "tape.h"
 
-#include "sixteen.h"
 #include "vectors.h"
 
 #include <string.h>
@@ -48,7 +48,8 @@ static void load_doubles(pass *p, hga_id field, const hga_tensor *t)
         for (hga_id h = p->first; h < heads_end(p, field); h++) {
             hga_id head = head_of(p, field, h);
             double *to = double_row(&p->value, field, first + i, h);
-            numbers_read(t->dtype, tensor_at(t, heads, columns, i, head), columns, p->numbers);
+            numbers_read(p->plan->machine.kernels, t->dtype, tensor_at(t, heads, columns, i, head), columns,
+                         p->numbers);
             for (hga_id c = 0; c < columns; c++)
                 to[c] = entry_of(&p->m, input, p->numbers[c], ((int64_t)i * heads + head) * columns + c);
         }
@@ -271,7 +272,8 @@ static void seed_rounded(pass *p, hga_id out, hga_id i, hga_id v, hga_id h)
     int asks = 0; /* else the row is perhaps not one of the call, and not there */
     for (hga_id c = 0; c < columns; c++) asks |= d[c] != 0;
     if (!asks) return;
-    numbers_read(t->dtype, tensor_at(t, p->plan->shape.n_heads, columns, i, h), columns, p->numbers);
+    numbers_read(p->plan->machine.kernels, t->dtype, tensor_at(t, p->plan->shape.n_heads, columns, i, h), columns,
+                 p->numbers);
     double left = shares_of(p, out, v, h).row;
     for (hga_id c = 0; c < columns; c++) moved += d[c] * ((double)p->numbers[c] - left * exact[c]);
     *double_lse(&p->adjoint, out, v, h) -= moved;
@@ -286,7 +288,8 @@ static void seed(pass *p)
     for (hga_id i = 0; i < n; i++) {
         for (hga_id h = p->first; h < heads_end(p, out); h++) {
             double *d = double_row(&p->adjoint, out, first + i, h);
-            numbers_read(input->dtype, tensor_at(input, heads, columns, i, h), columns, p->numbers);
+            numbers_read(p->plan->machine.kernels, input->dtype, tensor_at(input, heads, columns, i, h), columns,
+                         p->numbers);
             for (hga_id c = 0; c < columns; c++) d[c] = (double)p->numbers[c];
             if (lse->data)
                 *double_lse(&p->adjoint, out, first + i, h) = (double)*(const float *)tensor_at(lse, heads, 1, i, h);
@@ -340,9 +343,9 @@ static void store_gradient(pass *p, hga_id field)
         for (hga_id h = p->first; h < heads_end(p, field); h++) {
             void *to = tensor_at(t, heads, columns, i, head_of(p, field, h));
             const double *d = double_row(&p->adjoint, field, first + i, h);
-            if (adds) numbers_read(t->dtype, to, columns, x);
+            if (adds) numbers_read(p->plan->machine.kernels, t->dtype, to, columns, x);
             for (hga_id c = 0; c < columns; c++) x[c] = (float)((adds ? (double)x[c] : 0) + d[c]);
-            numbers_write(t->dtype, x, columns, to);
+            numbers_write(p->plan->machine.kernels, t->dtype, x, columns, to);
         }
 }
 

@@ -2,6 +2,7 @@
    of a score, p (d_lse - d_out . out), p being its share of the row, and needs only the caller's arrays. */
 #include "gradient.h"
 #include "gradient_rows.h"
+#include "numbers.h"
 
 #include <math.h>
 
@@ -15,8 +16,8 @@ static double product_of_rows(const kernel_table *kernels, const hga_tensor *a, 
     const char *from = tensor_at(a, heads, columns, i, h), *with = tensor_at(b, heads, columns, i, h);
     for (hga_id c = 0; c < columns; c += PART) {
         hga_id n = columns - c < PART ? columns - c : PART;
-        numbers_read(a->dtype, from + (size_t)c * dtype_bytes(a->dtype), n, x);
-        numbers_read(b->dtype, with + (size_t)c * dtype_bytes(b->dtype), n, y);
+        numbers_read(kernels, a->dtype, from + (size_t)c * dtype_bytes(a->dtype), n, x);
+        numbers_read(kernels, b->dtype, with + (size_t)c * dtype_bytes(b->dtype), n, y);
         sum += kernels->dot(n, x, y);
     }
     return sum;

@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "sink.h"
+#include "sixteen.h"
 
 #include <math.h>
 
@@ -67,15 +68,11 @@ done:
     return st;
 }
 
-static void read_numbers(const hga_tensor *t, const char *from, hga_id columns, double *to)
+static double number_at(const hga_tensor *t, const void *from, hga_id column)
 {
-    float part[64];
-    const hga_id most = sizeof part / sizeof *part;
-    for (hga_id first = 0; first < columns; first += most) {
-        hga_id n = columns - first < most ? columns - first : most;
-        numbers_read(t->dtype, from + (size_t)first * dtype_bytes(t->dtype), n, part);
-        for (hga_id c = 0; c < n; c++) to[first + c] = (double)part[c];
-    }
+    if (t->dtype == HGA_F32) return (double)((const float *)from)[column];
+    uint16_t half = ((const uint16_t *)from)[column];
+    return (double)(t->dtype == HGA_F16 ? widen_f16(half) : widen_bf16(half));
 }
 
 /* An input's row of node v in the current head, as doubles. */
@@ -88,8 +85,8 @@ static hga_status read_input(weighing *w, hga_id field, hga_id v, const double *
     if (!*row) {
         const hga_tensor *t = program_tensor(w->p, w->io, field);
         HGA_TRY(take_memory(w, columns, row));
-        read_numbers(t, tensor_at(t, heads, columns, w->io_row[field][v], w->head / (w->shape.n_heads / heads)),
-                     columns, *row);
+        const void *from = tensor_at(t, heads, columns, w->io_row[field][v], w->head / (w->shape.n_heads / heads));
+        for (hga_id c = 0; c < columns; c++) (*row)[c] = number_at(t, from, c);
     }
     *out = *row;
 done:

@@ -1,6 +1,5 @@
 /* bindings.c: the caller's tensor of a field: one table for calls, gradients and their checks. */
 #include "bindings.h"
-#include "sixteen.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -101,20 +100,4 @@ void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hg
 {
     row_layout x = tensor_layout(t, heads, columns);
     return (char *)t->data + (row_offset(&x, i) + h * x.head) * (ptrdiff_t)dtype_bytes(t->dtype);
-}
-
-void numbers_read(hga_dtype type, const void *from, hga_id n, float *to)
-{
-    if (type == HGA_F32)
-        memcpy(to, from, (size_t)n * sizeof *to);
-    else
-        widen_row(type == HGA_F16, from, to, n);
-}
-
-void numbers_write(hga_dtype type, const float *from, hga_id n, void *to)
-{
-    if (type == HGA_F32)
-        memcpy(to, from, (size_t)n * sizeof *from);
-    else
-        narrow_row(type == HGA_F16, from, to, n);
 }

@@ -39,9 +39,5 @@ hga_status tensor_check_fold(const hga_tensor *t, hga_id heads, hga_id columns, 
 size_t dtype_bytes(hga_dtype type);
 /* The address of row i, head h of a tensor of `heads` heads of `columns`. */
 void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
-/* to[n] = from[n], as floats. */
-void numbers_read(hga_dtype type, const void *from, hga_id n, float *to);
-/* to[n] = from[n], rounded to nearest. */
-void numbers_write(hga_dtype type, const float *from, hga_id n, void *to);
 
 #endif

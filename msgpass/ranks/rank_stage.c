@@ -1,6 +1,7 @@
 /* rank_stage.c: the tensors that a rank's stages use instead of the caller's; its memory in a workspace. */
 #include "bindings.h"
 #include "carve.h"
+#include "numbers.h"
 #include "plan.h"
 #include "rank_memory.h"
 #include "workspace.h"
@@ -30,15 +31,16 @@ int64_t rank_memory_bytes(const hga_plan *plan) { return carve_memory(plan, NULL
 static int64_t row_floats(const field_storage *h) { return (int64_t)h->heads * h->columns; }
 
 /* Copies the tensor's rows to a copy, or back. */
-static void copy_staged(const field_storage *h, const hga_tensor *input, float *copy, int in)
+static void copy_staged(const kernel_table *kernels, const field_storage *h, const hga_tensor *input, float *copy,
+                        int in)
 {
     for (hga_id row = 0; row < h->input_n; row++)
         for (hga_id head = 0; head < h->heads; head++, copy += h->columns) {
             void *at = tensor_at(input, h->heads, h->columns, row, head);
             if (in)
-                numbers_read(input->dtype, at, h->columns, copy);
+                numbers_read(kernels, input->dtype, at, h->columns, copy);
             else
-                numbers_write(input->dtype, copy, h->columns, at);
+                numbers_write(kernels, input->dtype, copy, h->columns, at);
         }
 }
 
@@ -61,7 +63,7 @@ hga_status rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_
     HGA_TRY(workspace_spare(workspace, floats * (int64_t)sizeof *copy, (void **)&copy));
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         if (!is_copied(plan, f, *io)) continue;
-        copy_staged(&plan->fields.storage[f], program_tensor(&plan->program, *io, f), copy, 1);
+        copy_staged(plan->machine.kernels, &plan->fields.storage[f], program_tensor(&plan->program, *io, f), copy, 1);
         *(hga_tensor *)program_tensor(&plan->program, &x->staged, f) =
             (hga_tensor){.data = copy, .rows = plan->fields.storage[f].input_n};
         x->copied |= 1u << f;
@@ -77,6 +79,6 @@ void rank_give_back(const hga_plan *plan, const hga_workspace *workspace, const 
     const rank_memory *x = memory_of(workspace);
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         if (rank_gives_back(plan, f) && x->copied >> f & 1u)
-            copy_staged(&plan->fields.storage[f], program_tensor(&plan->program, io, f),
+            copy_staged(plan->machine.kernels, &plan->fields.storage[f], program_tensor(&plan->program, io, f),
                         program_tensor(&plan->program, &x->staged, f)->data, 0);
 }

@@ -1,6 +1,5 @@
 /* blocks.c: samples cut into blocks, and the summary row of a block of keys: their mean, or their bounds. */
 #include "select.h"
-#include "sixteen.h"
 
 #include <math.h>
 #include <omp.h>
@@ -35,6 +34,7 @@ done:
 
 /* Rows of one head, from a tensor's row `first` on: n of them, at most KERNEL_CHUNK. */
 typedef struct head_rows {
+    const kernel_table *kernels;
     const hga_tensor *t;
     const float *const *at; /* NULL, or pointers to rows, [heads][dim] each, outside the tensor */
     hga_id heads, head, dim, n;
@@ -57,22 +57,34 @@ static void find_head_rows(head_rows *r, float *buffer)
             continue;
         }
         float *wide = buffer + (ptrdiff_t)i * r->dim;
-        widen_row(t->dtype == HGA_F16, (const uint16_t *)t->data + at, wide, r->dim);
+        r->kernels->widen_halves(t->dtype == HGA_F16, r->dim, (const uint16_t *)t->data + at, wide);
         r->row[i] = wide;
     }
 }
 
 const float *query_row(const selecting *s, int64_t i, hga_id head, float *buffer)
 {
-    head_rows r = {
-        .t = &s->in->query, .at = s->query_at, .heads = s->n_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
+    head_rows r = {.kernels = s->kernels,
+                   .t = &s->in->query,
+                   .at = s->query_at,
+                   .heads = s->n_heads,
+                   .head = head,
+                   .dim = s->dim,
+                   .n = 1,
+                   .first = i};
     find_head_rows(&r, buffer);
     return r.row[0];
 }
 
 const float *key_row(const selecting *s, int64_t i, hga_id head, float *buffer)
 {
-    head_rows r = {.t = &s->in->key, .heads = s->n_kv_heads, .head = head, .dim = s->dim, .n = 1, .first = i};
+    head_rows r = {.kernels = s->kernels,
+                   .t = &s->in->key,
+                   .heads = s->n_kv_heads,
+                   .head = head,
+                   .dim = s->dim,
+                   .n = 1,
+                   .first = i};
     find_head_rows(&r, buffer);
     return r.row[0];
 }
@@ -114,7 +126,7 @@ static void bound_rows(const head_rows *r, int fresh, float *out)
 static void make_block(const selecting *s, const block_kind *k, int64_t first, hga_id n, hga_id head, float *buffer,
                        float *out)
 {
-    head_rows r = {.t = k->t, .at = k->at, .heads = k->heads, .head = head, .dim = s->dim};
+    head_rows r = {.kernels = s->kernels, .t = k->t, .at = k->at, .heads = k->heads, .head = head, .dim = s->dim};
     for (hga_id j = 0; j < k->columns; j++) out[j] = 0;
     for (hga_id done = 0; done < n; done += r.n) {
         r.n = n - done < KERNEL_CHUNK ? n - done : KERNEL_CHUNK, r.first = first + done;
