@@ -4,7 +4,7 @@
 
 #include "carve.h"
 #include "fast_pass.h"
-#include "numbers.h"
+#include "number_types.h"
 #include "plan.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "carve.h"
 #include "live.h"
 #include "linear_edges.h"
-#include "numbers.h"
+#include "number_types.h"
 #include "plan.h"
 #include "thread_binding.h"
 

@@ -3,7 +3,7 @@
    formula, row by row. Slow and obvious; the fast solvers must agree. */
 #include "plain.h"
 #include "live.h"
-#include "numbers.h"
+#include "number_types.h"
 #include "carve.h"
 #include "regions.h"
 #include "sink.h"

@@ -2,7 +2,7 @@
    of a score, p (d_lse - d_out . out), p being its share of the row, and needs only the caller's arrays. */
 #include "gradient.h"
 #include "gradient_rows.h"
-#include "numbers.h"
+#include "number_types.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* rank_stage.c: the tensors that a rank's stages use instead of the caller's; its memory in a workspace. */
 #include "bindings.h"
 #include "carve.h"
-#include "numbers.h"
+#include "number_types.h"
 #include "plan.h"
 #include "rank_memory.h"
 #include "workspace.h"

@@ -1,5 +1,5 @@
-/* numbers.c: numbers of the caller's tensors as floats, and back. */
-#include "numbers.h"
+/* number_types.c: numbers of the caller's tensors as floats, and back. */
+#include "number_types.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* numbers.h: numbers of the caller's tensors as floats, and back. */
-#ifndef HGA_PLAN_NUMBERS_H
-#define HGA_PLAN_NUMBERS_H
+/* number_types.h: numbers of the caller's tensors as floats, and back. */
+#ifndef HGA_PLAN_NUMBER_TYPES_H
+#define HGA_PLAN_NUMBER_TYPES_H
 
 #include "hga_plan.h"
 #include "kernels.h"
