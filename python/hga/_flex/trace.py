@@ -337,8 +337,8 @@ class Matcher:
                     self._term(s, sign, score)
                     return
         if isinstance(y, Node) and y.target in (_ADD, _SUB) and not y.kwargs:
-            for by, x in zip(_SIGNS[y.target], y.args):
-                self._term(s, by * sign, x)
+            for one, x in zip(_SIGNS[y.target], y.args):
+                self._term(s, one * sign, x)
             return
         by = self.t.number(y)
         if by is None:
