@@ -173,7 +173,7 @@ enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024, MAX_LISTS =
 typedef struct variant_reading {
     _Alignas(max_align_t) char parameters[PARAMETER_BYTES];
     const hga_variant *variant;
-    uint64_t given;                         /* as hga_words has it */
+    uint64_t declared;                      /* as hga_words has it */
     hga_id numbers[MAX_NUMBERS], n_numbers; /* of all lists */
     struct {
         const hga_parameter *of;
@@ -185,10 +185,11 @@ typedef struct variant_reading {
 /* Refuses a parameter given twice. */
 static hga_status mark_set(variant_reading *r, const char *name, const hga_parameter *p)
 {
-    const int of_all = strcmp(name, "keys") == 0 ? HGA_GIVEN_KEYS : HGA_GIVEN_TOKENS;
+    const int of_all = strcmp(name, "keys") == 0 ? HGA_DECLARED_KEYS : HGA_DECLARED_TOKENS;
     const int bit = p ? (int)(p - r->variant->parameters) : of_all;
-    if (r->given >> bit & 1) return hga_fail(HGA_EINVAL, "%s: %s is given twice", r->variant->name, p ? p->name : name);
-    r->given |= UINT64_C(1) << bit;
+    if (r->declared >> bit & 1)
+        return hga_fail(HGA_EINVAL, "%s: %s is given twice", r->variant->name, p ? p->name : name);
+    r->declared |= UINT64_C(1) << bit;
     return HGA_OK;
 }
 
@@ -281,7 +282,7 @@ hga_status hga_words_read(const char *words, hga_words *out)
     hga_status st = hga_new(NULL, 1, sizeof *r, &r);
     if (!st) st = read_words(r, words);
     if (!st)
-        *out = (hga_words){r->variant, r->parameters, r->given};
+        *out = (hga_words){r->variant, r->parameters, r->declared};
     else
         hga_delete(NULL, r, 1, sizeof *r);
     return st;

@@ -187,9 +187,9 @@ static void words_that_are_read_are_built_several_times(void **state)
     assert_ok(hga_words_read(" hsa:branching=2,4 self=0", &w));
     assert_ptr_equal(w.variant, named("hsa"));
     for (const hga_parameter *row = w.variant->parameters; row->name; row++)
-        assert_int_equal(w.given >> (row - w.variant->parameters) & 1,
+        assert_int_equal(w.declared >> (row - w.variant->parameters) & 1,
                          strcmp(row->name, "branching") == 0 || strcmp(row->name, "self") == 0);
-    assert_false(w.given >> HGA_GIVEN_TOKENS & 1 || w.given >> HGA_GIVEN_KEYS & 1);
+    assert_false(w.declared >> HGA_DECLARED_TOKENS & 1 || w.declared >> HGA_DECLARED_KEYS & 1);
     for (hga_id n = 20; n < 60; n += 20) {
         hga_hsa copy;
         memcpy(&copy, w.parameters, sizeof copy);
@@ -203,13 +203,13 @@ static void words_that_are_read_are_built_several_times(void **state)
     hga_words_clear(&w);
     hga_words_clear(&w);
     assert_ok(hga_words_read("dense tokens=20 keys=30", &w));
-    assert_true(w.given >> HGA_GIVEN_TOKENS & 1 && w.given >> HGA_GIVEN_KEYS & 1);
+    assert_true(w.declared >> HGA_DECLARED_TOKENS & 1 && w.declared >> HGA_DECLARED_KEYS & 1);
     assert_ok(w.variant->build(w.parameters, &g, &p));
     assert_int_equal(edges_of(g), 600);
     hga_graph_destroy(g);
     hga_words_clear(&w);
     assert_status(HGA_EINVAL, hga_words_read("dense tokens", &w));
-    assert_true(!w.variant && !w.parameters && !w.given);
+    assert_true(!w.variant && !w.parameters && !w.declared);
 }
 
 static void a_colon_stands_between_words_alone(void **state)

@@ -109,14 +109,14 @@ HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const
 HGA_API hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const char *name, const void *array,
                                          hga_id n, hga_id columns);
 
-/* Bits of what words give that is no row of a variant's table. */
-enum { HGA_GIVEN_KEYS = 62, HGA_GIVEN_TOKENS = 63 };
+/* Bits of what words declare that is no row of a variant's table. */
+enum { HGA_DECLARED_KEYS = 62, HGA_DECLARED_TOKENS = 63 };
 
 /* A variant's settings, read from words. */
 typedef struct hga_words {
     const hga_variant *variant;
-    void *parameters; /* what variant->build takes: the defaults, and what the words give */
-    uint64_t given;   /* bit i: parameter i of the variant's table; HGA_GIVEN_KEYS, HGA_GIVEN_TOKENS */
+    void *parameters;  /* what variant->build takes: the defaults, and what the words declare */
+    uint64_t declared; /* bit i: parameter i of the variant's table; HGA_DECLARED_KEYS, HGA_DECLARED_TOKENS */
 } hga_words;
 
 /* Read a variant with its settings in words, "hsa branching=2,4,8 causal=1" or "hsa:branching=2,4,8:causal=1", for

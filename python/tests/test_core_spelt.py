@@ -162,7 +162,7 @@ class Drawn(unittest.TestCase):
     def test_weights_pages_and_plans_do_not_change(self):
         rng = np.random.default_rng(5)
         for name, h in hierarchies():
-            if not isinstance(h, hga.Hierarchy) or isinstance(h, hga._graphs.folded.FoldedHierarchy):
+            if not isinstance(h, hga.Hierarchy) or isinstance(h, hga._graphs.hierarchy.FoldedHierarchy):
                 continue
             q, k, _ = tensors(rng, h)
             calls = [(lambda **m: h.weights(q, k, 5, **m), {}), (lambda **m: h.view(q=q, k=k, **m), {}), (lambda **m: h.view(**m), {"scale": None})]

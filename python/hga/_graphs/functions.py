@@ -1,5 +1,7 @@
 """Every variant of the registry as a function. For type checkers the build makes functions.pyi of the same table."""
 
+from __future__ import annotations
+
 import inspect
 from typing import Any, Callable, List
 

@@ -441,9 +441,9 @@ def chosen(s: Settings, n_tokens: Any, n_keys: Any = None) -> ChosenHierarchy:
         raise refuse_type("routed has no n_keys: its queries and keys are the same tokens")
     settings = {p.python_name: s.value(p.name) for p in s.variant.parameters}
     k, threshold = settings["k"], settings["threshold"]
-    if {"k", "threshold"} <= s.given:
+    if {"k", "threshold"} <= s.declared:
         raise refuse(f"k={k} and threshold={threshold:g}: blocks are chosen by one of them")
-    if "threshold" in s.given and not 0 < threshold <= 1:
+    if "threshold" in s.declared and not 0 < threshold <= 1:
         raise refuse(f"threshold is {threshold:g}; it must be above 0 and at most 1")
-    settings.update({"k": None} if "threshold" in s.given else {"threshold": None})
+    settings.update({"k": None} if "threshold" in s.declared else {"threshold": None})
     return ChosenHierarchy(n_tokens, settings)

@@ -24,13 +24,13 @@ class Settings:
         self.variant, self._row = variant, ffi.addressof(variant._row)
         self.memory = ffi.new("double[]", (int(variant._row.bytes) + 7) // 8)
         self._alive: List[Any] = [words]
-        self.given: Set[str] = set()
+        self.declared: Set[str] = set()
         if words is None:
             lib.hga_variant_defaults(self._row, self.memory)
         else:
             ffi.memmove(self.memory, words.parameters, int(variant._row.bytes))
-            rows = [("tokens", lib.HGA_GIVEN_TOKENS), ("keys", lib.HGA_GIVEN_KEYS), *((p.python_name, p.row) for p in variant.parameters)]
-            self.given = {name for name, row in rows if words.given >> row & 1}
+            rows = [("tokens", lib.HGA_DECLARED_TOKENS), ("keys", lib.HGA_DECLARED_KEYS), *((p.python_name, p.row) for p in variant.parameters)]
+            self.declared = {name for name, row in rows if words.declared >> row & 1}
 
     def set(self, name: str, value: str) -> None:
         """A number, a flag or a word; "tokens" and "keys" are numbers, too."""
@@ -49,7 +49,7 @@ class Settings:
     def fill(self, name: str, value: Any) -> None:
         """A parameter, by a value of Python's. What is not the builder's is given, but not filled in."""
         p = self.variant.parameter(name)
-        self.given.add(p.python_name)
+        self.declared.add(p.python_name)
         if p.type == "bool":
             self.set(p.name, str(int(flag(value, p.python_name))))
         elif p.type == "int":

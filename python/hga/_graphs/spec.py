@@ -71,12 +71,12 @@ class Spec:
     def build(self, n: int, causal: bool = False, n_keys: Optional[int] = None) -> Hierarchy:
         """Over n tokens, 0 where the name says how many."""
         s, words = self._filled(), self.spec.replace(":", " ")
-        if n and "tokens" in s.given:
+        if n and "tokens" in s.declared:
             raise refuse(f"{self.spec}: tokens is given twice")
         if causal:
             self.require_causal()
         if causal and not self.variant._can(lib.HGA_ALWAYS_CAUSAL):
-            words += "" if "causal" in s.given else " causal=1"
+            words += "" if "causal" in s.declared else " causal=1"
             of = s.value("causal")
             s.fill("causal", True if isinstance(of, bool) else [True] * max(of, 1))  # of each axis
         if n_keys is not None:
@@ -119,7 +119,7 @@ def spec_of(words: str) -> Spec:
     found = _SPECS.get(words)
     if found is None:
         found = Spec(words)
-        if found.settings.given & {"tokens", "keys"}:
+        if found.settings.declared & {"tokens", "keys"}:
             raise refuse_type(f"{found.spec}: how many tokens and keys there are is not said here")
         _SPECS[words] = found
     return found

@@ -217,22 +217,22 @@ def of_settings(s: Settings, words: str, n_tokens: Optional[int], n_keys: Option
     """The hierarchy that the library builds of a filled structure, whose leaves are of so many heads."""
     v = s.variant
     for need, names, says in NEEDS:
-        if v._can(need) and not s.given.intersection(names):
+        if v._can(need) and not s.declared.intersection(names):
             raise refuse(f"{v.name} needs {says}")
-    if n_tokens is None and not s.given & COUNTED:
+    if n_tokens is None and not s.declared & COUNTED:
         raise refuse_type(f"{v.name} needs n_tokens, how many tokens there are")
     if n_tokens is not None:
         s.set("tokens", str(n_tokens))
     if n_keys is not None:
         if not v.can_cross:
             raise refuse_type(f"{v.name} has no n_keys: its queries and keys are the same tokens")
-        n_keys = whole(n_keys, "n_keys", least=0 if "key_leaf" in s.given else 1)
+        n_keys = whole(n_keys, "n_keys", least=0 if "key_leaf" in s.declared else 1)
         if n_keys:
             s.set("keys", str(n_keys))
         else:  # key_leaf= declared as many
             ffi.cast("hga_treeformer *", s.memory).n_keys = 0
     node_of = None
-    if v.name == "hsa" and "parent" in s.given:
+    if v.name == "hsa" and "parent" in s.declared:
         node_of = np.empty(s.value("parent"), np.int32)
         ffi.cast("hga_hsa *", s.memory).node_of = ffi.cast("hga_id *", node_of.ctypes.data)
     graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")

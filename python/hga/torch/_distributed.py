@@ -345,9 +345,8 @@ class Call(Problem):
         q, k, v = (unrepeated(as_numpy(x, name)) for x, name in zip(inputs, INPUTS))
         rows = lambda which: d.n_rows(which) if d.rows(which) else -1  # noqa: E731
         super().__init__(h, q, k, v, layout, Tables(h, tables), rows, f"rank {d.rank} of {d.n_ranks}")
-        self.drawn, self.arrays = drawn, (self.q, self.k, self.v)
+        self.drawn, self.arrays, self.shape = drawn, (self.q, self.k, self.v), list(self.q.shape)
         self.tensors = {name: x for name, x in tables.items() if isinstance(x, torch.Tensor)}
-        self.shape = list(self.q.shape)
         self.shape[-1], self.shape[self.rows_axis] = self.dim_v, d.n_rows("out")
 
     def array(self, x: torch.Tensor, name: str) -> np.ndarray:
@@ -356,13 +355,12 @@ class Call(Problem):
 
     def tensor(self, x: np.ndarray) -> torch.Tensor:
         """An array like the call's as the caller has his."""
-        made = tensor_of(x)
-        return made[0] if self.flat else made
+        return tensor_of(x)[0] if self.flat else tensor_of(x)
 
     def kind(self) -> Tuple[Any, ...]:
         """What is the same on all ranks: everything but the rows, the layout and the threads."""
-        shape = (*self.batch, self.heads, self.kv_heads, self.dim, self.dim_v)
-        return (*shape, *(str(x.dtype) for x in self.arrays), *map(sorted, self.tables.key), self.drawn)
+        types = (str(x.dtype) for x in self.arrays)
+        return (*self.batch, self.heads, self.kv_heads, self.dim, self.dim_v, *types, *map(sorted, self.tables.key), self.drawn)
 
     def samples(self, out: np.ndarray) -> Iterator[Tuple[Tuple[int, ...], Any]]:
         """Samples, each with the library's inputs."""
