@@ -47,13 +47,14 @@ def main():
         import transformers as tf
 
         import hga.transformers
+        from hga._core.releases import cache_argument
     except ImportError as e:
         sys.exit(f"torch and transformers are needed: {e}")
     torch.set_num_threads(1)
     hga.transformers.register()
     hga.transformers.add("hga:none", nothing)
     ids = torch.randint(512, (1, a.tokens), generator=torch.Generator().manual_seed(2))
-    name = hga.transformers.cache_argument()
+    name = cache_argument()
     print("| attention | tokens | s a layer | times sdpa's speed |\n|---|---|---|---|", flush=True)
     first = None
     for words in ["sdpa", *(f"hga:{w}" for w in a.words.split(",")), "hga:none"]:

@@ -38,6 +38,8 @@ import transformers
 
 import hga
 import hga.transformers
+from hga._core.releases import cache_argument
+from hga._graphs.spec import spec_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE / "train"))
@@ -131,13 +133,13 @@ def implementation(attention, n_layers):
     parts = by_layer(attention)
     if parts[0][0] is None:
         own = attention == BASE
-        return (attention if own else hga.transformers.PREFIX + attention), [None if own else attention] * n_layers
+        return (attention if own else "hga:" + attention), [None if own else attention] * n_layers
     parts.sort(key=lambda part: part[0] != "rest")  # which the others overrule
     names = {layer: name for layers, name in parts for layer in layers_of(layers, n_layers)}
     missing = sorted(set(range(n_layers)) ^ set(names))
     if missing:
         sys.exit(f"{attention}: layers 0 to {n_layers - 1} need one attention each; layer {missing[0]} {'has none' if missing[0] < n_layers else 'is none'}")
-    words = {layer: hga.transformers.PREFIX + name for layer, name in names.items()}
+    words = {layer: "hga:" + name for layer, name in names.items()}
     return hga.transformers.by_layer(words, words[n_layers - 1]), [names[i] for i in range(n_layers)]
 
 
@@ -145,7 +147,7 @@ def keys_of(name, n):
     """Keys that a row sees on average, None where the text decides."""
     if name is None:
         return (n + 1) / 2
-    h = hga.transformers.spec_of(name).build(n, True)
+    h = spec_of(name).build(n, True)
     if hasattr(h, "graph"):
         return sum(h.graph.n_edges(r) for r in h.graph.relations) / n
     block, k = h.settings.get("block"), h.settings.get("k")  # chosen blocks: those before a token's own are complete
@@ -183,7 +185,7 @@ def mean_keys(model, name, names, ids):
 
 def chosen_keys(name, query, key, scale):
     """As keys_of, by what the heads of a layer chose."""
-    h = hga.transformers.spec_of(name).build(query.shape[1], True)
+    h = spec_of(name).build(query.shape[1], True)
     graph = h.hierarchy(query, key, scale=scale).graph
     return sum(graph.n_edges(r) for r in graph.relations) / query.shape[1] / len(h.choice(query, key, scale=scale))
 
@@ -268,11 +270,11 @@ def token(model, name, ids, new):
     """The median of a token's milliseconds behind the window, and the bytes of what it reads."""
     model.set_attn_implementation(name)
     cache = transformers.DynamicCache(config=model.config) if name == BASE else hga.transformers.Cache(len(ids) + new)
-    model(ids[None], use_cache=True, logits_to_keep=1, **{hga.transformers.cache_argument(): cache})
+    model(ids[None], use_cache=True, logits_to_keep=1, **{cache_argument(): cache})
     spent = []
     for i in range(new):
         began = time.process_time()
-        model(ids[None, i : i + 1], use_cache=True, **{hga.transformers.cache_argument(): cache})
+        model(ids[None, i : i + 1], use_cache=True, **{cache_argument(): cache})
         spent.append(time.process_time() - began)
     held = sum(x.nbytes for layer in cache.layers for x in (layer.keys, layer.values)) if name == BASE else cache.bytes
     return {"ms": 1000 * statistics.median(spent), "bytes": held, "tokens": new, "layers": len(model.model.layers)}

@@ -97,7 +97,7 @@ def _sparse(kinds: bytes, size: int, plan: bytes, heads: int) -> Hierarchy:
     def runs(head: int, first: int, end: int) -> List[Run]:
         return _runs(seen[first * size : end * size], head * n + first * size)
 
-    found = (
+    found: Iterable[Tuple[Run, Run, Dict[str, Any]]] = (
         (rows, columns, {})
         for head in range(heads) for i in range(blocks)
         for first, end in _spans(i, blocks, chosen[head, min(max(i - 1, 0), blocks - 3)])
