@@ -21,6 +21,7 @@ from ._attention import collects_weights, no_weights
 
 Tensor = torch.Tensor
 Run = Tuple[int, int]  # the first of neighbours, and their number
+_Block = Tuple[Run, Run, Dict[str, Any]]  # rows, the columns that they see, and the shape of what they see
 _GRAPHS_CACHED = 16  # of each kind of layer
 
 
@@ -33,7 +34,7 @@ def _runs(of: Any, first: int = 0) -> List[Run]:
     return [(first + int(a), int(b - a)) for a, b in zip(edges[::2], edges[1::2])]
 
 
-def _graph(n: int, blocks: Iterable[Tuple[Run, Run, Dict[str, Any]]], heads: int = 1) -> Hierarchy:
+def _graph(n: int, blocks: Iterable[_Block], heads: int = 1) -> Hierarchy:
     """Rows see columns: all of them, or those of a shape."""
     b = Builder()
     b.level(heads * n)
@@ -53,7 +54,7 @@ def _local(kinds: bytes, side: int) -> Hierarchy:
     kind = np.frombuffer(kinds, np.int8)
     local, others = _runs(kind == LOCAL), _runs(kind == GLOBAL)
 
-    def blocks() -> Iterable[Tuple[Run, Run, Dict[str, Any]]]:
+    def blocks() -> Iterable[_Block]:
         for row, n in local:
             for first, m in local:
                 if first < row + n + side and row < first + m + side:
@@ -97,7 +98,7 @@ def _sparse(kinds: bytes, size: int, plan: bytes, heads: int) -> Hierarchy:
     def runs(head: int, first: int, end: int) -> List[Run]:
         return _runs(seen[first * size : end * size], head * n + first * size)
 
-    found: Iterable[Tuple[Run, Run, Dict[str, Any]]] = (
+    found: Iterable[_Block] = (
         (rows, columns, {})
         for head in range(heads) for i in range(blocks)
         for first, end in _spans(i, blocks, chosen[head, min(max(i - 1, 0), blocks - 3)])
