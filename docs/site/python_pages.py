@@ -82,13 +82,10 @@ class Pages:
             self.page(f"hga.{name}", "class", f"hga.{name}", body)
             self.table(f"[hga.{name}](hga.{name}.md)", rows) if rows else self.lines.extend([f"## [hga.{name}](hga.{name}.md)", "", prose(" ".join((inspect.getdoc(c) or "").split())), ""])
 
-    def module(self, path, name):
-        """A module whose own imports need not be here: read, not run."""
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    def package(self, folder, name):
+        """What a package offers, whose own imports need not be here: read, not run."""
         rows = []
-        for node in tree.body:
-            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_") or not ast.get_docstring(node):
-                continue
+        for node in offered(folder):
             made = node if isinstance(node, ast.FunctionDef) else next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
             arguments = f"({', '.join(written(made))})" if made else ""
             full = f"{name}.{node.name}"
@@ -101,9 +98,25 @@ class Pages:
         self.variants()
         self.functions()
         self.classes()
-        for module in ("torch", "transformers"):
-            self.module(source / "python" / "hga" / f"{module}.py", f"hga.{module}")
+        for package in ("torch", "transformers"):
+            self.package(source / "python" / "hga" / package, f"hga.{package}")
         (self.folder / "index.md").write_text("\n".join(self.lines) + "\n", encoding="utf-8")
+
+
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def offered(folder):
+    """The functions and classes with docstrings that a package's __init__ imports from its modules, or has itself, and offers."""
+    init, found = parsed(folder / "__init__.py"), {}
+    for node in ast.walk(init):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            module = folder.parents[node.level - 2] if node.level > 1 else folder
+            module = module.joinpath(*(node.module or "").split(".")).with_suffix(".py")
+            found.update({n.name: n for n in parsed(module).body if module.is_file() and getattr(n, "name", None) in {a.name for a in node.names}})
+    names = next(ast.literal_eval(n.value) for n in init.body if isinstance(n, ast.Assign) and n.targets[0].id == "__all__")
+    return [found[name] for name in names if ast.get_docstring(found[name])]
 
 
 def written(function):
