@@ -1,4 +1,4 @@
-"""What makes graphs and hierarchies: inside torch.compile it is written down and done when the pass runs (``_made``)."""
+"""What makes graphs and hierarchies: inside torch.compile it is written down and done when the pass runs (``torch/_compiled.py``)."""
 
 from __future__ import annotations
 
