@@ -15,27 +15,27 @@ from .precision import is_bf16, resolved
 from .tables import ROWS, Tables, features_of, parted
 
 if TYPE_CHECKING:
-    from .._graphs.calls import Calls as Hierarchy
+    from .._graphs.calls import Calls
 
 LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}  # axes of heads and of rows
-_BINDINGS = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
+IO = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
 
 
 def require_layout(layout: Any) -> None:
     either(layout, "layout", LAYOUTS)
 
 
-def are_nodes(h: "Hierarchy", which: str) -> bool:
+def are_nodes(h: "Calls", which: str) -> bool:
     """Has the tensor of that name a row a node?"""
-    field = lib.hga_program_field(h._program, _BINDINGS[which])
+    field = lib.hga_program_field(h._program, IO[which])
     return bool(field and h._program.field[field].io == lib.HGA_ROWS_NODES)
 
 
-def _tokens(h: "Hierarchy") -> int:
+def _tokens(h: "Calls") -> int:
     return int(lib.hga_graph_nodes(h.graph._g).level_ptr[1])
 
 
-def in_words(h: "Hierarchy", which: str) -> str:
+def in_words(h: "Calls", which: str) -> str:
     """What a message about a wrong number of rows adds where rows are nodes."""
     if not are_nodes(h, which):
         return ""
@@ -49,7 +49,7 @@ class Problem:
     """The arrays of one call, checked, with their axes named."""
 
     def __init__(
-        self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, tables: Tables, rows: Optional[Callable[[str], int]] = None,
+        self, h: "Calls", q: Any, k: Any, v: Any, layout: str, tables: Tables, rows: Optional[Callable[[str], int]] = None,
         who: str = "the hierarchy",
     ) -> None:  # fmt: skip
         """rows: how many rows of a tensor ``who`` has, if it is not the hierarchy; -1: there is no such tensor."""
@@ -269,10 +269,10 @@ def _expect(x: Any, axis: int, layout: str, what: str, n: int, rows: str) -> Non
         raise refuse(f"{what} of shape {tuple(x.shape)} has {x.shape[axis]} rows in layout {layout!r}, not {n}, {rows}")
 
 
-def lifted(h: "Hierarchy", x: Any, layout: str, which: str) -> Any:
+def lifted(h: "Calls", x: Any, layout: str, which: str) -> Any:
     """Tokens' rows followed by zeros for the spans."""
     axis = _axis(x, layout, which)
-    one_of(which, "which", _BINDINGS)
+    one_of(which, "which", IO)
     if not are_nodes(h, which):
         return x
     tokens = _tokens(h)
@@ -286,7 +286,7 @@ def lifted(h: "Hierarchy", x: Any, layout: str, which: str) -> Any:
     return np.concatenate([x, np.zeros(shape, x.dtype)], axis)
 
 
-def lowered(h: "Hierarchy", y: Any, layout: str) -> Any:
+def lowered(h: "Calls", y: Any, layout: str) -> Any:
     """The tokens' rows: a view, without the spans'."""
     axis = _axis(y, layout, "out")
     if not are_nodes(h, "out"):

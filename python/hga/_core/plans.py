@@ -17,9 +17,9 @@ from .library import check, ffi, lib
 from .precision import PRECISIONS
 
 if TYPE_CHECKING:
-    from .._graphs.calls import Calls as Hierarchy
+    from .._graphs.calls import Calls
 
-H = TypeVar("H", bound="Hierarchy")
+H = TypeVar("H", bound="Calls")
 
 # Plans by number, which a tape has at its end: what a plan's execution left goes back by that plan, whatever came since.
 PLANS: "weakref.WeakValueDictionary[int, Plan]" = weakref.WeakValueDictionary()
@@ -62,7 +62,7 @@ class Workspaces:
         return len(self._workspaces) - before
 
 
-def new_plan(h: "Hierarchy", key: Tuple[Any, ...], ranks: Any = ffi.NULL) -> Any:
+def new_plan(h: "Calls", key: Tuple[Any, ...], ranks: Any = ffi.NULL) -> Any:
     """The library's plan."""
     heads, kv_heads, dim, dim_v, (pos_dim, generic), threads, precision, isa, dropout, gradient = key
     shape, options, out = ffi.new("hga_shape *"), ffi.new("hga_options *"), ffi.new("hga_plan **")
@@ -144,7 +144,7 @@ class Plan:
     """A plan and the workspaces that are free. Taking one and giving it back are each one step of the interpreter's, so that
     threads need no lock."""
 
-    def __init__(self, h: "Hierarchy", key: Tuple[Any, ...], of: Optional["Plan"] = None) -> None:
+    def __init__(self, h: "Calls", key: Tuple[Any, ...], of: Optional["Plan"] = None) -> None:
         """of: one that is not used any more, whose memory this one has."""
         self.plan: Any = new_plan(h, key) if of is None else of.plan
         self.key = key
@@ -212,7 +212,7 @@ class Plan:
             self._waiting = weakref.ref(found)
         return found
 
-    def taken_by(self, h: "Hierarchy") -> Optional["Plan"]:
+    def taken_by(self, h: "Calls") -> Optional["Plan"]:
         """The plan for another graph; None where a call uses it, or will."""
         if self.taken or self.calls_python or self._waiting() is not None:
             return None
@@ -238,7 +238,7 @@ class Plan:
 class Tape(np.ndarray):
     """[batch..][bytes]: tapes of the samples of a call. They keep their hierarchy and their plan alive."""
 
-    alive: Tuple["Hierarchy", "Plan"]
+    alive: Tuple["Calls", "Plan"]
     waits: Optional[Waiting]
 
 
@@ -247,7 +247,7 @@ def tape_bytes(plan: Any) -> int:
     return (int(lib.hga_plan_tape_bytes(plan)) + 8 + 63) // 64 * 64
 
 
-def alive_tape(h: "Hierarchy", plan: "Plan", memory: np.ndarray) -> Tape:
+def alive_tape(h: "Calls", plan: "Plan", memory: np.ndarray) -> Tape:
     """Memory that the call fills."""
     tape = memory.view(Tape)
     tape.alive, tape.waits = (h, plan), plan.awaited()
@@ -264,7 +264,7 @@ def plan_of(tape: Optional[np.ndarray]) -> Optional["Plan"]:
 class Left:
     """The plans of a hierarchy that is gone, for others to take over. It looks like one to them."""
 
-    def __init__(self, h: "Hierarchy") -> None:
+    def __init__(self, h: "Calls") -> None:
         self._plans, self._lock = h._plans, threading.Lock()
         self._program, self._strict, self._bind, self.n_graphs = h._program, h._strict, h._bind, h.n_graphs
         self._before: Tuple[Any, ...] = ()
@@ -280,7 +280,7 @@ LEFT: List[Left] = []
 MOST_LEFT = 16
 
 
-def leave(h: "Hierarchy") -> None:
+def leave(h: "Calls") -> None:
     """Neither caller nor tape has it any more, and its plans stay for a while."""
     if LEFT is not None and h._plans:  # None at the interpreter's end
         LEFT[:] = [x for x in [*LEFT, Left(h)] if x._plans][-MOST_LEFT:]

@@ -11,7 +11,7 @@ from .library import check, ffi, lib, refuse
 from .normalisers import SOFTMAX
 
 if TYPE_CHECKING:
-    from .._graphs.calls import Calls as Hierarchy
+    from .._graphs.calls import Calls
 
 AUTO = "auto"
 PRECISIONS = {"f32": lib.HGA_PRECISION_F32, "bf16": lib.HGA_PRECISION_BF16}
@@ -29,7 +29,7 @@ def multiplies_pairs(isa: Optional[str]) -> bool:
     return bool(found[0])
 
 
-def _multiplied_in_pairs(h: "Hierarchy", gradient: bool) -> bool:
+def _multiplied_in_pairs(h: "Calls", gradient: bool) -> bool:
     """Softmax of products is. Backward a program that goes level by level is faster in float32."""
     p = h._program
     stages = [p.stage[i] for i in range(p.n_stages)]
@@ -41,7 +41,7 @@ def known_precision(precision: Any) -> str:
     return AUTO if precision is None else one_of(precision, "precision", (AUTO, *PRECISIONS))
 
 
-def resolved(precision: Any, h: "Hierarchy", of_bf16: bool, isa: Optional[str], gradient: bool) -> str:
+def resolved(precision: Any, h: "Calls", of_bf16: bool, isa: Optional[str], gradient: bool) -> str:
     """A plan's precision. Tensors of bfloat16 have no bits that rounding would take; those of float16 have, and float32's."""
     requested = known_precision(precision)
     if requested != AUTO:
@@ -69,7 +69,7 @@ class RowType:
     """The type of a decoder's rows, which precision "auto" follows: bfloat16, or the others, whose products are float32's. It is declared
     beforehand, or the first rows tell it. None: rows of any type may come."""
 
-    def __init__(self, precision: Any, h: "Hierarchy", declared: Optional[str], isa: Optional[str], same: bool) -> None:
+    def __init__(self, precision: Any, h: "Calls", declared: Optional[str], isa: Optional[str], same: bool) -> None:
         requested = known_precision(precision)
         self._found = {of: resolved(requested, h, of == "bf16", isa, False) for of in ("f32", "bf16")}
         self.declared, self.by_choice = declared, h._choosing is not None

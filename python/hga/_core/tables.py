@@ -13,7 +13,7 @@ from .arrays import as_floats, floats_at, is_torch
 from .library import F, ffi, lib, refuse
 
 if TYPE_CHECKING:
-    from .._graphs.calls import Calls as Hierarchy
+    from .._graphs.calls import Calls
 
 INPUTS = ("query", "key", "value")
 
@@ -134,7 +134,7 @@ def as_returned(out: Any, lses: Any, lse: bool, features: int) -> Any:
     return (*parted(out, features), lses) if lse else parted(out, features)
 
 
-def in_node_order(h: "Hierarchy", row: Row, x: Any) -> Any:
+def in_node_order(h: "Calls", row: Row, x: Any) -> Any:
     """A table, numpy's or JAX's, with rows of nodes where the graph has them."""
     if not row.by_node or h._node_of is None:
         return x
@@ -151,7 +151,7 @@ class Tables:
 
     __slots__ = ("arrays", "numbers", "key", "memory")
 
-    def __init__(self, h: "Hierarchy", by_name: Mapping[str, Any]) -> None:
+    def __init__(self, h: "Calls", by_name: Mapping[str, Any]) -> None:
         self.arrays: Dict[str, np.ndarray] = {}
         self.numbers: Dict[str, float] = {}
         self.memory: Any = None  # of the numbers, once they are described
@@ -207,17 +207,17 @@ def are_numbers(by_name: Mapping[str, Any]) -> bool:
     return True
 
 
-def in_memory(h: "Hierarchy", by_name: Mapping[str, Any]) -> Optional[Tables]:
+def in_memory(h: "Calls", by_name: Mapping[str, Any]) -> Optional[Tables]:
     """The tables of a call; None where nothing of them lies in memory: plain numbers are known by themselves."""
     return None if not h._own and are_numbers(by_name) else Tables(h, by_name)
 
 
-def with_own(h: "Hierarchy", by_name: Mapping[str, Any]) -> Dict[str, Any]:
+def with_own(h: "Calls", by_name: Mapping[str, Any]) -> Dict[str, Any]:
     """The call's tables and the hierarchy's own."""
     return {**h._own, **{name: x for name, x in by_name.items() if x is not None}}
 
 
-def of_callers(h: "Hierarchy", grads: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+def of_callers(h: "Calls", grads: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
     """Gradients with rows of nodes where the caller has them."""
     if h._node_of is not None:
         for name in grads:
@@ -230,7 +230,7 @@ def of_callers(h: "Hierarchy", grads: Dict[str, np.ndarray]) -> Dict[str, np.nda
 ALWAYS_THERE = [row.name for row in ROWS.values() if row.has_gradient and (row.is_number or row.is_of_graph)]
 
 
-def gradients_of(h: "Hierarchy", by_name: Mapping[str, Any]) -> List[str]:
+def gradients_of(h: "Calls", by_name: Mapping[str, Any]) -> List[str]:
     """The gradients that a call gives unless others are requested."""
     rows = [ROWS[name] for name in with_own(h, by_name)] if by_name or h._own else []
     return [*INPUTS, *(row.name for row in rows if row.has_gradient and not row.is_number)]

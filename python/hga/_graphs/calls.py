@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 import numpy as np
 
 from .._core.arguments import BEYOND, Threaded, number, threads as whole_threads, whole
-from .._core.call import LAYOUTS, Prepared, Problem, address
+from .._core.call import IO, LAYOUTS, Prepared, Problem, address
 from .._core.deferred import begin_names, new_name
 from .._core.normalisers import normalised
 from .._core.plans import LEFT, USES, Plan, Taken, Tape, alive_tape, leave, plan_of, tape_bytes
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 C = TypeVar("C", bound="Calls")
 PLANS_CACHED = 8  # of a hierarchy: those that were used last
-IO = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
 CALLS_CACHED = 64  # of a hierarchy: kinds of calls of these plans
 FLOAT32 = np.dtype(np.float32)
 

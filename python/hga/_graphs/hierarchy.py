@@ -13,12 +13,12 @@ from .._core.copies import copied, identity, reduced, settle
 from .._core.deferred import step
 from .._core.later import later
 from .._core.normalisers import normalised, spelt
-from .._core.call import lifted, lowered
+from .._core.call import IO, lifted, lowered
 from .._core.tables import ALWAYS_THERE, WITHOUT_EDGES, as_returned, check_names, features_of, gradients_of, takes_tables
 from .._core.library import check, ffi, lib, refuse
 from .._core.arrays import is_torch
 from . import looking
-from .calls import FLOAT32, IO, ByHead, Calls, array_of, as_callers, how_of
+from .calls import FLOAT32, ByHead, Calls, array_of, as_callers, how_of
 from .decoder import Decoder
 from .looking import Coverage, Page, Row, Weighed
 from .orders import InOrder

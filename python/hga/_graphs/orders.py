@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optiona
 import numpy as np
 
 from .._core.arguments import Former, answered, one_of
-from .._core.call import LAYOUTS
+from .._core.call import IO, LAYOUTS
 from .._core.copies import copied, settle
 from .._core.deferred import compiling
 from .._core.later import later
 from .._core.tables import INPUTS, ROWS
 from .._core.library import check, ffi, lib
 from .._core.arrays import is_torch
-from .calls import IO, Calls, T
+from .calls import Calls, T
 
 if TYPE_CHECKING:
     from .graph import Graph
