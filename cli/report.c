@@ -44,10 +44,11 @@ done:
 /* The viewer's data of the whole text's graph. The words are the same for all, and in the page once. */
 static int keep_view(const contender *c, const hga_graph *g, const hga_program *p, char **out)
 {
+    static const char *const none[1];
     char title[128];
-    view_source source = {.title = title, .graph = g, .program = p, .max_edges = VIEW_MOST_EXPLICIT, .nameless = 1};
+    const hga_view view = {.title = title, .program = p, .max_edges = VIEW_MOST_EXPLICIT, .word = none};
     snprintf(title, sizeof title, "%s%s%s", c->variant->name, *c->parameters ? " " : "", c->parameters);
-    return html_keep(view_data_put, &source, out);
+    return view_data(g, &view, out);
 }
 
 /* Fills in what the page shows of a contender: two pictures, its plan, and the graph to explore. */
@@ -68,7 +69,7 @@ void report_clear(report *r)
         picture_clear(&r->cases[i].whole);
         picture_clear(&r->cases[i].start);
         hga_text_free(r->cases[i].plan);
-        free(r->cases[i].view);
+        hga_text_free(r->cases[i].view);
     }
     free(r->cases);
     json_decref(r->growth);

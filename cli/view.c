@@ -1,5 +1,6 @@
 /* view.c: hga view, a graph as one interactive page, or two next to each other. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "beside_page.h"
 #include "arguments.h"
@@ -53,7 +54,7 @@ static int weigh_tokens(const graph_file *f, const row_tensors *t, hga_id n_quer
 
 /* Weighs one head, or all, once it is known that there are not too many weights for a page. */
 static int view_weigh(const weighing *by, const graph_file *f, const char *path, hga_id head, int quiet,
-                      row_edge_list *edges, view_weights *out)
+                      row_edge_list *edges, hga_view *out)
 {
     row_tensors t = {0};
     hga_id *count = NULL;
@@ -69,7 +70,8 @@ static int view_weigh(const weighing *by, const graph_file *f, const char *path,
     TRY(check_size(f, path, n_queries, t.heads));
     TRY(take(n_queries, sizeof *count, &count));
     status = weigh_tokens(f, &t, n_queries, edges, count);
-    *out = (view_weights){t.heads, t.first, edges->n, count, edges->seen, edges->weight};
+    out->heads = t.heads, out->first_head = t.first;
+    out->n_edges = edges->n, out->count = count, out->edge = edges->seen, out->weight = edges->weight;
 done:
     row_tensors_clear(&t);
     return status;
@@ -127,7 +129,7 @@ static void put_left(FILE *file, const void *two) { html_text(file, ((const two_
 static void put_right(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->right); }
 
 /* Writes both pages inside of another, which keeps their addresses. */
-static int put_both(FILE *file, const view_source *left, const view_source *right)
+static int put_both(FILE *file, const view_page_of *left, const view_page_of *right)
 {
     static const html_mark marks[] = {{"left_title", put_left_title},
                                       {"right_title", put_right_title},
@@ -146,25 +148,38 @@ done:
 }
 
 /* The second hierarchy has no weights: the tensors are the first one's. */
-static int write_page(const arguments *a, const view_source *source)
+static int second_data(const arguments *a, char **text)
 {
     graph_file second = {0};
+    int status = CLI_GOOD;
+    TRY(graph_file_read(a->beside, NULL, 0, &second));
+    const hga_view view = {.title = file_name(a->beside),
+                           .program = second.text ? &second.program : NULL,
+                           .max_edges = a->max_edges};
+    TRY(view_data(second.graph, &view, text));
+done:
+    graph_file_clear(&second);
+    return status;
+}
+
+static int write_page(const arguments *a, const hga_graph *g, const hga_view *view)
+{
+    char *data = NULL, *beside = NULL;
     outfile out = {0};
     int status = CLI_GOOD;
-    if (a->beside) TRY(graph_file_read(a->beside, NULL, 0, &second));
-    view_source right = {.title = a->beside ? file_name(a->beside) : NULL,
-                         .graph = second.graph,
-                         .program = second.text ? &second.program : NULL,
-                         .max_edges = a->max_edges};
+    if (a->beside) TRY(second_data(a, &beside));
+    TRY(view_data(g, view, &data));
     TRY(outfile_open(a->output, &out));
+    const view_page_of page = {strcmp(view->title, "-") == 0 ? "graph" : view->title, data};
     if (a->beside)
-        TRY(put_both(out.file, source, &right));
+        TRY(put_both(out.file, &page, &(view_page_of){file_name(a->beside), beside}));
     else
-        view_page_put(out.file, source);
+        view_page_put(out.file, &page);
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);
-    graph_file_clear(&second);
+    hga_text_free(data);
+    hga_text_free(beside);
     return status;
 }
 
@@ -179,27 +194,23 @@ int run_view(int argc, char **argv)
     arguments a = {.max_edges = VIEW_MOST_EXPLICIT};
     graph_file f = {0};
     row_edge_list edges = {0};
-    view_weights weights = {0};
+    hga_view view = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
     weighing_chooses(&a.by, &a.source.chosen);
     a.source.has_tensors = 1;
     TRY(graph_argument_read(&a.source, &f));
     weighing_of(&a.source.built, &a.by);
-    view_source source = {.title = a.source.path ? file_name(a.source.path) : a.source.title,
-                          .graph = f.graph,
-                          .program = f.text ? &f.program : NULL,
-                          .max_edges = a.max_edges};
-    if (a.by.tensors.query) {
+    view.title = a.source.path ? file_name(a.source.path) : a.source.title;
+    view.program = f.text ? &f.program : NULL, view.max_edges = a.max_edges;
+    if (a.by.tensors.query)
         TRY(view_weigh(&a.by, &f, a.source.title, a.source.chosen.typed_head ? a.source.chosen.head : -1, a.quiet,
-                       &edges, &weights));
-        source.weights = &weights;
-    }
-    TRY(write_page(&a, &source));
+                       &edges, &view));
+    TRY(write_page(&a, f.graph, &view));
 done:
     free(edges.seen);
     free(edges.weight);
-    free((void *)(uintptr_t)weights.count);
+    free((void *)(uintptr_t)view.count);
     graph_file_clear(&f);
     graph_argument_clear(&a.source);
     return status;

@@ -1,8 +1,7 @@
-/* html.c: escaping, series of numbers, tables, templates. */
+/* html.c: escaping, tables, templates. */
 #include "html.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,33 +54,6 @@ void html_json_string(FILE *file, const char *text)
     fputc('"', file);
     put_characters(file, text, escape_json);
     fputc('"', file);
-}
-
-/* ---- series ---- */
-
-json_series series_start(FILE *file)
-{
-    fputc('[', file);
-    return (json_series){.file = file, .between = ""};
-}
-
-static void put_run(json_series *s)
-{
-    if (s->run == 0) return;
-    fprintf(s->file, s->run > 1 ? "%s[%" PRId64 ",%" PRId64 "]" : "%s%" PRId64, s->between, s->step, s->run);
-    s->between = ",", s->run = 0;
-}
-
-void series_add(json_series *s, int64_t value)
-{
-    if (value - s->before != s->step) put_run(s);
-    s->step = value - s->before, s->before = value, s->run++;
-}
-
-void series_end(json_series *s)
-{
-    put_run(s);
-    fputc(']', s->file);
 }
 
 /* ---- tables ---- */

@@ -1,8 +1,7 @@
-/* html.h: text, data, numbers and tables inside an HTML page, and pages from templates. */
+/* html.h: text, data and tables inside an HTML page, and pages from templates. */
 #ifndef CLI_HTML_H
 #define CLI_HTML_H
 
-#include <stdint.h>
 #include <stdio.h>
 
 #include "table.h"
@@ -13,17 +12,6 @@ void html_text(FILE *file, const char *text);
 /* A JSON string, quotes included, that may stand inside <script>: no '<' survives, so nothing in it ends the script or
    opens a comment. */
 void html_json_string(FILE *file, const char *text);
-
-/* Whole numbers, one after the other, as a JSON array of differences to the one before (the first: to 0), where
-   [d, count] stands for count times d. Regular series take a few bytes whatever their length. */
-typedef struct json_series {
-    FILE *file;
-    int64_t before, step, run; /* run: steps that are not written yet */
-    const char *between;
-} json_series;
-json_series series_start(FILE *file);
-void series_add(json_series *s, int64_t value);
-void series_end(json_series *s);
 
 /* Like table_print; rows that were disturbed have a class of their own. `links`: the first cell of row i links to
    #vI. Else a wide table shows the columns that a reader needs first, and the others are folded. */

@@ -41,9 +41,9 @@ hga_status bytes_load(const hga_allocator *a, const char *path, const char *name
 
 int64_t mark_bytes(const char *text, int64_t n) { return n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
 
-/* The bytes of the UTF-8 character at `text`, 0 for what is none. */
-static int64_t character(const unsigned char *text, int64_t n)
+int64_t utf8_character(const char *at, int64_t n)
 {
+    const unsigned char *text = (const unsigned char *)at;
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     int64_t bytes = text[0] < 0x80 ? 1 : text[0] >> 5 == 6 ? 2 : text[0] >> 4 == 14 ? 3 : text[0] >> 3 == 30 ? 4 : 0;
     if (bytes == 0 || bytes > n) return 0;
@@ -58,7 +58,7 @@ static int64_t character(const unsigned char *text, int64_t n)
 int is_utf8(const char *text, int64_t n)
 {
     for (int64_t i = 0, bytes; i < n; i += bytes) {
-        bytes = character((const unsigned char *)text + i, n - i);
+        bytes = utf8_character(text + i, n - i);
         if (bytes == 0 || text[i] == 0) return 0;
     }
     return 1;

@@ -13,6 +13,8 @@ hga_status bytes_load(const hga_allocator *a, const char *path, const char *name
                       int64_t *capacity);
 /* The bytes of the mark that some programs put before UTF-8: 3, or 0 without one. */
 int64_t mark_bytes(const char *text, int64_t n);
+/* The bytes of the UTF-8 character at `at`, n bytes before the end; 0 for what is none. */
+int64_t utf8_character(const char *at, int64_t n);
 /* Is it UTF-8 without a zero byte? */
 int is_utf8(const char *text, int64_t n);
 

@@ -31,7 +31,8 @@ def is_torch(x: Any) -> bool:
 
 # bfloat16, which numpy has no type for: its bits, in a type that no caller's array has by chance.
 BF16 = np.dtype([("bf16", "<u2")], align=True)
-TYPES = {np.dtype("<f4"): lib.HGA_F32, np.dtype("<f2"): lib.HGA_F16, BF16: lib.HGA_BF16}
+FLOAT32 = np.dtype(np.float32)
+TYPES = {FLOAT32: lib.HGA_F32, np.dtype("<f2"): lib.HGA_F16, BF16: lib.HGA_BF16}
 _TORCH_TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Tuple
 
 import numpy as np
 
-from .._core.arrays import as_numpy, fill_rows, fill_tensor, is_torch, narrowed, unrepeated, widened
+from .._core.arrays import FLOAT32, as_numpy, fill_rows, fill_tensor, is_torch, narrowed, unrepeated, widened
 from .._core.call import LAYOUTS, address
 from .._core.library import ffi, lib, refuse
 from .._core.releases import perhaps
@@ -16,7 +16,6 @@ from .._core.tables import ROWS, single
 if TYPE_CHECKING:
     from .decoder import Decoder
 
-FLOAT32 = np.dtype(np.float32)
 FORMS_CACHED = 64  # of a decoder: tokens that come one by one have one, prompts in chunks one for each length
 NOT_PLAIN: Tuple[Tuple[int, ...], Any] = (), None
 

@@ -17,7 +17,7 @@ from .._core.normalisers import normalised
 from .._core.plans import LEFT, USES, Plan, Taken, Tape, alive_tape, leave, plan_of, tape_bytes
 from .._core.precision import AUTO, is_bf16, resolved
 from .._core.tables import INPUTS, ROWS, Tables, features_of, in_memory, of_callers, parted, traits
-from .._core.arrays import BF16, as_numpy, narrowed, unrepeated, widened
+from .._core.arrays import BF16, FLOAT32, as_numpy, narrowed, unrepeated, widened
 from .._core.library import ffi, lib, refuse
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ T = TypeVar("T")
 C = TypeVar("C", bound="Calls")
 PLANS_CACHED = 8  # of a hierarchy: those that were used last
 CALLS_CACHED = 64  # of a hierarchy: kinds of calls of these plans
-FLOAT32 = np.dtype(np.float32)
 
 KNOWN: "weakref.WeakValueDictionary[str, Hierarchy]" = weakref.WeakValueDictionary()
 

@@ -16,9 +16,9 @@ from .._core.normalisers import normalised, spelt
 from .._core.call import IO, lifted, lowered
 from .._core.tables import ALWAYS_THERE, WITHOUT_EDGES, as_returned, check_names, features_of, gradients_of, takes_tables
 from .._core.library import check, ffi, lib, refuse
-from .._core.arrays import is_torch
+from .._core.arrays import FLOAT32, is_torch
 from . import looking
-from .calls import FLOAT32, ByHead, Calls, array_of, as_callers, how_of
+from .calls import ByHead, Calls, array_of, as_callers, how_of
 from .decoder import Decoder
 from .looking import Coverage, Page, Row, Weighed
 from .orders import InOrder

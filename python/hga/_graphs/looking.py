@@ -11,7 +11,7 @@ from .._core.arguments import flag, path_of, whole
 from .._core.call import Problem
 from .._core.tables import Tables
 from .._core.library import check, extern, ffi, lib, record_raised, refuse, refuse_type, take_text
-from .viewer import page, series
+from .viewer import Weights, page
 
 if TYPE_CHECKING:
     from .hierarchy import Hierarchy
@@ -89,35 +89,31 @@ class Weighed:
         self._weigh(token, head, ffi.NULL, ffi.NULL, ffi.cast("double *", found.ctypes.data))
         return found
 
-    def _edges(self, token: int, head: int) -> List[Tuple[int, int, int, float]]:
-        found: List[Tuple[int, int, int, float]] = []
+    def _edges(self, token: int, head: int) -> List[Tuple[bytes, float]]:
+        found: List[Tuple[bytes, float]] = []
 
         def visit(weight: Any) -> None:
-            edge = weight.edge
-            found.append((int(edge.stage), int(edge.destination), int(edge.source), float(weight.weight)))
+            found.append((bytes(ffi.buffer(ffi.addressof(weight, "edge"))), float(weight.weight)))
 
         self._weigh(token, head, lib.hga_py_weighed, ffi.new_handle(visit), ffi.NULL)
         return found
 
-    def of_page(self, head: Optional[int]) -> Dict[str, Any]:
-        """The page's input: the edges of all tokens in turn, and what the heads give them."""
-        heads = range(self.heads) if head is None else [head]
+    def of_page(self, head: Optional[int]) -> Weights:
+        """The edges of all tokens in turn, and what the heads give them."""
+        heads = range(self.heads) if head is None else range(head, head + 1)
         self._check_weights(len(heads))
         count: List[int] = []
-        ends: List[List[int]] = [[], [], []]
-        value: List[float] = []
+        ends: List[bytes] = []
+        weight: List[float] = []
         for token in range(self._nodes.n_queries):
             each = [self._edges(token, i) for i in heads]  # every head has the same edges in the same order
-            if not np.isfinite([e[3] for edges in each for e in edges]).all():
+            if not np.isfinite([e[1] for edges in each for e in edges]).all():
                 raise refuse(f"the weights of token {token} are not finite: its query, or a key that it sees, is not, or scores overflow")
             count.append(len(each[0]))
-            for e in each[0]:
-                for end, node in zip(ends, e[:3]):
-                    end.append(node)
-            value += [float(f"{e[3]:.4g}") for edge in zip(*each) for e in edge]
-        stage, destination, source = (series(end) for end in ends)
-        return {"weights": {"heads": list(heads), "count": series(count), "stage": stage, "destination": destination, "source": source,
-                            "value": value}}  # fmt: skip
+            ends += [end for end, _ in each[0]]
+            weight += [e[1] for edge in zip(*each) for e in edge]
+        seen = ffi.from_buffer("hga_seen[]", b"".join(ends))
+        return Weights(len(heads), heads[0], ffi.new("hga_id[]", count), seen, ffi.new("double[]", weight))
 
     def _check_weights(self, heads: int) -> None:
         n, queries = 0, int(self._nodes.n_queries)
@@ -128,17 +124,17 @@ class Weighed:
                 raise refuse(f"the edges of {queries} tokens in {heads} head{'s'[: heads > 1]} are more than the {MOST_WEIGHTS} weights of a page{one}")
 
 
-def words_of_tokens(h: "Hierarchy", words: Optional[Sequence[str]]) -> Dict[str, Any]:
+def words_of_tokens(h: "Hierarchy", words: Optional[Sequence[str]]) -> Optional[List[str]]:
     """Names of all tokens, in place of those that the graph has."""
     if words is None:
-        return {}
+        return None
     text = [*words] if isinstance(words, Iterable) else [words]
     for i, word in enumerate(text):
         if not isinstance(word, str):
             raise refuse_type(f"words: {word!r}, of token {i}, is not a text")
     if len(text) != h.graph.n_tokens:
         raise refuse(f"{len(text)} words of {h.graph.n_tokens} tokens")
-    return {"names": {"nodes": series(range(len(text))), "text": text}}
+    return text
 
 
 def view(h: "Hierarchy", max_edges: int, words: Optional[Sequence[str]], weighed: Optional[Weighed], head: Optional[int]) -> Page:
@@ -146,8 +142,8 @@ def view(h: "Hierarchy", max_edges: int, words: Optional[Sequence[str]], weighed
         if weighed is None:
             raise refuse("head is of weights: give q and k")
         head = whole(head, "head", beyond=weighed.heads)
-    more = {**words_of_tokens(h, words), **(weighed.of_page(head) if weighed else {})}
-    return Page(page(h, whole(max_edges, "max_edges", beyond=1 << 63), more))
+    weights = weighed.of_page(head) if weighed else None
+    return Page(page(h, whole(max_edges, "max_edges", beyond=1 << 63), words_of_tokens(h, words), weights))
 
 
 # ---- in numbers ----
