@@ -164,6 +164,20 @@ def one_row():
         lib.hga_plan_destroy(plan[0])
 
 
+def one_query():
+    """A plain call for one query over keys and values of one's own, as [head][token][column], beside numpy's two products."""
+    for n in (4096, 16384):
+        h = hga.dense(1, n_keys=n)
+        q, k, v = (torch.randn(1, HEADS, m, DIM).numpy() for m in (1, n, n))
+
+        def plain():
+            scores = np.matmul(k[0], q[0].transpose(0, 2, 1))[..., 0] / DIM**0.5
+            weights = np.exp(scores - scores.max(1, keepdims=True))
+            return np.matmul(weights[:, None], v[0]) / weights.sum(1)[:, None, None]
+
+        yield from times_sdpa(f"one query over {n} keys of one's own", *in_turns([plain, lambda: h.attention(q, k, v, threads=1)]), goal=1.0, of="numpy")
+
+
 def dropout():
     n = 1024
     variants = {
@@ -453,7 +467,7 @@ def in_jax():
         yield times_sdpa(f"JAX, tokens {n}: hga", s, a, 1.05, of="numpy's")
 
 
-PARTS = (one_token, there_and_back, lengths, first_call, batch, one_row, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, one_token_more, normalisers, chosen, in_jax)
+PARTS = (one_token, there_and_back, lengths, first_call, batch, one_row, one_query, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, one_token_more, normalisers, chosen, in_jax)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):

@@ -7,6 +7,8 @@ enum { MOST_HEADS = 20, DIM = 64, FLOATS = MOST_HEADS * DIM, PAGE = 16 };
 typedef struct heads_case {
     float k[KERNEL_CHUNK + 1][FLOATS], v[KERNEL_CHUNK + 1][FLOATS], q[FLOATS], bias[KERNEL_CHUNK + KERNEL_PAD];
     const float *ks[KERNEL_CHUNK], *vs[KERNEL_CHUNK];
+    ptrdiff_t head; /* floats from one head to the next */
+    int capped;
 } heads_case;
 
 typedef struct heads_state {
@@ -20,6 +22,21 @@ static void lay_rows(heads_case *x, hga_id n, hga_id columns, hga_id in_first)
         const ptrdiff_t at = (ptrdiff_t)e * columns + (e + PAGE - in_first) / PAGE * KERNEL_PAD;
         x->ks[e] = x->k[0] + at, x->vs[e] = x->v[0] + at;
     }
+    x->head = DIM;
+}
+
+/* The rows of `from`, one head after the other. */
+static void lay_heads_apart(heads_case *x, const heads_case *from, hga_id n, hga_id kv)
+{
+    *x = *from;
+    x->head = KERNEL_CHUNK * DIM;
+    for (hga_id e = 0; e < n; e++) {
+        x->ks[e] = x->k[0] + e * DIM, x->vs[e] = x->v[0] + e * DIM;
+        for (hga_id h = 0; h < kv; h++) {
+            memcpy(x->k[0] + h * x->head + e * DIM, from->ks[e] + h * DIM, DIM * sizeof(float));
+            memcpy(x->v[0] + h * x->head + e * DIM, from->vs[e] + h * DIM, DIM * sizeof(float));
+        }
+    }
 }
 
 static void draw_case(heads_case *x)
@@ -30,7 +47,7 @@ static void draw_case(heads_case *x)
     for (hga_id e = 0; e < KERNEL_CHUNK; e++) x->bias[e] = draw(2);
 }
 
-static heads_state attend(const kernel_table *t, const heads_case *x, hga_id n, hga_id kv, hga_id share, int near)
+static heads_state attend(const kernel_table *t, const heads_case *x, hga_id n, hga_id kv, hga_id share, int near, int sigmoid)
 {
     heads_state s = {.sum = {0}};
     for (hga_id h = 0; h < kv * share; h++) s.greatest[h] = -INFINITY;
@@ -44,9 +61,11 @@ static heads_state attend(const kernel_table *t, const heads_case *x, hga_id n, 
                                     .q_head = DIM,
                                     .columns.k = x->ks,
                                     .columns.v = x->vs,
-                                    .columns.k_head = DIM,
-                                    .columns.v_head = DIM,
+                                    .columns.k_head = x->head,
+                                    .columns.v_head = x->head,
+                                    .terms.cap = x->capped ? 3 : 0,
                                     .terms.bias = x->bias,
+                                    .sigmoid = sigmoid,
                                     .states.greatest = s.greatest,
                                     .states.sum = s.sum,
                                     .states.acc = s.acc,
@@ -71,21 +90,42 @@ static void check_head(const heads_case *x, const heads_state *s, hga_id n, hga_
 static void rows_side_by_side_have_the_bits_of_others(void **unused)
 {
     (void)unused;
-    heads_case *x = malloc(sizeof *x);
+    heads_case *x = calloc(1, sizeof *x);
     FOR_EACH_ISA(t)
     for (int round = 0; round < 60; round++) {
         const hga_id kv = 1 + below(5), share = 1 + below(4), n = 1 + below(KERNEL_CHUNK);
         draw_case(x);
         lay_rows(x, n, kv * DIM, 1 + below(PAGE));
-        const heads_state near = attend(t, x, n, kv, share, 1), anywhere = attend(t, x, n, kv, share, 0);
+        const heads_state near = attend(t, x, n, kv, share, 1, 0),
+                          anywhere = attend(t, x, n, kv, share, 0, 0);
         assert_memory_equal(&near, &anywhere, sizeof near);
         for (hga_id h = 0; h < kv * share; h++) check_head(x, &near, n, h, share);
     }
     free(x);
 }
 
+/* Whole heads are read one after the other where each is a stream by itself, which no bit shows. */
+static void heads_apart_have_the_bits_of_others(void **unused)
+{
+    (void)unused;
+    heads_case *x = calloc(1, sizeof *x), *apart = malloc(sizeof *apart);
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 90; round++) {
+        const hga_id kv = 1 + below(5), share = 1 + below(4), n = 1 + below(KERNEL_CHUNK);
+        draw_case(x);
+        x->capped = round % 4 == 1;
+        lay_rows(x, n, kv * DIM, 1 + below(PAGE));
+        lay_heads_apart(apart, x, n, kv);
+        const heads_state beside = attend(t, x, n, kv, share, 0, round % 3 == 2),
+                          by_head = attend(t, apart, n, kv, share, round % 2, round % 3 == 2);
+        assert_memory_equal(&beside, &by_head, sizeof beside);
+    }
+    free(x), free(apart);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_side_by_side_have_the_bits_of_others)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_side_by_side_have_the_bits_of_others),
+                                       cmocka_unit_test(heads_apart_have_the_bits_of_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
