@@ -175,7 +175,7 @@ def one_query():
             weights = np.exp(scores - scores.max(1, keepdims=True))
             return np.matmul(weights[:, None], v[0]) / weights.sum(1)[:, None, None]
 
-        yield from times_sdpa(f"one query over {n} keys of one's own", *in_turns([plain, lambda: h.attention(q, k, v, threads=1)]), goal=1.0, of="numpy")
+        yield times_sdpa(f"one query over {n} keys of one's own", *in_turns([plain, lambda: h.attention(q, k, v, threads=1)]), goal=1.0, of="numpy")
 
 
 def dropout():
