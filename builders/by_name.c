@@ -25,6 +25,39 @@ const hga_variant *hga_variant_named(const char *name)
     return NULL;
 }
 
+/* Names of other packages and papers, and what they are here. */
+static const struct {
+    const char *names; /* with blanks around each */
+    const char *here;
+} elsewhere[] = {
+    {" longformer led ", "window left=256 right=256 global=1"},
+    {" bigbird big_bird ", "window left=64 right=64 global=64, without BigBird's random blocks: "
+                           "hga.transformers.use(model) runs those"},
+    {" sliding_window sliding local local_attention swa banded mistral ", "window left=256 right=0"},
+    {" natten na1d na2d na3d neighborhood_attention neighbourhood_attention ", "neighbourhood shape=32,32 kernel=7"},
+    {" longnet dilated_attention ", "dilated"},
+    {" moba nsa quest seerattention xattention top_k topk ", "routed block=64 k=16"},
+    {" bp_transformer bptransformer bp ", "bpt k=4"},
+    {" h_transformer h_transformer_1d htransformer1d htransformer_1d h1d ", "htransformer block=16"},
+    {" treeformer ", "treeformer-fine, or treeformer-coarse"},
+    {" full softmax sdpa vanilla standard eager quadratic causal ", "dense"},
+    {" documents packed block_diagonal varlen ", "segments ptr=0,.."},
+    {" tree speculative medusa eagle ", "draft"},
+    {" graph gat sparse ", "a graph of your own edges: hga_builder_add_edges, hga.Graph.from_edges"},
+};
+
+const char *hga_variant_elsewhere(const char *name)
+{
+    char word[40] = " ";
+    const size_t length = strlen(name);
+    if (length + 3 > sizeof word || strchr(name, ' ')) return NULL;
+    for (size_t i = 0; i < length; i++) word[i + 1] = name[i] == '-' ? '_' : (char)tolower((unsigned char)name[i]);
+    memcpy(word + length + 1, " ", 2);
+    for (size_t i = 0; length && i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (strstr(elsewhere[i].names, word)) return elsewhere[i].here;
+    return NULL;
+}
+
 const hga_parameter *hga_variant_parameter(const hga_variant *v, const char *name, size_t length)
 {
     for (const hga_parameter *p = v->parameters; p->name; p++)
@@ -87,8 +120,12 @@ static hga_status read_real(const char *name, const char *text, double *out)
 
 static hga_status read_flag(const char *name, const char *text, hga_id *out)
 {
-    if (!read_number(name, text, 0, 1, out)) return HGA_OK;
-    return hga_fail(HGA_EINVAL, "%s: '%s' is neither 0 nor 1", name, text);
+    static const char words[] = "0 1 false true no yes off on"; /* in pairs, no before yes */
+    char word[8] = "";
+    for (size_t i = 0; i < sizeof word - 1 && text[i]; i++) word[i] = (char)tolower((unsigned char)text[i]);
+    const int place = strlen(text) < sizeof word ? place_in_words(words, word) : -1;
+    *out = place & 1;
+    return place >= 0 ? HGA_OK : hga_fail(HGA_EINVAL, "%s: '%s' is neither 0 nor 1", name, text);
 }
 
 static hga_status read_value(const hga_parameter *p, const char *value, hga_id *out)
@@ -220,10 +257,16 @@ static hga_status set_lists(variant_reading *r)
     return st;
 }
 
-/* "name=value" */
+/* "name=value"; a flag's name alone sets it */
 static hga_status read_parameter(variant_reading *r, char *word)
 {
+    static char yes[] = "1";
     char *value = strchr(word, '=');
+    const hga_parameter *flag = value ? NULL : hga_variant_parameter(r->variant, word, strlen(word));
+    if (flag && flag->kind == HGA_PARAMETER_FLAG) {
+        hga_status st = hga_variant_set(r->variant, r->parameters, word, yes);
+        return st ? st : mark_set(r, word, flag);
+    }
     if (!value || value == word) return hga_fail(HGA_EINVAL, "%s: '%s' is not name=value", r->variant->name, word);
     *value++ = 0;
     const hga_parameter *p = hga_variant_parameter(r->variant, word, strlen(word));
@@ -235,6 +278,8 @@ static hga_status read_parameter(variant_reading *r, char *word)
 static hga_status fail_unknown(const char *name)
 {
     char known[256] = "";
+    const char *here = hga_variant_elsewhere(name);
+    if (here) return hga_fail(HGA_EINVAL, "no variant '%s': here it is %s", name, here);
     for (const hga_variant *v = hga_variants(); v->name; v++) {
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, " %s", v->name);

@@ -15,6 +15,12 @@ static int find(const hga_parameter *table, const char *name, size_t length)
     return p ? (int)(p - table) : -1;
 }
 
+int parameter_is_flag(const hga_parameter *table, const char *name, size_t length)
+{
+    const int i = find(table, name, length);
+    return i >= 0 && table[i].kind == HGA_PARAMETER_FLAG;
+}
+
 /* ---- values ---- */
 
 /* Refuses a pipe that was read before: a batch whose samples have trees of their own would wait for ever for its
@@ -123,6 +129,7 @@ int settings_set(settings *s, const char *whose, const char *name, size_t length
 static int read_typed(settings *s, const char *whose, const char *typed)
 {
     size_t length = strcspn(typed, "=");
+    if (parameter_is_flag(s->table, typed, length) && !typed[length]) return settings_set(s, whose, typed, length, "1");
     if (!typed[length] || length == 0) return complain(CLI_USAGE, "-p: '%s' is not name=value", typed);
     return settings_set(s, whose, typed, length, typed + length + 1);
 }

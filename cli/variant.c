@@ -58,8 +58,9 @@ static int complain_of_name(const char *name)
 {
     enum { MOST = 32 };
     char text[512] = "", hint[96];
-    const char *known[MOST];
+    const char *known[MOST], *here = hga_variant_elsewhere(name);
     int n = 0;
+    if (here) return complain(CLI_USAGE, "no variant '%s': here it is %s", name, here);
     for (const hga_variant *v = hga_variants(); v->name && n < MOST; v++) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, " %s", v->name);
@@ -102,14 +103,14 @@ const char *variant_path(const typed_variant *typed) { return typed->name + size
 
 static const char between[] = ": ";
 
-/* the colon or blank before the next setting; NULL where `part` is the last */
-static char *next_setting(char *part)
+/* the colon or blank before the next setting, "name=value" or a flag's name; NULL where `part` is the last */
+static char *next_setting(const hga_variant *v, char *part)
 {
     char *cut = strpbrk(part, between);
     const char *equals = strchr(part, '=');
     while (cut && equals && equals < cut) {
         size_t n = strcspn(cut + 1, ": =");
-        if (cut[1 + n] == '=') break;
+        if (cut[1 + n] == '=' || (v && parameter_is_flag(v->parameters, cut + 1, n))) break;
         cut = strpbrk(cut + 1, between);
     }
     return cut;
@@ -118,13 +119,14 @@ static char *next_setting(char *part)
 /* A setting ends where the next one begins, so that values may have blanks and colons. */
 int variant_cut(char *words, int most, typed_variant *t)
 {
+    const hga_variant *v = NULL;
     for (char *part = words, *next; part; part = next) {
-        next = next_setting(part);
+        next = next_setting(v, part);
         if (next) *next++ = 0, next += strspn(next, between);
         if (next && !*next) next = NULL;
         if (part != words && t->n == most) return complain(CLI_USAGE, "%s: more than %d parameters", words, most);
         if (part == words)
-            t->name = part;
+            t->name = part, v = hga_variant_named(part);
         else
             t->setting[t->n++] = part;
     }

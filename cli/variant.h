@@ -49,6 +49,8 @@ int settings_fill(const settings *s, const hga_variant *v, void *parameters);
 
 /* "64 or @FILE": the form of a parameter's value. */
 const char *parameter_kind_name(const hga_parameter *p);
+/* Whether `length` bytes of `name` name a flag, which may stand without a value. */
+int parameter_is_flag(const hga_parameter *table, const char *name, size_t length);
 
 /* What was typed: the variant's name and the texts of -p, all borrowed from argv. */
 typedef struct typed_variant {

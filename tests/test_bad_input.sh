@@ -117,7 +117,9 @@ done <<'END'
 2|bpt: k is given twice|bench --variants bpt:k=3:k=4 --tokens 16
 2|did you mean 'htransformer'|explain htransfomer:block=4 --tokens 8
 2|has no parameter 'blok'|explain htransformer:blok=4 --tokens 8
-2|'causal' is not name=value|explain htransformer:causal --tokens 8
+2|'block' is not name=value|explain htransformer:block --tokens 8
+2|causal is given twice|explain htransformer:causal:causal=1 --tokens 8
+2|no variant 'longformer': here it is window|explain longformer --tokens 8
 2|unexpected argument '--quiet' beside version|version --quiet
 2|graph=I/no_parents.npy is one|check I/no_parents.npy -p parents=@I/no_parents.npy
 2|nosuch|attend nosuch Q20 --out O/x.npy

@@ -404,6 +404,37 @@ static void refused(const char *words, hga_id n, const char *says)
     if (!strstr(hga_error_detail(), says)) fail_msg("'%s' does not say '%s'", hga_error_detail(), says);
 }
 
+static void flags_are_said_in_several_words(void **state)
+{
+    static const char *const yes[] = {"window causal=1",    "window causal",     "window causal=true", "window causal=True",
+                                      "window causal=yes",  "window:causal=on:left=256", "window:left=256:causal"},
+                             *const no[] = {"window causal=0", "window causal=no", "window causal=False", "window:causal=off"};
+    (void)state;
+    for (size_t i = 0; i < sizeof yes / sizeof *yes + sizeof no / sizeof *no; i++) {
+        const size_t n_yes = sizeof yes / sizeof *yes;
+        hga_graph *g;
+        hga_program p;
+        assert_ok(hga_build(i < n_yes ? yes[i] : no[i - n_yes], 40, &g, &p));
+        assert_int_equal(hga_graph_nodes(g).claims & HGA_CLAIM_CAUSAL ? 1 : 0, i < n_yes);
+        hga_graph_destroy(g);
+    }
+}
+
+/* What people type first elsewhere is refused by what it is here, and that can be built. */
+static void names_of_elsewhere_can_be_built(void **state)
+{
+    static const char *const names[] = {"longformer", "natten", "longnet", "h_transformer_1d", "bp-transformer", "full"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        hga_graph *g;
+        hga_program p;
+        assert_null(hga_variant_named(names[i]));
+        assert_ok(hga_build(hga_variant_elsewhere(names[i]), 1024, &g, &p));
+        hga_graph_destroy(g);
+    }
+    assert_null(hga_variant_elsewhere("")), assert_null(hga_variant_elsewhere("window")), assert_null(hga_variant_elsewhere("nothing"));
+}
+
 static void wrong_words_are_named(void **state)
 {
     (void)state;
@@ -414,7 +445,11 @@ static void wrong_words_are_named(void **state)
     refused("bpt k=4x", 4, "k: '4x' is not a whole number");
     refused("bpt k=0", 4, "k: 0 is not in 1 .. 2147483647");
     refused("bpt causal=2", 4, "causal: '2' is neither 0 nor 1");
-    refused("bpt causal=yes", 4, "causal: 'yes' is neither 0 nor 1");
+    refused("bpt causal=yess", 4, "causal: 'yess' is neither 0 nor 1");
+    refused("bpt causal=", 4, "causal: '' is neither 0 nor 1");
+    refused("bpt causal causal=1", 4, "causal is given twice");
+    refused("longformer", 4, "no variant 'longformer': here it is window left=256 right=256 global=1");
+    refused("Sliding-Window left=4", 4, "no variant 'Sliding-Window': here it is window");
     refused("bpt rule=odd", 4, "rule: 'odd' is not one of: shifted text algorithm1");
     refused("bpt keys=3", 4, "bpt has no parameter 'keys'");
     refused("hsa branching=2,0", 4, "branching: 0 is not in 1");
@@ -440,6 +475,8 @@ int main(void)
         cmocka_unit_test(formulas_count_what_graphs_have),
         cmocka_unit_test(routed_counts_k_blocks_a_row),
         cmocka_unit_test(segments_and_leaves_have_a_formula_too),
+        cmocka_unit_test(flags_are_said_in_several_words),
+        cmocka_unit_test(names_of_elsewhere_can_be_built),
         cmocka_unit_test(wrong_words_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

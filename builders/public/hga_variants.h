@@ -95,13 +95,15 @@ HGA_API const hga_variant *hga_variants(void);
 /* Find the row of a published hierarchy by its name, NULL without; treeformer_fine is treeformer-fine, neighborhood is
    neighbourhood. */
 HGA_API const hga_variant *hga_variant_named(const char *name);
+/* What a name that other packages and papers have is here, in words for people; NULL for other names. Static. */
+HGA_API const char *hga_variant_elsewhere(const char *name);
 /* Find a parameter by the first `length` bytes of `name`, NULL without; query_leaf is query-leaf. */
 HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const char *name, size_t length);
 
 /* Fill the v->bytes bytes at `parameters` with the variant's own defaults; arrays are NULL, which is the builder's
    default. */
 HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
-/* Set one flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters
+/* Set one flag (1, true, yes, on; 0, false, no, off), number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters
    that are not the builder's are HGA_EINVAL. */
 HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value);
 /* Set an array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
@@ -119,7 +121,7 @@ typedef struct hga_words {
     uint64_t declared; /* bit i: parameter i of the variant's table; HGA_DECLARED_KEYS, HGA_DECLARED_TOKENS */
 } hga_words;
 
-/* Read a variant with its settings in words, "hsa branching=2,4,8 causal=1" or "hsa:branching=2,4,8:causal=1", for
+/* Read a variant with its settings in words, "hsa branching=2,4,8 causal=1" or "hsa:branching=2,4,8:causal", for
    structures to be copied, changed by hga_variant_set and built several times. Lists hold at most 256 numbers in all,
    and copies of the structure point to them: they live until hga_words_clear. HGA_EINVAL names the word that is wrong,
    or a parameter that is given twice; so are words that begin or end with a colon. On failure *out is zeroed. */

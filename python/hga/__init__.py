@@ -9,7 +9,7 @@ them); ``Builder`` and ``Program`` make your own. Refusals are ``hga.Error``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List
+from typing import TYPE_CHECKING, Any, List
 
 from ._graphs import functions as _functions
 from ._core.arguments import meant as _meant, encoded_path as _encoded_path, path_of as _path_of
@@ -25,19 +25,20 @@ from ._graphs.graph import Builder, Graph
 from ._graphs.hierarchy import Hierarchy
 from ._graphs.looking import Coverage, Page, Row
 from ._graphs.program import TREE_DOWN, TREE_UP, Edge, End, Program
-from ._graphs.registry import Variant, variants
+from ._graphs.registry import Variant, elsewhere as _elsewhere, variants
 from ._graphs.routed import ChosenHierarchy
-from ._graphs.spec import PlansInfo, built as _built, plans_clear, plans_info
+from ._graphs.spec import PlansInfo, built as _built, with_settings as _with_settings, plans_clear, plans_info
 from ._graphs.variants import concatenated
 
 __version__ = _version()
 
 
-def build(words: str, n_tokens: int) -> Hierarchy:
-    """A variant in words: ``hga.build("bpt k=4 causal=1", 4096)``."""
+def build(words: str, n_tokens: int, **settings: Any) -> Hierarchy:
+    """A variant in words: ``hga.build("bpt k=4 causal", 4096)``. What words can say, keywords can, too:
+    ``hga.build("bpt", 4096, k=4, causal=True)``; None is left out."""
     if not isinstance(words, str):
         raise _refuse_type(f"words are {words!r}, not a text such as 'bpt k=4 causal=1'")
-    return _built(words, n_tokens)
+    return _built(_with_settings(words, settings), n_tokens)
 
 
 def read(path: str) -> Hierarchy:
@@ -72,4 +73,4 @@ else:
     def __getattr__(name):
         if name in _PACKAGES:
             return _later(name)
-        raise AttributeError(f"module 'hga' has no attribute {name!r}{_meant(name, __all__)}")
+        raise AttributeError(f"module 'hga' has no attribute {name!r}{_elsewhere(name) or _meant(name, __all__)}")

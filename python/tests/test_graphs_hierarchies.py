@@ -4,6 +4,7 @@ packages as they are."""
 import functools
 import json
 import os
+import pickle
 import pathlib
 import pickle
 import subprocess
@@ -501,3 +502,40 @@ class Refusals(unittest.TestCase):
         for number, (call, words) in enumerate(cases):
             with self.subTest(number), self.assertRaisesRegex(hga.Error, words):
                 call()
+
+
+class Names(unittest.TestCase):
+    """What people type first."""
+
+    def test_a_hierarchy_is_called_as_a_layer_is(self):
+        q, k, v = tensors(24)
+        h = hga.window(24, left=3, right=0)
+        self.assertTrue(np.array_equal(h(q, k, v), h.attention(q, k, v)))
+        self.assertTrue(np.array_equal(h(q, k, v, layout="bhnd", lse=True)[1], h.attention(q, k, v, lse=True)[1]))
+        chosen = hga.routed(24, block=4, k=2)
+        self.assertTrue(np.array_equal(chosen(q, k, v), chosen.attention(q, k, v)))
+
+    def test_keywords_say_what_words_say(self):
+        q, k, v = tensors(48)
+        for words, more, same in (
+            ("htransformer:block=16", {"causal": True}, "htransformer block=16 causal=1"),
+            ("htransformer", {"block": np.int64(16), "causal": "yes"}, "htransformer block=16 causal"),
+            ("window", {"left": 3, "right": 0, "global_": 2, "stride": None}, "window left=3 right=0 global=2"),
+            ("hsa", {"branching": [2, 4]}, "hsa branching=2,4"),
+            ("neighbourhood", {"shape": (6, 8), "kernel": (3, 5)}, "neighbourhood shape=6,8 kernel=3,5"),
+        ):
+            h, want = hga.build(words, 48, **more), hga.build(same, 48)
+            self.assertTrue(np.array_equal(h.attention(q, k, v), want.attention(q, k, v)), words)
+            self.assertTrue(np.array_equal(pickle.loads(pickle.dumps(h)).attention(q, k, v), want.attention(q, k, v)), words)
+        refused(self, "causal is given twice", lambda: hga.build("window causal", 8, causal=True))
+        refused(self, "has no parameter 'blok'", lambda: hga.build("htransformer", 8, blok=2))
+        refused(self, "which words cannot say", lambda: hga.build("window", 8, left=[[1, 2]]))
+        refused(self, "which words cannot say", lambda: hga.build("window", 8, left=lambda: 1))
+
+    def test_names_of_elsewhere_say_what_they_are_here(self):
+        for name, here in (("longformer", "window"), ("BigBird", "use(model)"), ("natten", "neighbourhood"), ("longnet", "dilated"), ("moba", "routed")):
+            refused(self, f"no variant '{name}': here it is", lambda name=name: hga.build(name, 64))
+            with self.assertRaisesRegex(AttributeError, "here it is .*" + here.replace("(", r"\(").replace(")", r"\)")):
+                getattr(hga, name)
+        with self.assertRaisesRegex(AttributeError, "did you mean 'window'"):
+            hga.windw

@@ -332,7 +332,7 @@ class Module(unittest.TestCase):
             (lambda: A("nothing", 16, 2), "no variant 'nothing'"),
             (lambda: A("htransformer:blok=4", 16, 2), "blok"),
             (lambda: A("htransformer:block=four", 16, 2), "block: 'four' is not a whole number"),
-            (lambda: A("htransformer:relative=yes", 16, 2), "relative: 'yes' is neither 0 nor 1"),
+            (lambda: A("htransformer:relative=oui", 16, 2), "relative: 'oui' is neither 0 nor 1"),
             (lambda: A("hsa:branching=2,x", 16, 2), "branching: 'x' is not a whole number"),
             (lambda: A("treeformer-coarse:alpha=1", 16, 2), "alpha is an array"),
             (lambda: A("htransformer:block", 16, 2), "'block' is not name=value"),

@@ -173,6 +173,10 @@ class Hierarchy(Calls):
             out = as_callers(out, q)
         return as_returned(out, lses, lse, features_of(tables))
 
+    def __call__(self, q: Any, k: Any, v: Any, **options: Any) -> Any:
+        """``attention``, as one calls a layer."""
+        return self.attention(q, k, v, **options)
+
     @answered
     @takes_tables()
     def gradient(

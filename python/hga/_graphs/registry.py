@@ -85,6 +85,12 @@ def variant_named(name: str) -> Variant:
     return Variant(lib.hga_variant_named(name.encode())[0])
 
 
+def elsewhere(name: str) -> str:
+    """": here it is ..", of a name that other packages and papers have; else nothing."""
+    here = _text(lib.hga_variant_elsewhere(name.encode("utf-8", "replace")))
+    return f": here it is {here}" if here else ""
+
+
 def variants() -> Dict[str, Variant]:
     """The registry: every variant with its parameters."""
     rows, found, i = lib.hga_variants(), {}, 0

@@ -7,7 +7,9 @@ import threading
 from collections import OrderedDict
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, cast
 
-from .._core.arguments import encoded, meant, whole
+import numpy as np
+
+from .._core.arguments import encoded, meant, shown, whole
 from .by_content import ByContent
 from .._core.library import Error, WrongValue, check, ffi, lib, refuse, refuse_type
 from .._core.deferred import deferred
@@ -16,7 +18,7 @@ from .hierarchy import Hierarchy
 from .._core.plans import LEFT, PLANS
 from .registry import Variant, variant_named, variants
 from .routed import chosen
-from .settings import Settings
+from .settings import Settings, plain
 from .variants import of_settings
 
 MOST_CACHED = 128  # hierarchies of all names and lengths together,
@@ -34,7 +36,7 @@ def _explained(said: str, e: Error) -> Error:
     if unknown:
         p = variant_named(unknown.group(1)).parameter(unknown.group(2).replace("-", "_"))  # which refuses all but `global_`
         return refuse_type(f"{e.detail}: did you mean {p.name!r}?")
-    unknown = re.match(r"no variant '(.*?)'", e.detail)
+    unknown = re.match(r"no variant '(.*?)';", e.detail)
     near = meant(unknown.group(1), variants()) if unknown else ""
     return refuse(f"{said}: {e.detail.partition(';')[0] + near if near else e.detail}")
 
@@ -98,6 +100,19 @@ class Spec:
         if self.variant.name != "window" or s.value("global"):
             return None
         return s.value("left"), 0 if causal else s.value("right")
+
+
+def with_settings(words: str, settings: Dict[str, Any]) -> str:
+    """Words, and behind them what keywords say."""
+    for name, value in settings.items():
+        x = np.asarray(plain(value))
+        if value is None:
+            continue
+        if x.ndim > 1 or x.dtype.kind not in "biufU" or (x.dtype.kind == "U" and x.ndim):
+            raise refuse_type(f"build: {name} is {shown(value)}, which words cannot say: call the variant's own function")
+        each = (str(int(y)) if isinstance(y, bool) else str(y) for y in np.atleast_1d(x).tolist())
+        words += f" {name[:-1] if name.endswith('_') else name}={','.join(each)}"
+    return words
 
 
 @deferred
