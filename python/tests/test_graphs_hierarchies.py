@@ -4,7 +4,6 @@ packages as they are."""
 import functools
 import json
 import os
-import pickle
 import pathlib
 import pickle
 import subprocess

@@ -52,7 +52,7 @@ class Attention(Projected):
                  relative_bias: bool = False, positions: int = 0, tokens: Optional[int] = None,
                  normaliser: Optional[str] = None, normalizer: Optional[str] = None) -> None:  # fmt: skip
         if not isinstance(spec, (str, Hierarchy, Made, ByContent)):
-            raise refuse_type(f"spec is {spec!r}, neither a name such as 'htransformer:block=16' nor a Hierarchy")
+            raise refuse_type(f"spec is {spec!r}, neither a name such as 'htransformer:block=16' nor a Hierarchy: the order is spec, width, heads")
         super().__init__(width, heads, kv_heads, bias, dropout, cross)
         self.normaliser = normaliser_in(normaliser, normalizer)
         self.causal, self.tokens, self.cross = flag(causal, "causal"), tokens, cross
