@@ -2,6 +2,7 @@
 from many threads."""
 
 import collections
+import functools
 import os
 import pathlib
 import subprocess
@@ -11,7 +12,7 @@ import unittest
 
 import hga
 import numpy as np
-from shared import ROOT, at_once, needs, package, refused
+from shared import ROOT, at_once, needs, package, refused, refused_each
 from since import older
 
 jax = package("jax")
@@ -151,6 +152,42 @@ class Values(Jax):
         self.same(attention(h, *x), h.attention(*x))
         found = jax.grad(lambda s: attention(h, *x, slopes=s).sum())(np.abs(drawn(4, HEADS)))
         self.same(found, np.zeros(HEADS, np.float32))
+
+
+class DotProductAttention(Jax):
+    """jax.nn's own function is the oracle."""
+
+    def test_dense_and_windows_are_as_jax_has_them(self):
+        rng = np.random.default_rng(5)
+        for shape, kv, keys in (((2, 20, 4, 16), 4, 20), ((2, 20, 4, 16), 2, 20), ((20, 4, 16), 1, 20), ((1, 7, 4, 8), 2, 33)):
+            q = jnp.asarray(rng.standard_normal(shape), np.float32)
+            k, v = (jnp.asarray(rng.standard_normal((*shape[:-3], keys, kv, shape[-1])), np.float32) for _ in range(2))
+            settings = [{}, {"scale": 0.3}, {"implementation": "xla"}]
+            if keys == shape[-3]:
+                settings += [{"is_causal": True}, {"local_window_size": (3, 2)}, {"local_window_size": 4, "is_causal": True}, {"local_window_size": (0, 5)}]
+            for more in settings:
+                ours, theirs = functools.partial(hga.jax.dot_product_attention, **more), functools.partial(jax.nn.dot_product_attention, **more)
+                self.assertLess(abs(ours(q, k, v) - theirs(q, k, v)).max(), 3e-6, f"{shape} {more}")
+                if len(more) == 1 and kv != 2:
+                    continue
+                grads = [jax.grad(lambda *x, f=f: jnp.sin(f(*x)).sum(), argnums=(0, 1, 2))(q, k, v) for f in (ours, theirs)]
+                for a, b in zip(*grads):
+                    self.assertLess(abs(a - b).max(), 2e-5, f"{shape} {more}")
+        out, lse = hga.jax.dot_product_attention(q, k, v, return_residual=True)
+        want = jax.nn.logsumexp(jnp.einsum("btnh,bsnh->bnts", q, jnp.repeat(k, 2, 2)) / 8**0.5, -1)
+        self.assertLess(abs(jnp.moveaxis(lse, 1, 2) - want).max() if lse.shape != want.shape else abs(lse - want).max(), 1e-5)
+
+    def test_what_it_has_not_is_refused_with_what_has(self):
+        q = jnp.zeros((1, 6, 2, 8), np.float32)
+        f = hga.jax.dot_product_attention
+        refused_each(self, (
+            (lambda: f(q, q, q, jnp.zeros((1, 2, 6, 6))), "has no bias"),
+            (lambda: f(q, q, q, mask=jnp.ones((1, 2, 6, 6), bool)), "Graph.from_mask"),
+            (lambda: f(q, q, q, query_seq_lengths=jnp.ones(1, np.int32)), "several lengths"),
+            (lambda: f(q, q, q, implementation="cudnn"), "implementation"),
+            (lambda: f(q[0, 0], q, q), "three of these axes"),
+            (lambda: f(q, q[:, :3], q[:, :3], is_causal=True), "of one text"),
+        ))  # fmt: skip
 
 
 class Tables(Jax):

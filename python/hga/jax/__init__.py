@@ -5,8 +5,8 @@ from __future__ import annotations
 import pathlib
 import re
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .._core.releases import needs
 
@@ -24,6 +24,7 @@ from .._core.call import LAYOUTS, require_layout
 from .._core.library import Error, check, ffi, lib, refuse, refuse_type
 from .._graphs.calls import draws, how_of
 from .._graphs.hierarchy import Hierarchy
+from .._graphs.spec import built
 from ._kind import Kind, Options, kind_of
 from .._core.normalisers import normalised, spelt
 from .._core.tables import INPUTS, ROWS, check_names, in_node_order, takes_tables, with_own
@@ -262,6 +263,40 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     return found if lse else found[0]
 
 
+@lru_cache(maxsize=64)
+def _hierarchy(n: int, n_keys: int, causal: bool, window: Optional[Tuple[int, int]]) -> Hierarchy:
+    words = "dense" if window is None else f"window left={window[0]} right={0 if causal else window[1]}"
+    return built(words, n, causal, None if n == n_keys else n_keys)
+
+
+def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, *, scale: Any = None, is_causal: bool = False,
+                          query_seq_lengths: Any = None, key_value_seq_lengths: Any = None,
+                          local_window_size: Union[int, Tuple[int, int], None] = None, implementation: Optional[str] = None,
+                          return_residual: bool = False) -> Any:  # fmt: skip
+    """``jax.nn.dot_product_attention`` by hga: [batch, tokens, heads, columns], or three axes; dense or a window, causal or not,
+    and nothing is stored per pair. A bias, a mask and lengths of samples are refused with what takes their place."""
+    for name, x, instead in (
+        ("bias", bias, "hga.jax.attention(hierarchy, q, k, v, edge_bias=.., slopes=..) adds to scores"),
+        ("mask", mask, "hga.Graph.from_mask(mask).hierarchy() is what hga.jax.attention takes"),
+        ("query_seq_lengths", query_seq_lengths, "a hierarchy of several lengths, hga.dense([30, 60]), is what hga.jax.attention takes"),
+        ("key_value_seq_lengths", key_value_seq_lengths, "a hierarchy of several lengths, hga.dense([30, 60]), is what hga.jax.attention takes"),
+    ):
+        if x is not None:
+            raise refuse(f"dot_product_attention has no {name}: {instead}")
+    if implementation not in (None, "xla"):
+        raise refuse(f"implementation is {implementation!r}: this one computes on CPUs, by hga")
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if getattr(x, "ndim", 0) not in (3, 4):
+            raise refuse(f"{name} has shape {getattr(x, 'shape', None)}: [batch, tokens, heads, columns], or three of these axes")
+    n, n_keys = int(query.shape[-3]), int(key.shape[-3])
+    sides = local_window_size if isinstance(local_window_size, tuple) or local_window_size is None else (local_window_size, local_window_size)
+    window = None if sides is None else (whole(sides[0], "local_window_size"), whole(sides[1], "local_window_size"))
+    if n != n_keys and (is_causal or window):
+        raise refuse(f"{n} queries and {n_keys} keys: causal attention and windows are of one text")
+    h = _hierarchy(n, n_keys, bool(is_causal), window)
+    return attention(h, query, key, value, layout="bnhd", lse=return_residual, scale=scale)
+
+
 def export_checks() -> List[Any]:
     """What ``jax.export.export(.., disabled_checks=hga.jax.export_checks())`` must list: that calls of hga are meant to be there.
     Who loads the program imports hga.jax first."""
@@ -270,7 +305,7 @@ def export_checks() -> List[Any]:
     return [DisabledSafetyCheck.custom_call(name) for name in (FORWARD, BACKWARD)]
 
 
-__all__ = ["attention", "export_checks"]
+__all__ = ["attention", "dot_product_attention", "export_checks"]
 
 
 def __dir__() -> List[str]:
