@@ -61,6 +61,8 @@ static inline void draw_how(uint64_t *seed, hga_selection *s)
     if (s->causal && s->query_block == 1 && s->score != HGA_SELECT_SCORES && random_below(seed, 2))
         s->coarse = s->block * (1 + random_below(seed, 4)), s->coarse_k = 1 + random_below(seed, 3);
     s->threshold = s->k ? 0 : random_below(seed, 5) ? 0.01 * (1 + random_below(seed, 99)) : 1;
+    if (s->query_block > 1 && s->score == HGA_SELECT_MEAN && random_below(seed, 2))
+        s->score = HGA_SELECT_SAMPLE, s->sample = 1 + random_below(seed, s->query_block);
 }
 
 static inline drawn *draw(uint64_t seed)
