@@ -14,6 +14,7 @@ typedef struct drawn {
     hga_select_input in;
     hga_id offsets[8];
     float *q, *k, *input, scale;
+    hga_id from; /* of tokens that are appended to others: the first */
 } drawn;
 
 static inline hga_id least_of(hga_id a, hga_id b) { return a < b ? a : b; }

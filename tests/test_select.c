@@ -1,6 +1,7 @@
 /* test_select.c: which blocks are chosen by content, against the definition in double, written slowly: every block is
    asked what stands before it. Rows whose choice depends on less than what products in float may differ by are passed
    over, and few are. */
+#include "appended.h"
 #include "select.h"
 #include "selecting.h"
 
@@ -64,13 +65,13 @@ static double weight_of(const drawn *d, hga_id sample, hga_id t, hga_id j, hga_i
     return here / sum;
 }
 
-/* By every `sample`-th query of a query block, or by its last. */
+/* By every `sample`-th query of a query block, or by its last; of those that are appended alone. */
 static double sampled_score(const drawn *d, hga_id sample, hga_id i, hga_id j, hga_id h)
 {
     hga_id first = i * d->how.query_block;
     hga_id end = least_of(first + d->how.query_block, d->offsets[sample + 1] - d->offsets[sample]), found = 0;
     double sum = 0;
-    for (hga_id t = first; t < end; t++)
+    for (hga_id t = d->from > first ? d->from : first; t < end; t++)
         if ((t - first) % d->how.sample == d->how.sample - 1) sum += weight_of(d, sample, t, j, h), found++;
     return found ? sum : weight_of(d, sample, end - 1, j, h);
 }
@@ -153,17 +154,18 @@ static int is_chosen(const drawn *d, const block_state *x, hga_id n, hga_id j, i
     return before < d->how.threshold;
 }
 
-/* Rows that were compared; a wrong one fails. */
+/* Rows that were compared, from the first query block that chose on; a wrong one fails. */
 static int compare(const drawn *d, const hga_chosen *got)
 {
     int compared = 0;
     block_state x[512];
     int64_t row = 0;
-    assert_int_equal(got->n_query_blocks, query_blocks_of(d));
+    const hga_id first = d->from / d->how.query_block;
+    assert_int_equal(got->n_query_blocks, query_blocks_of(d) - first);
     for (hga_id c = 0; c < got->n_choosers; c++)
         for (hga_id s = 0; s < samples_of(d); s++) {
             hga_id n = d->offsets[s + 1] - d->offsets[s], n_blocks = blocks_of(n, d->how.block);
-            for (hga_id i = 0; i < blocks_of(n, d->how.query_block); i++, row++) {
+            for (hga_id i = first; i < blocks_of(n, d->how.query_block); i++, row++) {
                 hga_pos at = got->first[row];
                 int close = 0, wrong = 0;
                 look_at_blocks(d, c, s, i, row, x, &close);
@@ -472,6 +474,43 @@ static void what_cannot_be_chosen_from_is_named(void **state)
     assert_string_equal(hga_error_detail(), "key has 39 rows, and there are 40 tokens");
 }
 
+/* Rows of [n][width]. */
+static const float **rows_of(const float *x, hga_id n, hga_id width)
+{
+    const float **row = memory(n + 1, sizeof *row);
+    for (hga_id i = 0; i < n; i++) row[i] = x + (int64_t)i * width;
+    return row;
+}
+
+/* An append that begins or ends within a query block samples the tokens that it has of it. */
+static void appended_parts_sample_their_own_tokens(void **state)
+{
+    (void)state;
+    int compared = 0, rows = 0;
+    for (uint64_t i = 0; i < 1000; i++) {
+        uint64_t seed = i + 5000;
+        drawn *d = draw(seed);
+        if (d->how.score != HGA_SELECT_SAMPLE || !d->how.causal || d->in.n_tokens < 2) {
+            drop(d);
+            continue;
+        }
+        d->offsets[1] = d->in.n_tokens, d->in.n_samples = 0, d->in.offsets = NULL;
+        d->from = random_below(&seed, d->in.n_tokens);
+        const hga_shape *s = &d->in.shape;
+        const float **q = rows_of(d->q, d->in.n_tokens, s->n_heads * s->dim),
+                    **k = rows_of(d->k, d->in.n_tokens, s->n_kv_heads * s->dim);
+        appended_tokens x = {.how = &d->how, .shape = *s, .scale = d->in.scale, .threads = 1 + (hga_id)(i % 3)};
+        x.from = d->from, x.end = d->in.n_tokens, x.query = q + d->from, x.key = k;
+        hga_chosen got;
+        assert_ok(isa_kernels(NULL, &x.kernels));
+        assert_ok(appended_choose(&x, &got));
+        compared += compare(d, &got), rows += got.n_choosers * got.n_query_blocks;
+        hga_chosen_clear(&got);
+        free(q), free(k), drop(d);
+    }
+    assert_true(rows > 500 && compared > 0.7 * rows); /* many weigh next to nothing, and are close */
+}
+
 /* Weights that vanish in float are those of blocks that tie: the lower ones are chosen, and by a threshold none. */
 static void candidates_without_weight_tie(void **state)
 {
@@ -576,6 +615,7 @@ int main(void)
         cmocka_unit_test(a_query_block_looks_ahead),
         cmocka_unit_test(ties_go_to_the_lower_block_and_the_table_is_filled),
         cmocka_unit_test(the_shortest_prefix_is_that_of_all_sorted),
+        cmocka_unit_test(appended_parts_sample_their_own_tokens),
         cmocka_unit_test(candidates_without_weight_tie),
         cmocka_unit_test(a_single_far_key_is_found),
         cmocka_unit_test(bad_samples_are_named),
