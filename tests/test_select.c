@@ -82,7 +82,8 @@ static double score_of(const drawn *d, hga_id chooser, hga_id sample, hga_id i, 
     hga_id heads = d->in.shape.n_heads / hga_select_choosers(&d->how, &d->in.shape);
     double sum = 0;
     for (hga_id h = chooser * heads; h < (chooser + 1) * heads; h++)
-        sum += d->how.score == HGA_SELECT_SAMPLE ? sampled_score(d, sample, i, j, h) : head_score(d, sample, i, b, j, h);
+        sum +=
+            d->how.score == HGA_SELECT_SAMPLE ? sampled_score(d, sample, i, j, h) : head_score(d, sample, i, b, j, h);
     return sum;
 }
 

@@ -291,8 +291,7 @@ static void weights_are_summed_by_columns(void **unused)
         t->weigh_tile(&tile, each, to);
         t->attend_tile(&last);
         for (hga_id i = 0; i < many; i++)
-            for (hga_id r = 0; r < tile.group[i].n_rows; r++)
-                compare_sums(&g[i], &tile, i, x, r, each, sum[i]);
+            for (hga_id r = 0; r < tile.group[i].n_rows; r++) compare_sums(&g[i], &tile, i, x, r, each, sum[i]);
         const size_t rows = (size_t)last.group[0].n_rows * sizeof *alone.sum;
         assert_memory_equal(alone.greatest, g[many - 1].greatest, rows);
         assert_memory_equal(alone.sum, g[many - 1].sum, rows);

@@ -1,5 +1,5 @@
-/* select_times.c: how long query blocks of a causal call take to choose blocks of keys, by means and by samples, and the
-   attention over what the samples chose, in turns, as JSON:
+/* select_times.c: how long query blocks of a causal call take to choose blocks of keys, by means and by samples, and
+   the attention over what the samples chose, in turns, as JSON:
    bench_select_times [--tokens N] [--heads H] [--kv-heads H] [--dim D] [--block B] [--query-block C] [--k K]
    [--sample S] [--threads T] [--isa I] [--seconds S]. ../goals.py runs it. */
 #include <stdio.h>
@@ -28,15 +28,9 @@ static int read_option(const char *name, const char *value, study *s)
     struct {
         const char *name;
         int *number;
-    } numbers[] = {{"--tokens", &s->tokens},
-                   {"--heads", &s->shape.n_heads},
-                   {"--kv-heads", &s->shape.n_kv_heads},
-                   {"--dim", &s->shape.dim},
-                   {"--block", &s->how.block},
-                   {"--query-block", &s->how.query_block},
-                   {"--k", &s->how.k},
-                   {"--sample", &s->how.sample},
-                   {"--threads", &s->options.threads}};
+    } numbers[] = {{"--tokens", &s->tokens}, {"--heads", &s->shape.n_heads}, {"--kv-heads", &s->shape.n_kv_heads},
+                   {"--dim", &s->shape.dim}, {"--block", &s->how.block},     {"--query-block", &s->how.query_block},
+                   {"--k", &s->how.k},       {"--sample", &s->how.sample},   {"--threads", &s->options.threads}};
     if (strcmp(name, "--isa") == 0) return s->options.isa = value, 1;
     if (strcmp(name, "--seconds") == 0) return s->rules.budget = strtod(value, NULL), s->rules.budget > 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

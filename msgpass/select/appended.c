@@ -68,8 +68,7 @@ hga_status appended_choose(const appended_tokens *x, hga_chosen *out)
     const hga_id b = x->how->block, c = x->how->query_block;
     const hga_select_input in = input_of(x);
     selecting s = open_appended(x, &in);
-    sample_cut all = {
-        .token = -x->from, .n_tokens = x->end, .n_blocks = (x->end - 1) / b + 1, .from = x->from};
+    sample_cut all = {.token = -x->from, .n_tokens = x->end, .n_blocks = (x->end - 1) / b + 1, .from = x->from};
     all.first_query = x->from / c;
     all.n_query_blocks = (x->end - 1) / c + 1, all.query_block = -all.first_query;
     s.sample = &all, s.n_samples = 1, s.longest = all.n_blocks;

@@ -3,7 +3,7 @@
    chunk to chunk, as in attention; when a row has seen all keys, the sums of each chunk are brought to the last one.
 
    A tile has the m-th sampled query of each of sixteen query blocks, so that its sums lie as scores do. Blocks of more
-   than KERNEL_CHUNK tokens are summed in pieces. */
+   than KERNEL_CHUNK tokens are summed in runs. */
 #include "sampled.h"
 
 #include <math.h>
@@ -39,11 +39,11 @@ void sampled_drop(selecting *s)
     s->sampled.rows = NULL;
 }
 
-/* ---- pieces of blocks ---- */
+/* ---- runs of blocks ---- */
 
-/* How a sample's keys are read: columns of a chunk, and of one of its pieces, which lies in one block. */
+/* How a sample's keys are read: columns of a chunk, and of one of its runs, which lies in one block. */
 typedef struct key_cut {
-    hga_id block, columns, piece;
+    hga_id block, columns, run;
 } key_cut;
 
 static key_cut cut_keys(hga_id block)
@@ -60,14 +60,14 @@ static hga_id chunk_columns(const key_cut *c, hga_id u, hga_id end)
     return end - u < n ? end - u : n;
 }
 
-static hga_id pieces_of_block(const key_cut *c) { return (c->block - 1) / c->piece + 1; }
-static hga_id pieces_of_chunk(const key_cut *c) { return c->columns / c->piece; }
+static hga_id runs_of_block(const key_cut *c) { return (c->block - 1) / c->run + 1; }
+static hga_id runs_of_chunk(const key_cut *c) { return c->columns / c->run; }
 
-/* Pieces of the longest sample. */
-static int64_t most_pieces(const selecting *s)
+/* Runs of the longest sample. */
+static int64_t most_runs(const selecting *s)
 {
     const key_cut c = cut_keys(s->how->block);
-    return (int64_t)s->longest * pieces_of_block(&c);
+    return (int64_t)s->longest * runs_of_block(&c);
 }
 
 /* ---- scratch ---- */
@@ -78,8 +78,8 @@ hga_status sampler_make(const selecting *s, sampler *t)
     const hga_allocator *a = s->in->allocator;
     HGA_TRY(hga_new(a, (int64_t)KERNEL_TILE * s->dim, sizeof *t->queries, &t->queries));
     HGA_TRY(hga_new(a, (int64_t)2 * s->dim * KERNEL_TILE, sizeof *t->transposed, &t->transposed));
-    HGA_TRY(hga_new(a, 2 * most_pieces(s) * KERNEL_TILE, sizeof *t->sum, &t->sum));
-    HGA_TRY(hga_new(a, 2 * most_pieces(s) * KERNEL_TILE, sizeof *t->factor, &t->factor));
+    HGA_TRY(hga_new(a, 2 * most_runs(s) * KERNEL_TILE, sizeof *t->sum, &t->sum));
+    HGA_TRY(hga_new(a, 2 * most_runs(s) * KERNEL_TILE, sizeof *t->factor, &t->factor));
 done:
     return st;
 }
@@ -89,8 +89,8 @@ void sampler_drop(const selecting *s, sampler *t)
     const hga_allocator *a = s->in->allocator;
     hga_delete(a, t->queries, (int64_t)KERNEL_TILE * s->dim, sizeof *t->queries);
     hga_delete(a, t->transposed, (int64_t)2 * s->dim * KERNEL_TILE, sizeof *t->transposed);
-    hga_delete(a, t->sum, 2 * most_pieces(s) * KERNEL_TILE, sizeof *t->sum);
-    hga_delete(a, t->factor, 2 * most_pieces(s) * KERNEL_TILE, sizeof *t->factor);
+    hga_delete(a, t->sum, 2 * most_runs(s) * KERNEL_TILE, sizeof *t->sum);
+    hga_delete(a, t->factor, 2 * most_runs(s) * KERNEL_TILE, sizeof *t->factor);
 }
 
 /* ---- sampled queries ---- */
@@ -164,7 +164,7 @@ static const lane_mask *find_seen(const selecting *s, sampled_tile *x, hga_id u,
     return x->seen;
 }
 
-/* The weights of n columns from u on, summed by pieces, about each tile's references. */
+/* The weights of n columns from u on, summed by runs, about each tile's references. */
 static void weigh_chunk(const selecting *s, sampled_tile *x, int n_tiles, hga_id u, hga_id n, float *const *sum)
 {
     static const float none[KERNEL_CHUNK];
@@ -181,37 +181,37 @@ static void weigh_chunk(const selecting *s, sampled_tile *x, int n_tiles, hga_id
                                             .rows = find_seen(s, &x[g], u, n),
                                             .fresh = u == 0,
                                             .state = x[g].state};
-    s->kernels->weigh_tile(&tile, cut.piece, sum);
+    s->kernels->weigh_tile(&tile, cut.run, sum);
 }
 
-/* The weights of all keys that a row of the tiles sees; returns the number of pieces. */
+/* The weights of all keys that a row of the tiles sees; returns the number of runs. */
 static int64_t weigh_keys(const selecting *s, sampler *t, sampled_tile *x, int n_tiles)
 {
     const key_cut cut = cut_keys(s->how->block);
     hga_id end = x->of->x->sample->n_tokens, n;
-    int64_t chunk = 0, piece = 0;
+    int64_t chunk = 0, run = 0;
     if (s->how->causal) end = (n_tiles > 1 && x[1].most > x->most ? x[1].most : x->most) + 1;
     for (int g = 0; g < n_tiles; g++) {
-        x[g].sum = t->sum + g * most_pieces(s) * KERNEL_TILE;
-        x[g].factor = t->factor + g * most_pieces(s) * KERNEL_TILE;
+        x[g].sum = t->sum + g * most_runs(s) * KERNEL_TILE;
+        x[g].factor = t->factor + g * most_runs(s) * KERNEL_TILE;
         x[g].state = (kernel_tile_state){x[g].greatest, x[g].total, x[g].unused, 0};
     }
     for (hga_id u = 0; u < end; u += n, chunk++) {
-        float *const sum[] = {x->sum + piece * KERNEL_TILE, n_tiles > 1 ? x[1].sum + piece * KERNEL_TILE : NULL};
+        float *const sum[] = {x->sum + run * KERNEL_TILE, n_tiles > 1 ? x[1].sum + run * KERNEL_TILE : NULL};
         n = chunk_columns(&cut, u, end);
         weigh_chunk(s, x, n_tiles, u, n, sum);
         for (int g = 0; g < n_tiles; g++)
             memcpy(x[g].factor + chunk * KERNEL_TILE, x[g].greatest, sizeof x[g].greatest);
-        piece += (n - 1) / cut.piece + 1;
+        run += (n - 1) / cut.run + 1;
     }
-    return piece;
+    return run;
 }
 
 /* What the references of chunks become: e^(reference - last one) / the sum of all weights; 0 where there is none. */
-static void find_factors(const selecting *s, sampled_tile *x, int64_t pieces)
+static void find_factors(const selecting *s, sampled_tile *x, int64_t runs)
 {
     const key_cut cut = cut_keys(s->how->block);
-    const hga_id n = (hga_id)((pieces - 1) / pieces_of_chunk(&cut) + 1) * KERNEL_TILE;
+    const hga_id n = (hga_id)((runs - 1) / runs_of_chunk(&cut) + 1) * KERNEL_TILE;
     float inverse[KERNEL_TILE];
     for (hga_id i = 0; i < KERNEL_TILE; i++)
         inverse[i] = i >= x->of->first && i < x->of->end && x->token[i] >= 0 && x->total[i] > 0 ? 1 / x->total[i] : 0;
@@ -223,12 +223,12 @@ static void find_factors(const selecting *s, sampled_tile *x, int64_t pieces)
     for (hga_id k = 0; k < n; k++) x->factor[k] *= inverse[k % KERNEL_TILE];
 }
 
-/* Adds the rows' shares of each of n blocks, of which there are so many pieces, to its scores. */
-static void add_shares(const selecting *s, const sampled_tile *x, hga_id n, int64_t pieces, float *out)
+/* Adds the rows' shares of each of n blocks, of which there are so many runs, to its scores. */
+static void add_shares(const selecting *s, const sampled_tile *x, hga_id n, int64_t runs, float *out)
 {
     const key_cut cut = cut_keys(s->how->block);
-    const hga_id of_block = pieces_of_block(&cut), of_chunk = pieces_of_chunk(&cut);
-    for (int64_t p = 0; p < pieces && p / of_block < n; p++) {
+    const hga_id of_block = runs_of_block(&cut), of_chunk = runs_of_chunk(&cut);
+    for (int64_t p = 0; p < runs && p / of_block < n; p++) {
         float *to = out + p / of_block * KERNEL_TILE;
         const float *sum = x->sum + p * KERNEL_TILE, *factor = x->factor + p / of_chunk * KERNEL_TILE;
         for (hga_id i = x->of->first; i < x->of->end; i++) to[i] += sum[i] * factor[i];
@@ -236,14 +236,14 @@ static void add_shares(const selecting *s, const sampled_tile *x, hga_id n, int6
 }
 
 /* The first row whose products have NaN or +inf, and the block of the first of these; -1: none. */
-static hga_id find_bad(const selecting *s, const sampled_tile *x, int64_t pieces, hga_id *bad_block)
+static hga_id find_bad(const selecting *s, const sampled_tile *x, int64_t runs, hga_id *bad_block)
 {
     const key_cut cut = cut_keys(s->how->block);
     for (hga_id i = x->of->first; i < x->of->end; i++) {
         if (x->token[i] < 0 || x->total[i] < INFINITY) continue;
         int64_t p = 0;
-        while (p < pieces - 1 && x->sum[p * KERNEL_TILE + i] < INFINITY) p++;
-        *bad_block = (hga_id)(p / pieces_of_block(&cut));
+        while (p < runs - 1 && x->sum[p * KERNEL_TILE + i] < INFINITY) p++;
+        *bad_block = (hga_id)(p / runs_of_block(&cut));
         return i;
     }
     return -1;
@@ -271,12 +271,12 @@ static void score_rows(const selecting *s, sampler *t, const scored_rows *r, hga
         const int n_tiles = 1 + find_queries(s, r, m + 1, &x[1]);
         for (int g = 0; g < n_tiles; g++)
             transpose_sampled(s, t, &x[g], t->transposed + (ptrdiff_t)g * s->dim * KERNEL_TILE);
-        const int64_t pieces = weigh_keys(s, t, x, n_tiles);
+        const int64_t runs = weigh_keys(s, t, x, n_tiles);
         for (int g = 0; g < n_tiles; g++) {
-            hga_id block = 0, row = find_bad(s, &x[g], pieces, &block);
+            hga_id block = 0, row = find_bad(s, &x[g], runs, &block);
             note_bad(bad, row, block);
-            find_factors(s, &x[g], pieces);
-            add_shares(s, &x[g], n, pieces, out);
+            find_factors(s, &x[g], runs);
+            add_shares(s, &x[g], n, runs, out);
         }
         if (n_tiles == 1) break;
     }

@@ -4,12 +4,13 @@
 
 #include "select.h"
 
-/* Scratch of a thread that samples, for two tiles: one of the m-th sampled query of each row, and one of the next. */
+/* Scratch of a thread that samples, for two tiles: one of the m-th sampled query of each row, and one of the next. A
+   run is of columns that lie in one block, at most KERNEL_CHUNK of them. */
 typedef struct sampler {
     float *queries;    /* [KERNEL_TILE][dim] */
     float *transposed; /* [2][dim][KERNEL_TILE] */
-    float *sum;        /* [2][pieces of the longest sample][KERNEL_TILE]: weights of pieces of blocks */
-    float *factor;     /* [the same]: by chunk what the sums are about, then what makes them shares of a row's softmax */
+    float *sum;        /* [2][runs of the longest sample][KERNEL_TILE]: their weights */
+    float *factor;     /* [the same]: by chunk what sums are about, then what makes them shares of a softmax */
 } sampler;
 
 /* Packs all keys as products take them, on all threads, where scores are sampled; to be dropped, after failure too. */
