@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 GOALS = json.loads((HERE / "goals.json").read_text())
 PASSES, APART = 2, 0.05  # figures of two passes that differ by more are not to be relied on
 TRUSTED_SCALING = 0.95  # of processor time over wall time, of a goal of several threads
-OF_A_CASE = ("variant", "tokens", "heads", "kv_heads", "dim", "dim_v", "threads", "precision", "rel_key", "gradient", "decode", "by_memory", "peers", "routed")
+OF_A_CASE = ("variant", "tokens", "heads", "kv_heads", "dim", "dim_v", "threads", "precision", "rel_key", "gradient", "decode", "by_memory", "peers", "routed", "sample")
 
 
 class NoRun(Exception):
@@ -77,6 +77,15 @@ class Bench:
         words = ["--tokens", str(case["tokens"]), "--height", str(case["routed"]), "--threads", str(case.get("threads", 1)), *self.options(case)]
         return [{**self.run(program, *words), "bytes": size}]
 
+    def sampled(self, case):
+        """How long query blocks of routed choose by samples and by means, and the attention over what they choose."""
+        size = 4 * case["tokens"] * case.get("dim", 64) * 2 * (case.get("heads", 8) + case["kv_heads"])
+        if self.dry_run:
+            return [{"bytes": size}]
+        program = self.tool.parent.parent / "bench" / "studies" / "bench_select_times"
+        words = ["--tokens", str(case["tokens"]), "--kv-heads", str(case["kv_heads"]), "--sample", str(case["sample"]), "--threads", str(case.get("threads", 1))]
+        return [{**self.run(program, *words, *self.options(case)), "bytes": size}]
+
     def measure(self, case):
         """The rows of a case: its own, that of the backward pass where it is one, its peers'; or a flat cache's, a decoder's."""
         case = {key: case[key] for key in OF_A_CASE if case.get(key)}
@@ -85,6 +94,8 @@ class Bench:
         if key not in self.found:
             if "routed" in case:
                 self.found[key] = self.routed(case)
+            elif "sample" in case:
+                self.found[key] = self.sampled(case)
             else:
                 self.found[key] = self.run(self.tool, "bench", *self.words(case), "--json", "-")["benchmarks"]
                 self.rows += self.found[key]

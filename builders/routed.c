@@ -164,6 +164,7 @@ hga_routed hga_routed_defaults(void)
                         .choose.sinks = how.sinks,
                         .choose.local = how.local,
                         .choose.coarse_k = how.coarse_k,
+                        .choose.sample = how.sample,
                         .choose.prefill = 1};
 }
 
@@ -172,7 +173,7 @@ hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
     *out = hga_selection_defaults();
     out->block = p->block, out->query_block = p->query_block, out->causal = p->causal;
     out->sinks = p->choose.sinks, out->local = p->choose.local, out->share = p->choose.share,
-    out->score = p->choose.score;
+    out->score = p->choose.score, out->sample = p->choose.sample;
     out->coarse = p->choose.coarse, out->coarse_k = p->choose.coarse_k, out->threshold = p->choose.threshold;
     if (p->choose.k != out->k)
         out->k = p->choose.k;
@@ -185,6 +186,7 @@ hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
                         "prefill is %d and query-block is %d; prefill is for tokens that choose for themselves",
                         p->choose.prefill, p->query_block);
     if (p->n_tokens > 1) out->query_block = p->choose.prefill;
+    if (p->n_tokens == 1 && out->score == HGA_SELECT_SAMPLE) out->score = HGA_SELECT_MEAN;
     return HGA_OK;
 }
 

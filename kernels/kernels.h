@@ -45,6 +45,9 @@ typedef struct kernel_table {
     void (*attend_tile)(const kernel_tile *t);
     /* the scores of a tile's first group alone, without its pair biases: out[n][KERNEL_TILE] */
     void (*score_tile)(const kernel_tile *t, float *out);
+    /* attend_tile without values: out[i][..][KERNEL_TILE] of group i: the sums of its weights by `each` columns, about
+       state.greatest as it is afterwards. dim_v is 0, and nothing is dropped */
+    void (*weigh_tile)(const kernel_tile *t, hga_id each, float *const *out);
     /* out[c][r] = base[c][r] + table[index][r], [..][KERNEL_TILE] all three, of n columns c: each has the next many[c]
        of `pick`, index | rows << 16, of which one at most has row r; base NULL: 0 */
     void (*look_up)(hga_id n, const uint8_t *many, const uint32_t *pick, const float *table, const float *base,

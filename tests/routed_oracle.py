@@ -4,7 +4,7 @@ softmax over their tokens with everything that a score may have. It shares nothi
 import numpy as np
 
 STANDARD = {"block": 64, "k": None, "threshold": None, "query_block": 1, "sinks": 1, "local": 1, "share": "head", "score": "mean",
-            "coarse": 0, "coarse_k": 6, "prefill": 1, "causal": False}  # fmt: skip
+            "sample": 4, "coarse": 0, "coarse_k": 6, "prefill": 1, "causal": False}  # fmt: skip
 
 
 def settings_of(given, n):
@@ -13,6 +13,8 @@ def settings_of(given, n):
         s["k"] = 16
     if s["prefill"] > 1 and n > 1:
         s["query_block"] = s["prefill"]
+    if s["score"] == "sample" and s["query_block"] == 1:
+        s["score"] = "mean"
     return s
 
 
@@ -32,6 +34,20 @@ def scores_of(q, k, blocks, query_blocks, score, scale):
             else:
                 out[:, i, j] = np.maximum(mean * keys.min(1), mean * keys.max(1)).sum(-1)
     return scale * out
+
+
+def sampled_scores(q, k, blocks, query_blocks, sample, causal, scale):
+    """[heads][query blocks][blocks]: the softmax weights of every `sample`-th query of each, or of its last one, summed."""
+    out = np.zeros((len(q), len(query_blocks), len(blocks)))
+    for i, rows in enumerate(query_blocks):
+        tokens = rows[sample - 1 :: sample] if len(rows) >= sample else rows[-1:]
+        for t in tokens:
+            s = scale * (k[:, : t + 1 if causal else None] @ q[:, t, :, None])[..., 0]
+            w = np.exp(s - s.max(1, keepdims=True))
+            w /= w.sum(1, keepdims=True)
+            for j, here in enumerate(blocks):
+                out[:, i, j] += w[:, here.start : here.stop].sum(1)
+    return out
 
 
 def by_chooser(x, share, kv_heads):
@@ -67,10 +83,15 @@ def choose_row(s, row, coarse_row, first, last, n):
         rest, close = best(row, [j for j in candidates if j not in forced], s["k"] - len(own | forced))
         return sorted(own | forced | set(rest)), min(margin, close)
     order = [j for j in sorted(candidates, key=lambda j: (-row[j], j)) if row[j] > -np.inf]
-    p = np.exp(row[order] - row[order].max()) if order else np.zeros(0)
-    sums = np.cumsum(p / p.sum()) if order else p
     if s["threshold"] == 1:
         return sorted(own | forced | set(order)), margin
+    if s["score"] == "sample":
+        if row[order].sum() == 0:
+            return sorted(own | forced), margin
+        p = row[order]
+    else:
+        p = np.exp(row[order] - row[order].max()) if order else np.zeros(0)
+    sums = np.cumsum(p / p.sum()) if order else p
     enough = int((sums < s["threshold"]).sum()) + 1
     ties = np.diff(np.sort(row[order])) if len(order) > 1 else np.array([np.inf])
     return sorted(own | forced | set(order[:enough])), min(margin, np.abs(sums - s["threshold"]).min(initial=np.inf), ties.min())
@@ -84,7 +105,10 @@ def choose(q, k, given=None, scale=None, scores=None):
     wide = np.repeat(k, len(q) // len(k), 0)
     rows = cut(n, s["query_block"])
     coarse = None
-    if s["score"] != "given":
+    if s["score"] == "sample":
+        each = sampled_scores(q, wide, cut(n, s["block"]), rows, s["sample"], s["causal"], scale)
+        scores = by_chooser(each, s["share"], len(k))
+    elif s["score"] != "given":
         scores = by_chooser(scores_of(q, wide, cut(n, s["block"]), rows, s["score"], scale), s["share"], len(k))
     if s["coarse"]:
         coarse = by_chooser(scores_of(q, wide, cut(n, s["coarse"]), rows, s["score"], scale), s["share"], len(k))

@@ -14,6 +14,7 @@ typedef struct drawn {
     hga_select_input in;
     hga_id offsets[8];
     float *q, *k, *input, scale;
+    hga_id from; /* of tokens that are appended to others: the first */
 } drawn;
 
 static inline hga_id least_of(hga_id a, hga_id b) { return a < b ? a : b; }
@@ -61,6 +62,8 @@ static inline void draw_how(uint64_t *seed, hga_selection *s)
     if (s->causal && s->query_block == 1 && s->score != HGA_SELECT_SCORES && random_below(seed, 2))
         s->coarse = s->block * (1 + random_below(seed, 4)), s->coarse_k = 1 + random_below(seed, 3);
     s->threshold = s->k ? 0 : random_below(seed, 5) ? 0.01 * (1 + random_below(seed, 99)) : 1;
+    if (s->query_block > 1 && s->score == HGA_SELECT_MEAN && random_below(seed, 2))
+        s->score = HGA_SELECT_SAMPLE, s->sample = 1 + random_below(seed, s->query_block);
 }
 
 static inline drawn *draw(uint64_t seed)

@@ -151,6 +151,9 @@ static hga_status make_choice(const hga_allocator *a)
     how.query_block = 1, how.causal = 1, how.coarse = 8, how.coarse_k = 1;
     if (!st) st = hga_select_blocks(&how, &in, &c);
     hga_chosen_clear(&c);
+    how.query_block = 2, how.coarse = 0, how.score = HGA_SELECT_SAMPLE, how.sample = 2;
+    if (!st) st = hga_select_blocks(&how, &in, &c);
+    hga_chosen_clear(&c);
     return st;
 }
 

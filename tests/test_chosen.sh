@@ -124,6 +124,9 @@ fact k_or_a_threshold refused 2 "k and threshold are both given" attend "${route
 fact a_threshold_is_a_share refused 2 "threshold is 1.5; it must be above 0 and at most 1" attend routed -p threshold=1.5 --out x.npy
 fact a_threshold_of_nothing_is_none refused 2 "threshold is 0; it must be above 0 and at most 1" attend routed -p threshold=0 --out x.npy
 fact bounds_are_of_one_query refused 2 "minmax bounds the products of one query" attend routed -p score=minmax -p query-block=2 --out x.npy
+fact samples_are_of_query_blocks refused 2 "score sample is of query blocks; query_block or prefill must be above 1" attend routed -p score=sample --out x.npy
+fact and_are_some_of_them refused 2 "sample is 5; it must be at most query_block or prefill, 4" attend routed -p score=sample -p sample=5 -p prefill=4 --out x.npy
+fact and_look_for_no_coarse_blocks refused 2 "query_block or prefill is 4" attend routed -p block=8 -p score=sample -p prefill=4 -p causal=1 -p coarse=16 --out x.npy
 fact coarse_blocks_are_whole_ones refused 2 "coarse is 12; it must be a multiple of block, 8" attend "${routed[@]}" -p coarse=12 --out x.npy
 fact coarse_is_causal refused 2 "coarse is for causal tokens" attend routed -p block=8 -p coarse=16 --out x.npy
 fact given_scores_are_given refused 2 "score=given needs --block-scores FILE" attend routed -p score=given --out x.npy

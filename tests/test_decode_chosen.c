@@ -437,6 +437,39 @@ static void a_prompt_chooses_by_query_blocks(void **state)
     }
 }
 
+/* Appends of a prompt's parts choose by the sampled queries that each has of a query block: what the query blocks of
+   the parts' own tokens choose of all keys so far. Single tokens behind it choose by means. */
+static void a_prompt_chooses_by_samples(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        uint64_t seed = (uint64_t)i + 900;
+        chosen_case c = draw_case(seed), prompt;
+        problem p;
+        session s;
+        hga_cache *cache;
+        hga_decode_options o = {.prefill = 4 * (i % 3 + 2)};
+        c.n = 200, c.how.score = HGA_SELECT_MEAN, c.how.coarse = 0, c.plan.precision = HGA_PRECISION_F32;
+        c.how.k = 4, c.how.threshold = 0;
+        prompt = c, prompt.n = 150;
+        prompt.how.query_block = o.prefill, prompt.how.score = HGA_SELECT_SAMPLE, prompt.how.sample = 1 + i % 4;
+        open_case(&c, seed, &p);
+        o.plan = c.plan, o.page_type = c.page_type, o.selection = &prompt.how, o.same_bits = 1;
+        hga_selection asked = prompt.how;
+        asked.query_block = 1, o.selection = &asked;
+        session_open(&s, &p, &o, 0);
+        attend_all(&p, &prompt, s.want, s.want_lse);
+        assert_ok(hga_cache_create(s.pages, &cache));
+        const hga_id part = i % 2 ? 5 * o.prefill : prompt.n; /* whole query blocks, or all at once */
+        append_tokens(&s, "a prompt", cache, part, 2e-6);
+        if (part < prompt.n) append_tokens(&s, "its rest", cache, prompt.n - part, 2e-6);
+        attend_all(&p, &c, s.want, s.want_lse);
+        for (int k = 0; k < 20; k++) append_tokens(&s, "behind it", cache, 1, 0);
+        hga_cache_destroy(cache);
+        session_close(&s), problem_clear(&p);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void refuse(const problem *p, const hga_decode_options *o, const char *words)
@@ -460,6 +493,12 @@ static void what_tokens_cannot_choose_by_is_refused(void **state)
     refuse(&p, &o, "not by given ones");
     c.how.score = HGA_SELECT_MINMAX, o.prefill = 8;
     refuse(&p, &o, "minmax");
+    c.how.score = HGA_SELECT_SAMPLE, c.how.sample = 9;
+    refuse(&p, &o, "sample is 9; it must be at most query_block or prefill, 8");
+    c.how.sample = 4, c.how.coarse = 8 * c.how.block;
+    refuse(&p, &o, "coarse is for causal tokens that choose for themselves");
+    c.how.coarse = 0, o.prefill = 0;
+    refuse(&p, &o, "query_block or prefill must be above 1");
     c.how.score = HGA_SELECT_MEAN, o.prefill = -1;
     refuse(&p, &o, "prefill is -1");
     o.prefill = 0, c.how.k = 0;
@@ -513,6 +552,7 @@ int main(void)
         cmocka_unit_test(blocks_longer_than_the_text_take_no_room),
         cmocka_unit_test(large_pools_have_the_same_rows),
         cmocka_unit_test(a_prompt_chooses_by_query_blocks),
+        cmocka_unit_test(a_prompt_chooses_by_samples),
         cmocka_unit_test(what_tokens_cannot_choose_by_is_refused),
         cmocka_unit_test(scores_that_are_no_numbers_are_named),
     };

@@ -1,6 +1,7 @@
 /* test_select.c: which blocks are chosen by content, against the definition in double, written slowly: every block is
    asked what stands before it. Rows whose choice depends on less than what products in float may differ by are passed
    over, and few are. */
+#include "appended.h"
 #include "select.h"
 #include "selecting.h"
 
@@ -42,12 +43,47 @@ static double head_score(const drawn *d, hga_id sample, hga_id i, hga_id b, hga_
     return sum * (d->in.scale ? (double)d->scale : 1 / sqrt(s->dim));
 }
 
+/* The weight of block j in the softmax of token t of a sample, of head h. */
+static double weight_of(const drawn *d, hga_id sample, hga_id t, hga_id j, hga_id h)
+{
+    const hga_shape *s = &d->in.shape;
+    hga_id at = d->offsets[sample], n = d->how.causal ? t + 1 : d->offsets[sample + 1] - at;
+    hga_id kv = h / (s->n_heads / s->n_kv_heads);
+    double x[1024], most = -INFINITY, sum = 0, here = 0;
+    for (hga_id u = 0; u < n; u++) {
+        double product = 0;
+        for (hga_id c = 0; c < s->dim; c++)
+            product += (double)d->q[((int64_t)(at + t) * s->n_heads + h) * s->dim + c] *
+                       d->k[((int64_t)(at + u) * s->n_kv_heads + kv) * s->dim + c];
+        x[u] = product * (d->in.scale ? (double)d->scale : 1 / sqrt(s->dim));
+        most = fmax(most, x[u]);
+    }
+    for (hga_id u = 0; u < n; u++) {
+        sum += exp(x[u] - most);
+        if (u / d->how.block == j) here += exp(x[u] - most);
+    }
+    return here / sum;
+}
+
+/* By every `sample`-th query of a query block, or by its last; of those that are appended alone. */
+static double sampled_score(const drawn *d, hga_id sample, hga_id i, hga_id j, hga_id h)
+{
+    hga_id first = i * d->how.query_block;
+    hga_id end = least_of(first + d->how.query_block, d->offsets[sample + 1] - d->offsets[sample]), found = 0;
+    double sum = 0;
+    for (hga_id t = d->from > first ? d->from : first; t < end; t++)
+        if ((t - first) % d->how.sample == d->how.sample - 1) sum += weight_of(d, sample, t, j, h), found++;
+    return found ? sum : weight_of(d, sample, end - 1, j, h);
+}
+
 static double score_of(const drawn *d, hga_id chooser, hga_id sample, hga_id i, hga_id b, hga_id j, int64_t row)
 {
     if (d->input) return d->input[row * longest_of(d) + j];
     hga_id heads = d->in.shape.n_heads / hga_select_choosers(&d->how, &d->in.shape);
     double sum = 0;
-    for (hga_id h = 0; h < heads; h++) sum += head_score(d, sample, i, b, j, chooser * heads + h);
+    for (hga_id h = chooser * heads; h < (chooser + 1) * heads; h++)
+        sum +=
+            d->how.score == HGA_SELECT_SAMPLE ? sampled_score(d, sample, i, j, h) : head_score(d, sample, i, b, j, h);
     return sum;
 }
 
@@ -90,9 +126,11 @@ static void look_at_blocks(const drawn *d, hga_id chooser, hga_id sample, hga_id
     }
     for (hga_id j = q0 / b - 1; j >= 0 && before < d->how.local; j--, before++) x[j].forced = 1;
     if (d->how.coarse) *close |= leave_far(d, chooser, sample, i, x);
-    for (hga_id j = 0; j < n_blocks; j++)
-        if (x[j].candidate) sum += exp(x[j].score);
-    for (hga_id j = 0; j < n_blocks; j++) x[j].p = x[j].candidate && sum > 0 ? exp(x[j].score) / sum : 0;
+    for (hga_id j = 0; j < n_blocks; j++) {
+        x[j].p = !x[j].candidate ? 0 : d->how.score == HGA_SELECT_SAMPLE ? x[j].score : exp(x[j].score);
+        sum += x[j].p;
+    }
+    for (hga_id j = 0; j < n_blocks && sum > 0; j++) x[j].p /= sum;
 }
 
 /* Is j chosen? `close` is set where that depends on little. Block j is among the k best where few enough stand before
@@ -117,17 +155,18 @@ static int is_chosen(const drawn *d, const block_state *x, hga_id n, hga_id j, i
     return before < d->how.threshold;
 }
 
-/* Rows that were compared; a wrong one fails. */
+/* Rows that were compared, from the first query block that chose on; a wrong one fails. */
 static int compare(const drawn *d, const hga_chosen *got)
 {
     int compared = 0;
     block_state x[512];
     int64_t row = 0;
-    assert_int_equal(got->n_query_blocks, query_blocks_of(d));
+    const hga_id first = d->from / d->how.query_block;
+    assert_int_equal(got->n_query_blocks, query_blocks_of(d) - first);
     for (hga_id c = 0; c < got->n_choosers; c++)
         for (hga_id s = 0; s < samples_of(d); s++) {
             hga_id n = d->offsets[s + 1] - d->offsets[s], n_blocks = blocks_of(n, d->how.block);
-            for (hga_id i = 0; i < blocks_of(n, d->how.query_block); i++, row++) {
+            for (hga_id i = first; i < blocks_of(n, d->how.query_block); i++, row++) {
                 hga_pos at = got->first[row];
                 int close = 0, wrong = 0;
                 look_at_blocks(d, c, s, i, row, x, &close);
@@ -436,6 +475,136 @@ static void what_cannot_be_chosen_from_is_named(void **state)
     assert_string_equal(hga_error_detail(), "key has 39 rows, and there are 40 tokens");
 }
 
+/* Rows of [n][width]. */
+static const float **rows_of(const float *x, hga_id n, hga_id width)
+{
+    const float **row = memory(n + 1, sizeof *row);
+    for (hga_id i = 0; i < n; i++) row[i] = x + (int64_t)i * width;
+    return row;
+}
+
+/* An append that begins or ends within a query block samples the tokens that it has of it. */
+static void appended_parts_sample_their_own_tokens(void **state)
+{
+    (void)state;
+    int compared = 0, rows = 0;
+    for (uint64_t i = 0; i < 1000; i++) {
+        uint64_t seed = i + 5000;
+        drawn *d = draw(seed);
+        if (d->how.score != HGA_SELECT_SAMPLE || !d->how.causal || d->in.n_tokens < 2) {
+            drop(d);
+            continue;
+        }
+        d->offsets[1] = d->in.n_tokens, d->in.n_samples = 0, d->in.offsets = NULL;
+        d->from = random_below(&seed, d->in.n_tokens);
+        const hga_shape *s = &d->in.shape;
+        const float **q = rows_of(d->q, d->in.n_tokens, s->n_heads * s->dim),
+                    **k = rows_of(d->k, d->in.n_tokens, s->n_kv_heads * s->dim);
+        appended_tokens x = {.how = &d->how, .shape = *s, .scale = d->in.scale, .threads = 1 + (hga_id)(i % 3)};
+        x.from = d->from, x.end = d->in.n_tokens, x.query = q + d->from, x.key = k;
+        hga_chosen got;
+        assert_ok(isa_kernels(NULL, &x.kernels));
+        assert_ok(appended_choose(&x, &got));
+        compared += compare(d, &got), rows += got.n_choosers * got.n_query_blocks;
+        hga_chosen_clear(&got);
+        free(q), free(k), drop(d);
+    }
+    assert_true(rows > 500 && compared > 0.7 * rows); /* many weigh next to nothing, and are close */
+}
+
+/* Weights that vanish in float are those of blocks that tie: the lower ones are chosen, and by a threshold none. */
+static void candidates_without_weight_tie(void **state)
+{
+    (void)state;
+    enum { N = 96, B = 8, OWN = 7 };
+    float q[N], k[N];
+    for (int t = 0; t < N; t++) q[t] = 100, k[t] = (float)(t / B); /* own blocks have all the weight */
+    hga_selection how = {.block = B, .query_block = B, .k = 4, .causal = 1, .score = HGA_SELECT_SAMPLE, .sample = 3};
+    hga_select_input in = {.n_tokens = N, .shape = {.n_heads = 1, .dim = 1}};
+    in.query = (hga_tensor){.data = q, .rows = N}, in.key = (hga_tensor){.data = k, .rows = N};
+    hga_chosen c;
+    assert_ok(hga_select_blocks(&how, &in, &c));
+    hga_pos at = c.first[OWN];
+    assert_int_equal(c.first[OWN + 1] - at, 4);
+    for (int i = 0; i < 3; i++) assert_int_equal(c.block[at + i], i);
+    hga_chosen_clear(&c);
+    how.k = 0, how.threshold = 0.5;
+    assert_ok(hga_select_blocks(&how, &in, &c));
+    for (hga_id i = 0; i < c.n_query_blocks; i++) assert_int_equal(c.first[i + 1] - c.first[i], 1);
+    hga_chosen_clear(&c);
+    how.threshold = 1; /* all of them, whatever they weigh */
+    assert_ok(hga_select_blocks(&how, &in, &c));
+    for (hga_id i = 0; i < c.n_query_blocks; i++) assert_int_equal(c.first[i + 1] - c.first[i], i + 1);
+    hga_chosen_clear(&c);
+}
+
+/* The weight of one far key decides, whichever chunk it is in, and however far scores rise behind it. */
+static void a_single_far_key_is_found(void **state)
+{
+    (void)state;
+    enum { N = 1000, DIM = 3 };
+    static const hga_id blocks[] = {1, 5, 16, 48, 100};
+    float *q = random_floats(1, 1, N * DIM), *k = random_floats(2, 1, N * DIM);
+    for (int i = 0; i < N * DIM; i++) k[i] *= 0.1f;
+    for (int c = 0; c < DIM; c++) q[996 * DIM + c] = 30, k[333 * DIM + c] = 2;
+    hga_select_input in = {.n_tokens = N, .shape = {.n_heads = 1, .dim = DIM}};
+    in.query = (hga_tensor){.data = q, .rows = N}, in.key = (hga_tensor){.data = k, .rows = N};
+    for (int i = 0; i < 5; i++) {
+        hga_selection how = {.block = blocks[i], .query_block = 20, .causal = 1, .score = HGA_SELECT_SAMPLE};
+        hga_chosen c;
+        how.sample = 17, how.k = (1000 - 980) / blocks[i] + 3; /* token 996 is the one of the last query block */
+        assert_ok(hga_select_blocks(&how, &in, &c));
+        int found = 0;
+        for (hga_pos at = c.first[49]; at < c.first[50]; at++) found |= c.block[at] == 333 / blocks[i];
+        assert_true(found);
+        hga_chosen_clear(&c);
+    }
+    free(q), free(k);
+}
+
+static void refuse_sample(const hga_selection *how, const hga_select_input *in, hga_status want, const char *words)
+{
+    hga_chosen c;
+    assert_status(want, hga_select_blocks(how, in, &c));
+    if (!strstr(hga_error_detail(), words)) fail_msg("'%s' does not say '%s'", hga_error_detail(), words);
+}
+
+/* Products that are no weights are named where a sampled query meets them, also in a block of its own; others are not
+   looked at. */
+static void bad_samples_are_named(void **state)
+{
+    (void)state;
+    enum { N = 80, DIM = 2 };
+    float x[N * DIM], y[N * DIM];
+    hga_chosen c;
+    hga_selection how = {.block = 4, .query_block = 8, .k = 3, .causal = 1, .score = HGA_SELECT_SAMPLE, .sample = 4};
+    hga_select_input in = {.n_tokens = N, .shape = {.n_heads = 1, .dim = DIM}, .threads = 2};
+    in.query = (hga_tensor){.data = x, .rows = N}, in.key = (hga_tensor){.data = y, .rows = N};
+    for (int i = 0; i < N * DIM; i++) x[i] = y[i] = 1;
+    y[30 * DIM] = INFINITY;
+    refuse_sample(&how, &in, HGA_EINVAL, "the score of block 7 for query block 3, chooser 0, is not a number or +inf");
+    y[30 * DIM] = NAN;
+    refuse_sample(&how, &in, HGA_EINVAL, "block 7 for query block 3, chooser 0");
+    y[30 * DIM] = -INFINITY; /* whom nobody looks at */
+    assert_ok(hga_select_blocks(&how, &in, &c));
+    hga_chosen_clear(&c);
+    y[30 * DIM] = 1, x[29 * DIM] = NAN; /* which is not sampled */
+    assert_ok(hga_select_blocks(&how, &in, &c));
+    hga_chosen_clear(&c);
+    x[31 * DIM] = NAN;
+    refuse_sample(&how, &in, HGA_EINVAL, "block 0 for query block 3, chooser 0");
+    y[(N - 1) * DIM] = INFINITY, x[31 * DIM] = 1, how.causal = 0;
+    refuse_sample(&how, &in, HGA_EINVAL, "block 19 for query block 0, chooser 0");
+    how.causal = 1, how.query_block = 1;
+    refuse_sample(&how, &in, HGA_EUNSUPPORTED, "query_block or prefill must be above 1");
+    how.query_block = 8, how.sample = 9;
+    refuse_sample(&how, &in, HGA_EINVAL, "sample is 9; it must be at most query_block or prefill, 8");
+    how.sample = 0;
+    refuse_sample(&how, &in, HGA_EINVAL, "sample is 0; it must be at least 1");
+    how.sample = 4, how.coarse = 8, how.coarse_k = 1;
+    refuse_sample(&how, &in, HGA_EUNSUPPORTED, "query_block or prefill is 8");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,6 +616,10 @@ int main(void)
         cmocka_unit_test(a_query_block_looks_ahead),
         cmocka_unit_test(ties_go_to_the_lower_block_and_the_table_is_filled),
         cmocka_unit_test(the_shortest_prefix_is_that_of_all_sorted),
+        cmocka_unit_test(appended_parts_sample_their_own_tokens),
+        cmocka_unit_test(candidates_without_weight_tie),
+        cmocka_unit_test(a_single_far_key_is_found),
+        cmocka_unit_test(bad_samples_are_named),
         cmocka_unit_test(what_cannot_be_chosen_from_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,12 +247,65 @@ static void what_is_not_finite_stays_with_its_rows(void **unused)
     free(x);
 }
 
+/* The sums of a row's weights by `each` columns, beside 2^score in double. */
+static void compare_sums(const group_case *g, const kernel_tile *t, hga_id group, const numbers *x, hga_id r,
+                         hga_id each, const float *sum)
+{
+    const kernel_tile_group *of = &t->group[group];
+    double all = 0;
+    for (hga_id c = 0; c < t->n; sum += KERNEL_TILE) {
+        double want = 0;
+        for (hga_id end = t->n - c < each ? t->n : c + each; c < end; c++) {
+            double s = (double)x->bias[c] + (of->pair_bias ? (double)g->pair[c * KERNEL_TILE + r] : 0);
+            for (hga_id j = 0; j < t->dim; j++) s += (double)x->q[group + r][j] * (double)x->k[c][j];
+            if (!of->rows || of->rows[c] >> r & 1) want += exp2(s);
+        }
+        const double found = sum[r] == 0 ? 0 : (double)sum[r] * exp2((double)g->greatest[r]);
+        assert_true(fabs(found - want) <= 2e-5 * want);
+        all += want;
+    }
+    assert_true(all == 0 ? g->sum[r] == 0 : fabs((double)g->sum[r] * exp2((double)g->greatest[r]) - all) <= 2e-5 * all);
+}
+
+/* A tile's weights alone: the references and sums have the bits of attend_tile, of a group alone or beside another. */
+static void weights_are_summed_by_columns(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    static group_case g[2], alone;
+    static float sum[2][KERNEL_CHUNK * KERNEL_TILE];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 300; round++) {
+        hga_id dim = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), many = 1 + below(2), each = 1 + below(n);
+        fill(x, dim);
+        kernel_tile tile = {.n_groups = many, .n = n, .dim = dim, .k = x->kp, .v = x->vp, .terms.bias = x->bias};
+        for (hga_id i = 0; i < many; i++) {
+            tile.group[i] = make_group(&g[i], x, i, 1 + below(KERNEL_TILE), dim, 0);
+            tile.group[i].out = NULL, tile.group[i].state.stride = 0;
+        }
+        alone = g[many - 1];
+        kernel_tile last = tile;
+        last.n_groups = 1, last.group[0] = tile.group[many - 1];
+        last.group[0].state = (kernel_tile_state){alone.greatest, alone.sum, alone.acc, 0};
+        float *const to[] = {sum[0], sum[1]};
+        t->weigh_tile(&tile, each, to);
+        t->attend_tile(&last);
+        for (hga_id i = 0; i < many; i++)
+            for (hga_id r = 0; r < tile.group[i].n_rows; r++) compare_sums(&g[i], &tile, i, x, r, each, sum[i]);
+        const size_t rows = (size_t)last.group[0].n_rows * sizeof *alone.sum;
+        assert_memory_equal(alone.greatest, g[many - 1].greatest, rows);
+        assert_memory_equal(alone.sum, g[many - 1].sum, rows);
+    }
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tile_is_softmax_of_each_row), cmocka_unit_test(tiles_bear_rising_scores),
         cmocka_unit_test(a_row_of_a_tile_stands_alone),  cmocka_unit_test(rows_bear_rising_scores),
         cmocka_unit_test(biases_in_base_2_stay_finite),  cmocka_unit_test(what_is_not_finite_stays_with_its_rows),
+        cmocka_unit_test(weights_are_summed_by_columns),
     };
     return cmocka_run_group_tests_name("tile_kernels", tests, NULL, NULL);
 }

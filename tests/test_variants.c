@@ -323,6 +323,7 @@ static void routed_counts_k_blocks_a_row(void **state)
                                            "block=4 k=2 sinks=2 local=2",
                                            "block=4 k=5 query-block=6 causal=1",
                                            "block=4 k=4 prefill=3",
+                                           "block=4 k=4 prefill=6 score=sample sample=3 causal=1",
                                            "block=2 k=5 coarse=4 coarse-k=2 causal=1",
                                            "block=2 k=99"};
     enum { N = 48, DIM = 4 };

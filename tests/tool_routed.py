@@ -43,6 +43,7 @@ def draw_settings(r, n):
     kind = r.random()
     if kind < 0.25:
         s |= {r.choice(("query_block", "prefill")): r.choice((2, 4, 5, 16))}
+        s |= {"score": "sample", "sample": r.choice((1, 2))} if r.random() < 0.5 else {}
     elif kind < 0.45:
         s |= {"score": "minmax"}
     elif kind < 0.6:

@@ -352,6 +352,7 @@ typedef struct hga_routed_choice {
     hga_select_share share;
     hga_select_score score;
     double threshold; /* 0: by k */
+    hga_id sample;    /* of a query block's queries every so many-th one, where scores are HGA_SELECT_SAMPLE */
 } hga_routed_choice;
 
 /* Attention to the blocks that hga_select_blocks chose by content: query blocks attend to the blocks of keys that they
@@ -374,10 +375,11 @@ typedef struct hga_routed {
     const hga_pos *choice_first; /* NULL, or [n_choosers * query blocks + 1]: `choice` is as in hga_chosen */
     const hga_allocator *allocator;
     hga_routed_choice choose;
-    uint64_t reserved[4];
+    uint64_t reserved[3];
 } hga_routed;
 /* The settings for hga_select_blocks whose choice hga_build_routed takes. Its query_block is `prefill` where that is
-   more than 1 and there are several tokens. HGA_EINVAL: `prefill` beside query blocks, or below 0. */
+   more than 1 and there are several tokens; a single token, n_tokens 1, then chooses by the mean where others are
+   sampled. n_tokens 0: for decoders. HGA_EINVAL: `prefill` beside query blocks, or below 0. */
 HGA_API hga_status hga_routed_selection(const hga_routed *p, hga_selection *out);
 /* Make the graph and the program of a choice: tokens attend to the blocks that they, or their query block, chose. *g is
    then yours (hga_graph_destroy). */

@@ -62,7 +62,8 @@ hga_status choose_reserve(hga_decode_workspace *w, hga_id end, hga_id n)
     const int64_t blocks = (int64_t)complete_blocks(d, KIND_BLOCK, end) + complete_blocks(d, KIND_COARSE, end);
     const int64_t block = d->how.coarse > d->how.block ? d->how.coarse : d->how.block;
     const int64_t keys = block < end ? block : end; /* of a complete block */
-    const int64_t most = n + blocks > keys ? n + blocks : keys;
+    const int64_t sampled = d->how.score == HGA_SELECT_SAMPLE ? end : 0;
+    const int64_t most = n + blocks + sampled > keys ? n + blocks + sampled : keys;
     return most <= w->at_capacity ? HGA_OK : hga_grow(&w->allocator, &w->at, &w->at_capacity, 0, most, sizeof *w->at);
 }
 
@@ -117,6 +118,18 @@ static hga_id find_blocks(const hga_decoder *d, const hga_cache *c, hga_id kind,
 
 /* ---- the choice ---- */
 
+/* How tokens of an append of n choose: several by query blocks, single ones for themselves, by means where they cannot
+   sample. */
+static hga_selection append_selection(const hga_decoder *d, hga_id n)
+{
+    hga_selection how = d->how;
+    if (n > 1 && d->options.prefill > 1)
+        how.query_block = d->options.prefill;
+    else if (how.score == HGA_SELECT_SAMPLE)
+        how.score = HGA_SELECT_MEAN;
+    return how;
+}
+
 /* Products that take about as long as waking the other threads. */
 static const double SMALL = 1e6;
 
@@ -128,17 +141,20 @@ hga_status choose_blocks(hga_decode_workspace *w, const hga_append *a)
     const hga_id from = a->cache->tokens, n = a->n_tokens, end = from + n;
     if (!tokens_choose(d) || (!a->io.out.data && !a->io.lse.data)) return HGA_OK;
     appended_tokens x = open_tokens(w);
-    hga_selection how = d->how;
+    const hga_selection how = append_selection(d, n);
     const float scale = semantics_scale(&plan->program, &plan->shape, &a->io);
     const float **const blocks = w->at + n;
-    if (n > 1 && d->options.prefill > 1) how.query_block = d->options.prefill;
     if (a->io.scale.data || call_number(HGA_TABLE_SCALE, &plan->program, &a->io) != 0) x.scale = &scale;
     find_tokens(w, HGA_IO_QUERY, from, n, w->at);
-    hga_id n_blocks = find_blocks(d, a->cache, KIND_BLOCK, end, blocks);
+    hga_id n_blocks = find_blocks(d, a->cache, KIND_BLOCK, end, blocks), scored = n_blocks;
     find_blocks(d, a->cache, KIND_COARSE, end, blocks + n_blocks);
     x.how = &how, x.from = from, x.end = end;
     x.query = w->at, x.block = blocks, x.coarse = blocks + n_blocks;
-    if ((double)n * plan->shape.n_heads * n_blocks * plan->shape.dim > SMALL) x.threads = plan->team.n;
+    if (how.score == HGA_SELECT_SAMPLE) {
+        find_tokens(w, HGA_IO_KEY, 0, end, w->at + n + n_blocks);
+        x.key = blocks + n_blocks, scored = end / how.sample; /* as many products for each query */
+    }
+    if ((double)n * plan->shape.n_heads * scored * plan->shape.dim > SMALL) x.threads = plan->team.n;
     hga_status st = appended_choose(&x, &w->chosen);
     w->choice = (row_choice){.width = how.block,
                              .query_block = how.query_block,

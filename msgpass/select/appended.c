@@ -1,5 +1,6 @@
 /* appended.c: a choice of tokens that are appended to others (appended.h). */
 #include "appended.h"
+#include "sampled.h"
 #include "selection_check.h"
 #include "select.h"
 
@@ -47,7 +48,7 @@ void appended_block(const appended_tokens *x, const float *const *key, hga_id n,
 static hga_status make_queries(const appended_tokens *x, selecting *s)
 {
     const hga_id c = x->how->query_block, first = s->sample->first_query;
-    if (c == 1) return HGA_OK;
+    if (c == 1 || x->how->score == HGA_SELECT_SAMPLE) return HGA_OK;
     hga_status st =
         hga_new(x->allocator, (int64_t)s->n_heads * s->n_query_blocks, (size_t)s->dim * sizeof(float), &s->queries);
 #pragma omp parallel for num_threads(s->threads) if (s->threads > 1 && !st)
@@ -67,15 +68,18 @@ hga_status appended_choose(const appended_tokens *x, hga_chosen *out)
     const hga_id b = x->how->block, c = x->how->query_block;
     const hga_select_input in = input_of(x);
     selecting s = open_appended(x, &in);
-    sample_cut all = {
-        .token = -x->from, .n_tokens = x->end, .n_blocks = (x->end - 1) / b + 1, .first_query = x->from / c};
+    sample_cut all = {.token = -x->from, .n_tokens = x->end, .n_blocks = (x->end - 1) / b + 1, .from = x->from};
+    all.first_query = x->from / c;
     all.n_query_blocks = (x->end - 1) / c + 1, all.query_block = -all.first_query;
     s.sample = &all, s.n_samples = 1, s.longest = all.n_blocks;
     s.n_query_blocks = all.n_query_blocks - all.first_query;
     s.keys.n = all.n_blocks, s.keys.at = x->block, s.coarse.at = x->coarse, s.query_at = x->query;
+    s.sampled.at = x->key;
     HGA_TRY(make_queries(x, &s));
+    HGA_TRY(sampled_pack(&s));
     HGA_TRY(selecting_choose(&s, out));
 done:
+    sampled_drop(&s);
     hga_delete(x->allocator, s.queries, (int64_t)s.n_heads * s.n_query_blocks, (size_t)s.dim * sizeof(float));
     return st;
 }

@@ -16,6 +16,7 @@ typedef struct appended_tokens {
     const float *const *query; /* [end - from]: [n_heads][dim] each */
     const float *const *block; /* of each complete one, what appended_block made; and of each coarse one */
     const float *const *coarse;
+    const float *const *key; /* where queries are sampled: [end]: [n_kv_heads][dim] each */
     const hga_allocator *allocator;
 } appended_tokens;
 
@@ -26,7 +27,7 @@ int64_t appended_floats(const hga_selection *how, const hga_shape *shape);
 /* Makes the summary row of n keys, [n_kv_heads][dim] each, with the bits of hga_select_blocks. */
 void appended_block(const appended_tokens *x, const float *const *key, hga_id n, float *out);
 /* The tokens' choice: query blocks are counted from token 0, and those of `out` begin with from / query_block. A query
-   block is represented by its queries so far. */
+   block is represented by the call's queries. */
 hga_status appended_choose(const appended_tokens *x, hga_chosen *out);
 
 #endif

@@ -80,6 +80,7 @@ const float *key_row(const selecting *s, int64_t i, hga_id head, float *buffer)
 {
     head_rows r = {.kernels = s->kernels,
                    .t = &s->in->key,
+                   .at = s->sampled.at,
                    .heads = s->n_kv_heads,
                    .head = head,
                    .dim = s->dim,
@@ -207,7 +208,7 @@ hga_status blocks_make(selecting *s)
     hga_status st = HGA_OK;
     const hga_selection *how = s->how;
     s->columns = how->score == HGA_SELECT_MINMAX ? 2 * s->dim : s->dim;
-    if (how->score == HGA_SELECT_SCORES) return HGA_OK;
+    if (how->score == HGA_SELECT_SCORES || how->score == HGA_SELECT_SAMPLE) return HGA_OK;
     HGA_TRY(make_keys(s, how->block, offsetof(sample_cut, block), offsetof(sample_cut, n_blocks), &s->keys));
     if (how->coarse)
         HGA_TRY(make_keys(s, how->coarse, offsetof(sample_cut, coarse), offsetof(sample_cut, n_coarse), &s->coarse));

@@ -35,6 +35,19 @@ static hga_status check_coarse(const hga_selection *s)
     return at_least("coarse_k", s->coarse_k, 1);
 }
 
+/* Sampled queries are some of a query block. */
+static hga_status check_sample(const hga_selection *s)
+{
+    if (s->score != HGA_SELECT_SAMPLE) return HGA_OK;
+    if (s->query_block == 1)
+        return hga_fail(HGA_EUNSUPPORTED,
+                        "score sample is of query blocks; query_block or prefill must be above 1, and they are 1");
+    if (s->sample > s->query_block)
+        return hga_fail(HGA_EINVAL, "sample is %d; it must be at most query_block or prefill, %d", s->sample,
+                        s->query_block);
+    return at_least("sample", s->sample, 1);
+}
+
 /* Checks a selection independently of its input. */
 static hga_status check_parameters(const hga_selection *s)
 {
@@ -48,11 +61,11 @@ static hga_status check_parameters(const hga_selection *s)
     st = check_coarse(s);
     if (st) return st;
     if ((unsigned)s->share > HGA_SELECT_ALL) return hga_fail(HGA_EINVAL, "share is %d", (int)s->share);
-    if ((unsigned)s->score > HGA_SELECT_SCORES) return hga_fail(HGA_EINVAL, "score is %d", (int)s->score);
+    if ((unsigned)s->score > HGA_SELECT_SAMPLE) return hga_fail(HGA_EINVAL, "score is %d", (int)s->score);
     if (s->score == HGA_SELECT_MINMAX && s->query_block > 1)
         return hga_fail(HGA_EUNSUPPORTED, "minmax bounds the products of one query, and query_block or prefill is %d",
                         s->query_block);
-    return HGA_OK;
+    return check_sample(s);
 }
 
 static hga_status check_shape(const hga_select_input *in)

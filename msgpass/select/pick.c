@@ -81,18 +81,29 @@ typedef struct likely {
     float most, least;
 } likely;
 
-/* The softmax of the row's candidates with scores, which become the heap's first. */
-static likely find_probabilities(const picker *p, hga_id row, hga_id n)
+/* The row's candidates with scores, which become the heap's first. */
+static likely find_likely(const picker *p, hga_id row, hga_id n)
 {
-    double sum = 0;
     likely x = {.row = row, .most = -INFINITY, .least = INFINITY};
     for (hga_id j = 0; j < n; j++) {
         const float s = *score_at(p, row, j);
         if (!(s > -INFINITY)) continue;
         p->heap[x.n++] = j, x.most = fmaxf(x.most, s), x.least = fminf(x.least, s);
     }
-    for (hga_id i = 0; i < x.n; i++)
-        sum += p->p[p->heap[i]] = exp((double)*score_at(p, row, p->heap[i]) - (double)x.most);
+    return x;
+}
+
+/* Their probabilities: the softmax of the scores, or where these are weights their shares of the sum, without which
+   none is likely. */
+static likely find_probabilities(const picker *p, hga_id row, hga_id n)
+{
+    double sum = 0;
+    likely x = find_likely(p, row, n);
+    for (hga_id i = 0; i < x.n; i++) {
+        const double s = (double)*score_at(p, row, p->heap[i]);
+        sum += p->p[p->heap[i]] = p->weights ? s : exp(s - (double)x.most);
+    }
+    if (sum == 0) x.n = 0;
     for (hga_id i = 0; i < x.n; i++) p->p[p->heap[i]] /= sum;
     return x;
 }
@@ -163,11 +174,12 @@ static int choose_by_buckets(double threshold, const likely *x, picker *p)
 /* The fewest most probable candidates whose probabilities reach the threshold; 1: all of them. */
 static void choose_likely(double threshold, hga_id row, hga_id n_blocks, picker *p)
 {
-    likely x = find_probabilities(p, row, n_blocks);
     if (threshold == 1) {
-        for (hga_id i = 0; i < x.n; i++) choose(p, row, p->heap[i]);
+        const hga_id n = find_likely(p, row, n_blocks).n;
+        for (hga_id i = 0; i < n; i++) choose(p, row, p->heap[i]);
         return;
     }
+    likely x = find_probabilities(p, row, n_blocks);
     if (may_be_bucketed(&x) && choose_by_buckets(threshold, &x, p)) return;
     for (hga_id j = 0; j < n_blocks; j++) p->chosen[j] &= (lane_mask) ~(1u << row);
     x = find_probabilities(p, row, n_blocks);

@@ -1,5 +1,6 @@
 /* select.c: the call: threads score sixteen query blocks of one chooser at a time against all candidates with the
    tile's products, and record what each chooses. */
+#include "sampled.h"
 #include "select.h"
 #include "selection_check.h"
 
@@ -10,6 +11,7 @@
 /* The state of a thread. */
 typedef struct chooser {
     picker pick;
+    sampler sample;
     float *queries;    /* [KERNEL_TILE][3 dim] */
     float *transposed; /* [columns][KERNEL_TILE] */
     hga_id *block;     /* the choices of its rows, contiguous */
@@ -48,25 +50,6 @@ static const float *block_query(const selecting *s, chooser *t, const sixteen *x
     const float *q = query_row(s, (int64_t)x->sample->token + block, head, buffer);
     if (s->in->precision == HGA_PRECISION_BF16) s->kernels->round_bf16(s->dim, q, buffer), q = buffer;
     return s->how->score == HGA_SELECT_MINMAX ? part_query(s, q, buffer + s->dim) : q;
-}
-
-/* Rows [first, end) of a sixteen, for the h-th head of their choosers: these read the same key/value head. */
-typedef struct scored_rows {
-    const sixteen *x;
-    hga_id first, end, h, kv;
-} scored_rows;
-
-static hga_id head_of(const selecting *s, const sixteen *x, hga_id i, hga_id h)
-{
-    return (x->chooser + i / x->each) * s->choosing + h;
-}
-
-static scored_rows rows_from(const selecting *s, const sixteen *x, hga_id first, hga_id h)
-{
-    const hga_id share = s->n_heads / s->n_kv_heads;
-    scored_rows r = {x, first, first + 1, h, head_of(s, x, first, h) / share};
-    while (r.end < x->n && head_of(s, x, r.end, h) / share == r.kv) r.end++;
-    return r;
 }
 
 static void transpose_queries(const selecting *s, chooser *t, const scored_rows *r)
@@ -157,12 +140,14 @@ done:
 /* Scores and chooses for sixteen query blocks; the first bad score is recorded in *t. */
 static void choose_sixteen(const selecting *s, chooser *t, const sixteen *x, hga_pos *n_of)
 {
-    hga_id n = candidates_of(s->how, x->sample, last_query_block(x)).end, bad_block;
+    hga_id n = candidates_of(s->how, x->sample, last_query_block(x)).end, bad_block, bad = -1;
     if (s->how->score == HGA_SELECT_SCORES)
         copy_scores(s, t, x, n);
+    else if (s->how->score == HGA_SELECT_SAMPLE)
+        bad = sampled_score(s, &t->sample, x, n, t->pick.score, &bad_block);
     else
         score_blocks(s, t, x, n);
-    hga_id bad = pick_sixteen(s, x, &t->pick, &bad_block);
+    if (bad < 0) bad = pick_sixteen(s, x, &t->pick, &bad_block);
     if (bad >= 0 && (t->bad_row < 0 || x->row + bad < t->bad_row)) t->bad_row = x->row + bad, t->bad_block = bad_block;
     if (bad < 0 && !t->status) t->status = note_chosen(s, t, x, n_of);
 }
@@ -177,7 +162,7 @@ static hga_status make_chooser(const selecting *s, chooser *t)
 {
     hga_status st = HGA_OK;
     const hga_allocator *a = s->in->allocator;
-    *t = (chooser){.bad_row = -1};
+    *t = (chooser){.bad_row = -1, .pick.weights = s->how->score == HGA_SELECT_SAMPLE};
     HGA_TRY(hga_new(a, (int64_t)whole_chunks(s->longest) * KERNEL_TILE, sizeof *t->pick.score, &t->pick.score));
     HGA_TRY(hga_new(a, s->longest, sizeof *t->pick.chosen, &t->pick.chosen));
     HGA_TRY(hga_new(a, s->longest, sizeof *t->pick.forced, &t->pick.forced));
@@ -186,6 +171,7 @@ static hga_status make_chooser(const selecting *s, chooser *t)
     HGA_TRY(hga_new(a, s->how->k ? 0 : s->longest, sizeof *t->pick.heap, &t->pick.heap));
     HGA_TRY(hga_new(a, s->how->k ? 0 : s->longest, sizeof *t->pick.p, &t->pick.p));
     if (s->how->score == HGA_SELECT_SCORES) return HGA_OK;
+    if (s->how->score == HGA_SELECT_SAMPLE) return sampler_make(s, &t->sample);
     HGA_TRY(hga_new(a, (int64_t)3 * s->dim * KERNEL_TILE, sizeof *t->queries, &t->queries));
     HGA_TRY(hga_new(a, (int64_t)s->columns * KERNEL_TILE, sizeof *t->transposed, &t->transposed));
 done:
@@ -195,6 +181,7 @@ done:
 static void drop_chooser(const selecting *s, chooser *t)
 {
     const hga_allocator *a = s->in->allocator;
+    sampler_drop(s, &t->sample);
     hga_delete(a, t->pick.score, (int64_t)whole_chunks(s->longest) * KERNEL_TILE, sizeof *t->pick.score);
     hga_delete(a, t->pick.chosen, s->longest, sizeof *t->pick.chosen);
     hga_delete(a, t->pick.forced, s->longest, sizeof *t->pick.forced);
@@ -333,7 +320,7 @@ done:
 
 hga_selection hga_selection_defaults(void)
 {
-    return (hga_selection){.block = 64, .query_block = 1, .k = 16, .sinks = 1, .local = 1, .coarse_k = 6};
+    return (hga_selection){.block = 64, .query_block = 1, .k = 16, .sinks = 1, .local = 1, .coarse_k = 6, .sample = 4};
 }
 
 /* The choice of all query blocks, once blocks are made. */
@@ -362,8 +349,10 @@ hga_status hga_select_blocks(const hga_selection *how, const hga_select_input *i
     HGA_TRY(selection_check(how, in));
     HGA_TRY(selection_open(&s));
     HGA_TRY(blocks_make(&s));
+    HGA_TRY(sampled_pack(&s));
     HGA_TRY(selecting_choose(&s, out));
 done:
+    sampled_drop(&s);
     blocks_drop(&s);
     return st;
 }

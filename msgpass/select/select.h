@@ -9,7 +9,7 @@
 typedef struct sample_cut {
     hga_id token, n_tokens;
     hga_id block, n_blocks, query_block, n_query_blocks, coarse, n_coarse;
-    hga_id first_query; /* of tokens that are appended to others: the first query block that chooses; 0 */
+    hga_id from, first_query; /* of tokens that are appended to others: the first, and its query block; 0 */
 } sample_cut;
 
 /* The rows that stand for blocks of keys. */
@@ -18,6 +18,13 @@ typedef struct key_blocks {
     float *rows;            /* [n_kv_heads][n][columns], or NULL */
     const float *const *at; /* NULL, or [n]: [n_kv_heads][columns] of each block */
 } key_blocks;
+
+/* All keys, which sampled queries are multiplied with. */
+typedef struct sampled_keys {
+    const float *const *at; /* NULL: rows of the call's tensor; or where each is, [n_kv_heads][dim] */
+    int64_t n;
+    float *rows; /* [n_kv_heads][n][dim], as products take them */
+} sampled_keys;
 
 /* A call, as everybody reads it. */
 typedef struct selecting {
@@ -34,6 +41,7 @@ typedef struct selecting {
     key_blocks keys, coarse;                   /* coarse.n 0: off */
     float *queries; /* [n_heads][n_query_blocks][dim]; NULL: a query block is one query, and stands for itself */
     const float *const *query_at; /* NULL, or where each query is, [n_heads][dim]: not in a tensor */
+    sampled_keys sampled;
 } selecting;
 
 /* select.c: finds of a checked selection the shape, the machine, and the samples' blocks. */
@@ -75,6 +83,27 @@ static inline hga_id query_block_of(const sixteen *x, hga_id i) { return x->firs
 /* The last query block of sixteen. */
 static inline hga_id last_query_block(const sixteen *x) { return x->first + x->each - 1; }
 
+/* Rows [first, end) of a sixteen, for the h-th head of their choosers: these read the same key/value head. */
+typedef struct scored_rows {
+    const sixteen *x;
+    hga_id first, end, h, kv;
+} scored_rows;
+
+/* The h-th query head of the chooser of row i. */
+static inline hga_id head_of(const selecting *s, const sixteen *x, hga_id i, hga_id h)
+{
+    return (x->chooser + i / x->each) * s->choosing + h;
+}
+
+/* The rows from `first` on that read one key/value head with their h-th head. */
+static inline scored_rows rows_from(const selecting *s, const sixteen *x, hga_id first, hga_id h)
+{
+    const hga_id share = s->n_heads / s->n_kv_heads;
+    scored_rows r = {x, first, first + 1, h, head_of(s, x, first, h) / share};
+    while (r.end < x->n && head_of(s, x, r.end, h) / share == r.kv) r.end++;
+    return r;
+}
+
 /* What a query block may choose. */
 typedef struct candidates {
     hga_id first_own, last_own; /* the blocks that it meets */
@@ -89,7 +118,8 @@ typedef struct picker {
     float *coarse; /* scores of coarse blocks, and which are chosen; NULL where they are off */
     lane_mask *open;
     hga_id *heap; /* [the same], where a threshold decides */
-    double *p;    /* [the same]: the softmax of a row's scores */
+    double *p;    /* [the same]: the probabilities of a row's blocks */
+    int weights;  /* 1: scores are weights, else their logarithms */
 } picker;
 
 /* ---- pick.c ---- */

@@ -35,6 +35,9 @@ def scores(q, k, settings):
     if settings.get("score") == "minmax":
         bound = [np.maximum(q * k[:, None, b].max(2), q * k[:, None, b].min(2)).sum(-1) for b in blocks]
         each = np.stack(bound, -1)
+    elif settings.get("score") == "sample":
+        tokens = oracle.cut(N, settings["query_block"])
+        each = oracle.sampled_scores(q, k, oracle.cut(N, BLOCK), tokens, settings.get("sample", 4), settings.get("causal"), 1 / np.sqrt(DIM)) * np.sqrt(DIM)
     else:
         means = np.stack([k[:, b].mean(1) for b in blocks], 1)
         rows = np.stack(blocks_of(q, settings.get("query_block", 1)), 1)
@@ -57,7 +60,7 @@ def chosen(row, first, last, settings):
         places = max(0, settings.get("k", 16) - len(forced))
         close = 0 < places < len(rest) and row[rest[places - 1]] - row[rest[places]] < 1e-4
         return sorted(forced | set(rest[:places])), close
-    p = np.exp(row[ranked] - row[ranked].max()) if ranked else np.zeros(0)
+    p = np.exp(row[ranked] - row[ranked].max()) if ranked and settings.get("score") != "sample" else row[ranked]
     total = np.cumsum(p / p.sum()) if ranked else p
     enough = int(np.searchsorted(total, settings["threshold"])) + 1
     close = bool(len(total)) and np.abs(total - settings["threshold"]).min() < 1e-5
@@ -77,7 +80,8 @@ SETTINGS = [
     {"block": BLOCK, "causal": causal, "share": share, **more}
     for causal in (False, True)
     for share in ("head", "group", "all")
-    for more in ({"k": 5}, {"k": 4, "query_block": 16, "sinks": 2}, {"threshold": 0.6, "query_block": 4, "local": 0}, {"k": 6, "score": "minmax"})
+    for more in ({"k": 5}, {"k": 4, "query_block": 16, "sinks": 2}, {"threshold": 0.6, "query_block": 4, "local": 0}, {"k": 6, "score": "minmax"},
+                 {"k": 5, "score": "sample", "query_block": 16}, {"threshold": 0.7, "score": "sample", "query_block": 6, "sample": 3, "local": 0})
 ]
 
 
@@ -144,7 +148,7 @@ class Routed(unittest.TestCase):
         self.assertEqual(pickle.loads(pickle.dumps(h)), h)
         self.assertEqual(hash(h), hash(hga.routed(N, block=8, threshold=0.9)))
         self.assertNotEqual(h, hga.routed(N, block=8))
-        self.assertEqual(repr(hga.routed(block=8)), "routed block=8 k=16 query-block=1 sinks=1 local=1 share=head score=mean coarse=0 coarse-k=6 prefill=1 causal=0")
+        self.assertEqual(repr(hga.routed(block=8)), "routed block=8 k=16 query-block=1 sinks=1 local=1 share=head score=mean sample=4 coarse=0 coarse-k=6 prefill=1 causal=0")
 
     def test_what_cannot_be_chosen_is_named(self):
         q, k, v = tensors(8)
@@ -156,6 +160,12 @@ class Routed(unittest.TestCase):
             ("minmax bounds the products of one query, and query_block or prefill is 4", {"score": "minmax", "query_block": 4}),
             ("one query, and query_block or prefill is 8", {"score": "minmax", "prefill": 8, "causal": True}),
             ("choose for themselves; query_block or prefill is 2", {"block": 4, "coarse": 8, "prefill": 2, "causal": True}),
+            ("score sample is of query blocks; query_block or prefill must be above 1, and they are 1", {"score": "sample"}),
+            ("sample is 4; it must be at most query_block or prefill, 3", {"score": "sample", "query_block": 3}),
+            ("sample is 9; it must be at most query_block or prefill, 8", {"score": "sample", "prefill": 8, "sample": 9}),
+            ("sample: 0 is not in 1 .. 2147483647", {"score": "sample", "prefill": 8, "sample": 0}),
+            ("choose for themselves; query_block or prefill is 4", {"score": "sample", "block": 4, "coarse": 8, "prefill": 4, "causal": True}),
+            ("score is 'samples', none of mean, minmax, given, sample: did you mean 'sample'", {"score": "samples"}),
             ("query has 150 rows, the hierarchy 149", {"n_tokens": 149}),
             ("block: 0 is not in 1 .. 2147483647", {"block": 0}),
             ("k is 1099511627776; it must be less than 2147483648", {"k": 2**40}),
@@ -221,6 +231,19 @@ class Decoders(unittest.TestCase):
             found = torch.cat([cache.append(*(x[:, i : i + 10] for x in (q, k, v))) for i in range(0, N, 10)], 1)
             self.assertTrue(torch.equal(found, h.attention(q, k, v)))
 
+    def test_a_prompt_samples_and_single_tokens_choose_by_means(self):
+        q, k, v = tensors(5)
+        sampled = dict(block=BLOCK, k=4, score="sample", sample=3, causal=True)
+        own, by_8 = hga.routed(N, block=BLOCK, k=4, causal=True), hga.routed(N - 20, query_block=8, **sampled)
+        h = hga.routed(N, prefill=8, **sampled)
+        whole = [x[:, : N - 20] for x in (q, k, v)]
+        for prompt in ([N - 20], [64, N - 84]):
+            found = appended(self.decoder(h, same=True).cache(), q, k, v, prompt + [1] * 20)
+            np.testing.assert_allclose(found[:, : N - 20], by_8.attention(*whole), rtol=0, atol=2e-6)
+            np.testing.assert_array_equal(found[:, N - 20 :], own.attention(q, k, v)[:, N - 20 :])
+        one = [x[:, :1] for x in (q, k, v)]
+        np.testing.assert_array_equal(hga.routed(prefill=8, **sampled).attention(*one), hga.routed(block=BLOCK, k=4, causal=True).attention(*one))
+
     def test_sigmoids_have_the_bits_of_attention(self):
         h, x = hga.routed(N, block=BLOCK, k=3, causal=True), tensors(4)
         cache = self.decoder(h, same=True, normaliser="sigmoid:-2").cache()
@@ -231,6 +254,8 @@ class Decoders(unittest.TestCase):
         for says, h, more in (
             ("n_tokens=None: a decoder is of one text of at most so many tokens", hga.routed(causal=True), {}),
             ("choose among those before: causal is 0", hga.routed(N), {}),
+            ("query_block or prefill must be above 1", hga.routed(N, score="sample", causal=True), {}),
+            ("sample is 4; it must be at most query_block or prefill, 2", hga.routed(N, score="sample", prefill=2, causal=True), {}),
             ("tokens of query_block 16 choose by later ones", hga.routed(N, query_block=16, causal=True), {}),
             ("not by given ones", hga.routed(N, score="given", causal=True), {}),
             ("weights depend on all scores of a row", hga.routed(N, causal=True), {"normaliser": "entmax:1.5"}),
@@ -250,6 +275,8 @@ def drawn(seed):
     s |= {"threshold": r.choice((0.3, 0.7, 0.9, 1.0))} if r.random() < 0.35 else {"k": r.randint(1, 7)}
     s |= {"sinks": r.randint(0, 2), "local": r.randint(0, 2)} if r.random() < 0.5 else {}
     s |= r.choice(({}, {}, {"query_block": r.choice((2, 5, 16))}, {"prefill": r.choice((2, 16))}, {"score": "minmax"}, {"score": "given"}))
+    if max(s.get("query_block", 1), s.get("prefill", 1)) > 1 and r.random() < 0.6:
+        s |= {"score": "sample", "sample": r.randint(1, max(s.get("query_block", 1), s.get("prefill", 1)))}
     if s["causal"] and r.random() < 0.4 and not s.keys() & {"query_block", "prefill"} and s.get("score") != "given":
         s |= {"coarse": b * r.choice((1, 2, 3)), "coarse_k": r.randint(1, 3)}
     normal = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
@@ -332,6 +359,25 @@ class Drawn(unittest.TestCase):
                 terms = grads[name] * direction
                 self.assertLess(abs(terms.sum() - (slopes[0] - slopes[1]) / 2e-5), 1e-4 * (np.abs(terms).sum() + 1), (seed, name))
 
+    def test_samples_are_of_the_operands_that_products_have(self):
+        q, k, _ = tensors(21)
+        for more in ({"k": 4}, {"threshold": 0.6, "share": "group"}, {"k": 5, "share": "all", "causal": True}):
+            h = hga.routed(block=BLOCK, score="sample", query_block=16, **more)
+            half = [x.astype(np.float16) for x in (q, k)]
+            np.testing.assert_array_equal(h.choice(*half), h.choice(*(x.astype(np.float32) for x in half)))
+            rounded = [(x.view(np.uint32) + 0x7FFF + (x.view(np.uint32) >> 16 & 1) & 0xFFFF0000).view(np.float32) for x in (q, k)]
+            np.testing.assert_array_equal(h.choice(q, k, precision="bf16"), h.choice(*rounded, precision="f32"))
+            if torch:
+                narrow = [torch.tensor(x).bfloat16() for x in (q, k)]
+                np.testing.assert_array_equal(h.choice(*narrow, precision="bf16"), h.choice(*rounded, precision="f32"))
+
+    def test_samples_that_are_no_numbers_are_named(self):
+        q, k, _ = tensors(22)
+        h = hga.routed(N, block=BLOCK, score="sample", prefill=16, k=4, causal=True)
+        h.choice(np.where(np.arange(N)[:, None] == 40, np.nan, q).astype(np.float32), k)  # which is not sampled
+        k[1, 44] = np.nan
+        refused(self, "the score of block 2 for query block 2, chooser 2, is not a number or .inf", lambda: h.choice(q, k))
+
     def test_a_head_is_a_graph_of_its_own(self):
         q, k, v = tensors(11)
         for share, n in (("head", HEADS), ("group", KV), ("all", 1)):
@@ -379,6 +425,7 @@ class Drawn(unittest.TestCase):
             self.assertEqual(h, hga.routed(N, block=16, k=3, causal=True))
             np.testing.assert_array_equal(h.attention(q, k, v), hga.routed(N, block=16, k=3, causal=True).attention(q, k, v))
         self.assertEqual(hga.build("routed:threshold=0.9", N), hga.routed(N, threshold=0.9))
+        self.assertEqual(hga.build("routed:score=sample:sample=2:prefill=16", N), hga.routed(N, score="sample", sample=2, prefill=16))
         with self.assertRaisesRegex(hga.Error, "threshold: 'much' is not a number"):
             hga.build("routed:threshold=much", N)
         self.assertEqual(hga.routed([3, 0, 4], block=2), hga.routed([3, 4], block=2))

@@ -214,6 +214,14 @@ class Generation(Registered):
             helper.lm_head.weight[:45] = 0
         self.assertTrue(torch.equal(model.generate(self.ids[:1], assistant_model=helper, **say), want))
 
+    def test_prompts_sample_and_single_tokens_do_not(self):
+        with torch.no_grad():
+            few, means = (model_of("Llama", f"routed:block=2:k=5:prefill=4{more}")(self.ids).logits for more in (":score=sample:sample=2", ""))
+        self.assertFalse(torch.equal(few, means))
+        model = model_of("Llama", "routed:block=2:k=99:score=sample:sample=2:prefill=4")
+        self.assertTrue(torch.equal(model.generate(self.ids[:1], **SAY), model_of("Llama").generate(self.ids[:1], **SAY)))
+        refused(self, "query_block or prefill must be above 1", lambda: model_of("Llama", "routed:score=sample")(self.ids))
+
     def test_a_prompt_in_chunks_and_a_talk_that_goes_on(self):
         for words in WORDS:
             with self.subTest(words):

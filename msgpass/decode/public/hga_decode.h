@@ -34,7 +34,9 @@ typedef struct hga_decode_options {
        hga_plan_execute of all tokens. A cache has a row more for each complete block. Copied */
     const hga_selection *selection;
     /* Above 1: in an append of several tokens they choose by query blocks of so many, counted from token 0, by the
-       mean of those queries that the append has: a choice then reads up to prefill - 1 tokens ahead. 0: as 1 */
+       mean of those queries that the append has, or by samples of them: a choice then reads up to prefill - 1 tokens
+       ahead. Where the selection's score is sampled, which prefill is needed for, single tokens choose by their mean.
+       0: as 1 */
     hga_id prefill;
     uint64_t reserved[2]; /* 0 */
 } hga_decode_options;

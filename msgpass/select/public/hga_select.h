@@ -14,7 +14,9 @@ typedef enum hga_select_score {
     HGA_SELECT_MEAN,   /* <mean of the query block's queries, mean of the block's keys> (MoBA, Lu et al. 2025) */
     HGA_SELECT_MINMAX, /* sum over columns of max(q lo, q hi), lo and hi the least and greatest of the block's keys: an
                           upper bound of every product with one of them (Quest, Tang et al. 2024); query_block 1 */
-    HGA_SELECT_SCORES  /* scores are yours */
+    HGA_SELECT_SCORES, /* scores are yours */
+    HGA_SELECT_SAMPLE  /* softmax weights of every `sample`-th query over all its keys, summed over the block's keys and
+                          over these queries; query_block above 1 */
 } hga_select_score;
 
 /* Who chooses together. */
@@ -33,7 +35,12 @@ typedef enum hga_select_share {
    With `coarse`, causal tokens that choose for themselves look for blocks in two steps. A coarse block has `coarse`
    tokens and is scored like a block. Of the coarse blocks before the one that holds its own block, a token takes the
    `coarse_k` best. Its candidates are then the blocks of these, the complete blocks before its own in its own coarse
-   block and in the coarse block before that, and the forced ones. */
+   block and in the coarse block before that, and the forced ones.
+
+   HGA_SELECT_SAMPLE: of a query block that begins with token f the sampled queries are f + sample - 1, f + 2 sample - 1
+   and so on, or its last where there is none; causal ones see tokens up to their own. Their weights, in float32, are of
+   products alone. A threshold is then met by shares of the candidates' sum, without a softmax; candidates that sum to 0
+   are not chosen. */
 typedef struct hga_selection {
     hga_id block, query_block; /* tokens in a block of keys, and of queries */
     hga_id k;                  /* at least 1; 0: by threshold */
@@ -44,10 +51,11 @@ typedef struct hga_selection {
     double threshold; /* above 0, at most 1: all candidates; 0: by k */
     hga_id coarse;    /* tokens, a multiple of block; 0: off */
     hga_id coarse_k;  /* at least 1; read where coarse is on */
-    uint64_t reserved[3];
+    hga_id sample;    /* 1 to query_block; read where scores are sampled */
+    uint64_t reserved[2];
 } hga_selection;
 /* The settings of a choice at their defaults: block 64, query_block 1, k 16, sinks 1, local 1, each head by the mean,
-   not causal; coarse off, coarse_k 6. */
+   not causal; coarse off, coarse_k 6; sample 4. */
 HGA_API hga_selection hga_selection_defaults(void);
 
 /* The tensors and scores that a choice is made from, borrowed for the call. */
@@ -79,8 +87,8 @@ typedef struct hga_chosen {
 
 /* Choose the blocks that rows attend to. *out is to be cleared (hga_chosen_clear); it is empty after a failure.
    HGA_EINVAL: a parameter, a tensor or a score is not what it must be: NaN and +inf are named; HGA_EUNSUPPORTED: minmax
-   with query blocks; coarse where the choice is not causal, has query blocks or uses your scores; HGA_ENOMEM. Threads
-   may call at once. */
+   with query blocks; sampled queries without; coarse where the choice is not causal, has query blocks or uses your
+   scores; HGA_ENOMEM. Threads may call at once. */
 HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_input *in, hga_chosen *out);
 /* Free the arrays of a choice, and make it empty. */
 HGA_API void hga_chosen_clear(hga_chosen *c);

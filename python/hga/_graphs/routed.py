@@ -105,7 +105,7 @@ class ChosenHierarchy(ByContent):
     # ---- choosing ----
 
     def _how(self, n: int) -> Tuple[Any, Any]:
-        """hga_routed and hga_selection of a call of n tokens."""
+        """hga_routed and hga_selection of a call of n tokens; 0: of a decoder."""
         filled, how = _structure(*(s for s in self.settings.items() if s[1] is not None)), ffi.new("hga_selection *")
         p = ffi.new("hga_routed *", ffi.cast("hga_routed *", filled.memory)[0])
         p.n_tokens = n
@@ -283,7 +283,7 @@ class ChosenHierarchy(ByContent):
         queries ahead; single tokens choose by themselves. No normaliser but softmax, and no positions."""
         if self.lengths is None or len(self.lengths) != 1:
             raise refuse(f"{self!r} has n_tokens={self.lengths and list(self.lengths)}: a decoder is of one text of at most so many tokens")
-        _, how = self._how(1)
+        _, how = self._how(0)
         graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
         check(lib.hga_build_routed_decoder(self.n_tokens, ffi.NULL, graph, program))
         made = self._told(Hierarchy(Graph(graph[0]), program, repr(self)))
