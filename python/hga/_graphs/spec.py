@@ -16,7 +16,8 @@ from .hierarchy import Hierarchy
 from .._core.plans import LEFT, PLANS
 from .registry import Variant, variant_named, variants
 from .routed import chosen
-from .settings import Settings
+from .settings import Settings, values_of
+from .shares import blocks_of, shares_in
 from .variants import of_settings
 
 MOST_CACHED = 128  # hierarchies of all names and lengths together,
@@ -44,7 +45,10 @@ class Spec:
 
     def __init__(self, spec: str) -> None:
         text, self._words = encoded(spec, "variant"), ffi.gc(ffi.new("hga_words *"), lib.hga_words_clear)
-        self.spec = _one_line(spec)
+        self.spec, self.shares = _one_line(spec), None
+        if "shares" in spec:
+            of_library, self.shares = shares_in(spec)
+            text = encoded(of_library, "variant")
         try:
             check(lib.hga_words_read(text, self._words))
         except WrongValue as e:
@@ -52,6 +56,8 @@ class Spec:
         self.variant = Variant(self._words.variant[0])
         self.chooses = self.variant.needs_choice  # is its graph found in the call?
         self.settings = self._filled()
+        if self.shares and (not self.chooses or self.settings.declared & {"k", "threshold"}):
+            raise refuse(f"{self.spec}: k-shares are of routed, instead of k and threshold")
 
     def _filled(self) -> Settings:
         return Settings(self.variant, self._words)
@@ -81,6 +87,10 @@ class Spec:
             s.fill("causal", True if isinstance(of, bool) else [True] * max(of, 1))  # of each axis
         if n_keys is not None:
             self.require_cross()
+        if self.shares:
+            if not n:
+                raise refuse(f"{self.spec}: k-shares are shares of a text's blocks, and how many tokens it has is not said")
+            s.fill("k", blocks_of(self.shares, n, values_of(s)))
         if self.chooses:
             return cast(Hierarchy, chosen(s, n or None, n_keys))
         h = of_settings(s, words, n or None, n_keys)
