@@ -13,6 +13,7 @@ import torch
 
 from .._core.arguments import whole
 from .._core.library import refuse, refuse_type
+from .._core.releases import is_older, refuse_older
 from .._graphs.settings import values_of
 from .._graphs.shares import blocks_of, tokens_at_once
 from .._graphs.spec import Spec, spec_of
@@ -22,6 +23,7 @@ from ._capture import inputs_of
 from ._pieces import Seen, run, starts_of, weights_of
 
 Tensor = torch.Tensor
+SINCE = "4.56"  # whose caches are made of layers
 SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1.0)
 
 
@@ -184,8 +186,10 @@ def calibrate(
     a head may get of all blocks. The dict is what the file has; layers that slide are not counted and stay as they are."""
     if text is None:
         tokenizer, text = None, tokenizer
-    if not isinstance(model, torch.nn.Module) or not hasattr(model, "set_attn_implementation"):
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
         raise refuse_type(f"model is a {type(model).__name__}, not a model of transformers")
+    if is_older("transformers", SINCE):
+        raise refuse_older("transformers", SINCE, "hga.transformers.calibrate")
     ids = _ids(text, tokenizer)
     if not 0 < keys <= 1:
         raise refuse(f"calibrate: keys is {keys}; it must be above 0 and at most 1")
