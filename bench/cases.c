@@ -93,16 +93,14 @@ done:
     return st;
 }
 
-/* Chooses for the heads of one chooser; its rows come after those of the choosers before. */
+/* Chooses for the heads of one chooser, by its own selection; its rows come after those of the choosers before. */
 static hga_status choose_of(const hga_selection *how, const hga_shape *one, hga_id n, const float *query,
                             const float *key, hga_chosen *out)
 {
-    hga_selection together = *how;
     hga_select_input in = {.n_tokens = n, .shape = *one};
-    together.share = HGA_SELECT_ALL;
     in.query = (hga_tensor){.data = (void *)(uintptr_t)query, .rows = n};
     in.key = (hga_tensor){.data = (void *)(uintptr_t)key, .rows = n};
-    return hga_select_blocks(&together, &in, out);
+    return hga_select_blocks(how, &in, out);
 }
 
 /* All choosers' tables, as wide as the widest row can be. */
@@ -113,6 +111,7 @@ static hga_status choose_blocks(const hga_routed *p, const hga_selection *how, c
     const int64_t q = n * shape->n_heads * shape->dim, k = n * kv * shape->dim;
     const hga_id rows = (p->n_tokens + how->query_block - 1) / how->query_block;
     hga_chosen chosen = {0};
+    hga_selection own;
     float *x = NULL;
     hga_status st;
     *slots = (p->n_tokens + how->block - 1) / how->block;
@@ -122,7 +121,8 @@ static hga_status choose_blocks(const hga_routed *p, const hga_selection *how, c
     const hga_shape one = bench_case_shape(out, shape);
     for (int64_t c = 0, to = 0; c < out->choosers; c++) {
         const float *key = x + q + (out->choosers > 1 ? c * kv / out->choosers * n * shape->dim : 0);
-        HGA_TRY(choose_of(how, &one, p->n_tokens, x + q / out->choosers * c, key, &chosen));
+        HGA_TRY(hga_select_chooser(how, (hga_id)c, out->choosers, &own));
+        HGA_TRY(choose_of(&own, &one, p->n_tokens, x + q / out->choosers * c, key, &chosen));
         for (hga_id r = 0; r < rows; r++, to += *slots)
             for (hga_id i = 0; i < *slots; i++) {
                 hga_pos at = chosen.first[r] + i;

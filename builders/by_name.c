@@ -136,10 +136,20 @@ static hga_status read_value(const hga_parameter *p, const char *value, hga_id *
     return *out >= 0 ? HGA_OK : hga_fail(HGA_EINVAL, "%s: '%s' is not one of: %s", p->name, value, p->words);
 }
 
+/* May a whole number be an array instead? */
+static int may_be_each(const hga_parameter *p) { return p->kind == HGA_PARAMETER_WHOLE && p->count != HGA_NOWHERE; }
+
+/* Forgets the array that such a number was. */
+static void forget_each(void *parameters, const hga_parameter *p)
+{
+    memset(member(parameters, p->count), 0, sizeof(hga_id));
+    memset(member(parameters, p->columns), 0, sizeof(const hga_id *));
+}
+
 /* tokens and keys are no rows of the tables, since every variant has them */
 static int counted(const hga_variant *v, const char *name, hga_parameter *out)
 {
-    *out = (hga_parameter){.kind = HGA_PARAMETER_WHOLE, .least = 1};
+    *out = (hga_parameter){.kind = HGA_PARAMETER_WHOLE, .count = HGA_NOWHERE, .least = 1};
     if (strcmp(name, "tokens") == 0) out->name = "tokens", out->offset = v->tokens;
     if (strcmp(name, "keys") == 0 && v->keys != HGA_NOWHERE) out->name = "keys", out->offset = v->keys;
     return out->name != NULL;
@@ -165,6 +175,7 @@ hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *n
     hga_status st = read_value(p, value, &number);
     if (!st) st = agrees_with_arrays(v, parameters, p, number);
     if (!st) memcpy(member(parameters, p->offset), &number, sizeof number);
+    if (!st && may_be_each(p)) forget_each(parameters, p);
     return st;
 }
 
@@ -185,18 +196,21 @@ hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const c
     const hga_parameter *p = hga_variant_parameter(v, name, strlen(name));
     hga_status st = HGA_OK;
     if (!p) return hga_fail(HGA_EINVAL, "%s has no parameter '%s'", v->name, name);
-    if (p->kind < HGA_PARAMETER_IDS || p->place != HGA_IN_BUILDER)
+    const int each = may_be_each(p);
+    if ((p->kind < HGA_PARAMETER_IDS && !each) || p->place != HGA_IN_BUILDER)
         return hga_fail(HGA_EINVAL, "%s: %s", name,
                         p->kind < HGA_PARAMETER_IDS ? "is a number" : "is not the builder's");
     if (n < 1 || !array) return hga_fail(HGA_EINVAL, "%s: %d numbers, at least 1 is needed", name, n);
-    for (int64_t i = 0; p->kind == HGA_PARAMETER_IDS && i < (int64_t)n * (columns ? columns : 1); i++)
+    if (columns > 1 && (each || p->columns == HGA_NOWHERE))
+        return hga_fail(HGA_EINVAL, "%s: %d columns; it has one axis", name, columns);
+    for (int64_t i = 0; p->kind != HGA_PARAMETER_FLOATS && i < (int64_t)n * (columns ? columns : 1); i++)
         if (((const hga_id *)array)[i] < p->least)
             return hga_fail(HGA_EINVAL, "%s: number %lld is %d, at least %d is needed", name, (long long)i,
                             ((const hga_id *)array)[i], p->least);
     if (p->count != HGA_NOWHERE) st = say_count(name, member(parameters, p->count), n, 0);
-    if (!st && p->columns != HGA_NOWHERE)
+    if (!st && !each && p->columns != HGA_NOWHERE)
         st = say_count(name, member(parameters, p->columns), columns ? columns : 1, 1);
-    if (!st) memcpy(member(parameters, p->offset), &array, sizeof array);
+    if (!st) memcpy(member(parameters, each ? p->columns : p->offset), &array, sizeof array);
     return st;
 }
 
@@ -270,8 +284,8 @@ static hga_status read_parameter(variant_reading *r, char *word)
     if (!value || value == word) return hga_fail(HGA_EINVAL, "%s: '%s' is not name=value", r->variant->name, word);
     *value++ = 0;
     const hga_parameter *p = hga_variant_parameter(r->variant, word, strlen(word));
-    hga_status st = p && p->kind == HGA_PARAMETER_IDS ? read_list(r, p, value)
-                                                      : hga_variant_set(r->variant, r->parameters, word, value);
+    const int list = p && (p->kind == HGA_PARAMETER_IDS || (may_be_each(p) && strchr(value, ',')));
+    hga_status st = list ? read_list(r, p, value) : hga_variant_set(r->variant, r->parameters, word, value);
     return st ? st : mark_set(r, word, p);
 }
 

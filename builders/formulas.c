@@ -290,13 +290,13 @@ typedef struct query_rows {
 
 /* Blocks chosen besides own: k of the candidates, but all that are forced; -1: it depends on the choice, since the
    number of candidates from coarse blocks is unknown. */
-static int64_t chosen_besides(const hga_routed *p, const query_rows *q, int64_t n_blocks)
+static int64_t chosen_besides(const hga_routed *p, hga_id k, const query_rows *q, int64_t n_blocks)
 {
     int64_t all = p->causal ? q->own : n_blocks - (q->last_own - q->own + 1);
     int64_t after =
         q->last_own + 1 < p->choose.sinks && !p->causal ? least(p->choose.sinks, n_blocks) - (q->last_own + 1) : 0;
     int64_t forced = least(q->own, (int64_t)p->choose.sinks + p->choose.local) + after;
-    int64_t budget = p->choose.k - (q->last_own - q->own + 1);
+    int64_t budget = k - (q->last_own - q->own + 1);
     if (p->choose.coarse && budget < all && budget > forced) {
         int64_t each = p->choose.coarse / p->block, before = q->own / each;
         int64_t open = q->own % each + least(before, p->choose.coarse_k) * each;
@@ -305,17 +305,15 @@ static int64_t chosen_besides(const hga_routed *p, const query_rows *q, int64_t 
     return budget > all ? all : budget > forced ? budget : forced;
 }
 
-/* Not causal, chosen blocks are whole ones: fewer edges where the last is shorter and a row chose it. */
-double formula_routed(const void *parameters)
+/* Of a chooser. Not causal, chosen blocks are whole ones: fewer edges where the last is shorter and a row chose it. */
+static double edges_chosen(const hga_routed *p, hga_id k)
 {
-    const hga_routed *p = parameters;
     const int64_t n = p->n_tokens, b = p->block, n_blocks = (n + b - 1) / b;
     const int64_t step = p->choose.prefill > 1 && n > 1 ? p->choose.prefill : p->query_block;
     double edges = 0;
-    if (p->choose.threshold > 0) return NAN;
     for (query_rows q = {0}; q.first < n; q.first += step) {
         q.last = least(q.first + step, n) - 1, q.own = q.first / b, q.last_own = q.last / b;
-        int64_t besides = chosen_besides(p, &q, n_blocks), rows = q.last - q.first + 1;
+        int64_t besides = chosen_besides(p, k, &q, n_blocks), rows = q.last - q.first + 1;
         int64_t end = least((q.last_own + 1) * b, n), own = end - q.own * b;
         if (besides < 0) return NAN;
         if (p->causal) {
@@ -325,4 +323,15 @@ double formula_routed(const void *parameters)
         edges += (double)(rows * least(own + besides * b, n));
     }
     return edges;
+}
+
+/* The mean of choosers that have a k each. */
+double formula_routed(const void *parameters)
+{
+    const hga_routed *p = parameters;
+    double edges = 0;
+    if (p->choose.threshold > 0) return NAN;
+    if (!p->choose.k_each) return edges_chosen(p, p->choose.k);
+    for (hga_id i = 0; i < p->choose.n_k_each; i++) edges += edges_chosen(p, p->choose.k_each[i]);
+    return edges / p->choose.n_k_each;
 }

@@ -97,24 +97,33 @@ static hga_status check_blocks(const hga_routed *p, int64_t row, const chosen_li
 
 static hga_id least_of(hga_id a, hga_id b) { return a < b ? a : b; }
 
+/* Makes a choice of all blocks one block, which runs in the tiles of dense attention. */
+static void join_blocks(hga_choice *c)
+{
+    static const hga_pos first[] = {0, 1};
+    static const hga_id only = 0;
+    c->row_block = c->n_dst, c->block = c->n_src, c->first = first, c->chosen = &only;
+}
+
 /* One sample of one chooser, whose query blocks are rows of the choice from `at` on. */
 static hga_status add_sample(routed_telling *x, hga_choice *c, int64_t at)
 {
     hga_status st = HGA_OK;
     const hga_routed *p = x->p;
     const hga_id lists = blocks_of(c->n_dst, c->row_block), n_blocks = blocks_of(c->n_src, c->block);
-    hga_pos n = 0;
+    hga_pos n = 0, all = 0; /* blocks that are chosen; that there are to choose */
     for (hga_id i = 0; i < lists; i++) {
         const chosen_list list = list_of(p, at + i);
         const hga_id last = least_of((i + 1) * c->row_block, c->n_dst) - 1;
         HGA_TRY(check_blocks(p, at + i, &list, n_blocks, last / p->block));
         x->first[i] = n;
         if (!p->choice_first) memcpy(x->chosen + n, list.block, (size_t)list.n * sizeof *x->chosen);
-        n += list.n;
+        n += list.n, all += p->causal ? last / p->block + 1 : n_blocks;
     }
     x->first[lists] = n;
     c->first = p->choice_first ? p->choice_first + at : x->first;
     c->chosen = p->choice_first ? p->choice : x->chosen;
+    if (n == all && n > 0) join_blocks(c);
     HGA_TRY(hga_builder_add_choice(x->b, x->relation, c));
 done:
     return st;
@@ -175,6 +184,7 @@ hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
     out->sinks = p->choose.sinks, out->local = p->choose.local, out->share = p->choose.share,
     out->score = p->choose.score, out->sample = p->choose.sample;
     out->coarse = p->choose.coarse, out->coarse_k = p->choose.coarse_k, out->threshold = p->choose.threshold;
+    out->k_each = p->choose.k_each, out->n_k_each = p->choose.n_k_each;
     if (p->choose.k != out->k)
         out->k = p->choose.k;
     else if (p->choose.threshold != 0)

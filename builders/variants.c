@@ -24,6 +24,12 @@
         name, HGA_PARAMETER_WHOLE, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, standard, least, \
             NULL, says, NULL                                                                                          \
     }
+/* a number, or an array with a number for each */
+#define WHOLE_OR_EACH(type, member, array, n, name, standard, least, says)                                           \
+    {                                                                                                                \
+        name, HGA_PARAMETER_WHOLE, HGA_IN_BUILDER, offsetof(type, member), offsetof(type, n), offsetof(type, array), \
+            standard, least, NULL, says, NULL                                                                        \
+    }
 #define IDS(type, member, count, name, standard, least, says)                                                          \
     {                                                                                                                  \
         name, HGA_PARAMETER_IDS, HGA_IN_BUILDER, offsetof(type, member), offsetof(type, count), HGA_NOWHERE, standard, \
@@ -144,7 +150,8 @@ static const hga_parameter draft_parameters[] = {
 
 static const hga_parameter routed_parameters[] = {
     WHOLE(hga_routed, block, "block", "64", 1, "tokens in a block of keys"),
-    WHOLE(hga_routed, choose.k, "k", "16", 1, "blocks that are chosen, own and forced included"),
+    WHOLE_OR_EACH(hga_routed, choose.k, choose.k_each, choose.n_k_each, "k", "16", 1,
+                  "blocks that are chosen, own and forced included; one number, or one for each chooser"),
     REAL(hga_routed, choose.threshold, "threshold",
          "instead of k: the fewest blocks that hold this share of the probability"),
     WHOLE(hga_routed, query_block, "query-block", "1", 1, "tokens that choose together, by their mean or samples"),

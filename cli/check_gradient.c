@@ -94,10 +94,24 @@ static int tells_tokens(const typed_variant *typed)
     return is_typed;
 }
 
-/* Random heads choose blocks together; their choice then stays. */
-static int build_chosen(const typed_variant *typed, int64_t seed, hga_id heads, trial *t)
+/* Random heads: as many as k has numbers, where it has some. */
+static int find_heads(const typed_variant *typed, hga_id *heads)
 {
-    const choosing together = {.choosers = 1};
+    settings s = {0};
+    const hga_variant *v;
+    *heads = RANDOM_HEADS;
+    if (!routed_is(typed)) return CLI_GOOD;
+    MUST(variant_settings(typed, &s, &v));
+    const npy *k = setting_array(&s, "k");
+    if (k && k->count >= 1 && k->count <= MAX_HEADS) *heads = (hga_id)k->count;
+    settings_clear(&s);
+    return CLI_GOOD;
+}
+
+/* Random heads choose blocks together, the first of so many choosers; their choice then stays. */
+static int build_chosen(const typed_variant *typed, int64_t seed, hga_id heads, hga_id choosers, trial *t)
+{
+    const choosing together = {.choosers = choosers};
     char name[] = "random tensors";
     npy x[2];
     settings s = {0};
@@ -126,10 +140,11 @@ static int open_random(const gradient_check *c, trial *t)
     char tokens[16];
     snprintf(tokens, sizeof tokens, "%d", (int)RANDOM_TOKENS);
     if (!tells_tokens(&typed)) typed.tokens = tokens;
-    hga_id heads = RANDOM_HEADS, choosers;
+    hga_id heads, choosers;
+    MUST(find_heads(&typed, &heads));
     MUST(routed_choosers(&typed, heads, heads, &choosers));
     heads /= choosers;
-    MUST(routed_is(&typed) ? build_chosen(&typed, c->seed, heads, t) : model_build(&typed, NULL, &t->m));
+    MUST(routed_is(&typed) ? build_chosen(&typed, c->seed, heads, choosers, t) : model_build(&typed, NULL, &t->m));
     MUST(call_put(c->call, &t->m));
     if (t->m.tree_heads > 1) heads = 1;
     t->shape = (hga_shape){.n_heads = heads, .n_kv_heads = heads, .dim = RANDOM_DIM, .dim_v = RANDOM_DIM};
@@ -145,14 +160,13 @@ static int open_random(const gradient_check *c, trial *t)
 /* Builds the case of the user's tensors; of heads that choose for themselves the first part alone. */
 static int open_files(const gradient_check *c, trial *t)
 {
-    const choosing together = {.choosers = 1};
-    hga_id choosers;
+    choosing first = {0};
     MUST(attend_io_read(&c->paths, c->call, LAYOUT_NHD, tensor_file_read_one, &t->all));
-    MUST(routed_choosers(c->typed, t->all.query.heads, t->all.key.heads, &choosers));
-    t->part = part_of(&t->all, 0, choosers);
+    MUST(routed_choosers(c->typed, t->all.query.heads, t->all.key.heads, &first.choosers));
+    t->part = part_of(&t->all, 0, first.choosers);
     MUST(attend_io_part(&t->all, 0, &t->part, &t->files));
     model_tensors tensors = attend_io_tensors(&t->files);
-    if (routed_is(c->typed)) tensors.choosing = &together;
+    if (routed_is(c->typed)) tensors.choosing = &first;
     MUST(model_build(c->typed, &tensors, &t->m));
     MUST(call_put(c->call, &t->m));
     MUST(attend_io_bind(&c->paths, c->call, &t->m, &t->files));

@@ -1,5 +1,6 @@
 /* flops.c: hga flops, operation counts by formula and by counting edges. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,8 +67,16 @@ static int count_model(const model *m, const hga_shape *shape, count *c)
     return CLI_GOOD;
 }
 
-/* The variant's own formula at this number of tokens; NAN if there is none, of a file or a batch. */
-static int count_by_formula(const typed_variant *typed, count *c)
+static int set_own_k(const hga_variant *v, hga_id k, void *parameters)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", k);
+    return complain_of(hga_variant_set(v, parameters, "k", text), CLI_USAGE, v->name);
+}
+
+/* The variant's own formula at this number of tokens; NAN if there is none, of a file or a batch. own_k: of the chooser
+   whose graph it is; 0: of all. */
+static int count_by_formula(const typed_variant *typed, hga_id own_k, count *c)
 {
     _Alignas(max_align_t) char parameters[1024];
     settings s = {0};
@@ -77,6 +86,7 @@ static int count_by_formula(const typed_variant *typed, count *c)
     TRY(variant_settings(typed, &s, &v));
     if (!v || setting_array(&s, "tokens")) goto done; /* a file, a batch */
     TRY(settings_fill(&s, v, parameters));
+    if (own_k) TRY(set_own_k(v, own_k, parameters));
     c->may_differ = v->can & HGA_NEEDS_CHOICE && !setting_id(&s, "causal") && c->tokens % setting_id(&s, "block") != 0;
     memcpy(parameters + v->tokens, &c->tokens, sizeof c->tokens);
     c->formula = v->edges(parameters);
@@ -128,6 +138,16 @@ static int print_count(const count *c, int scored, int json)
     return agrees_with(c) ? CLI_GOOD : CLI_FAILED;
 }
 
+/* Where k has several numbers, heads are as many as these say. */
+static int check_k(const arguments *a, const settings *s)
+{
+    const npy *k = setting_array(s, "k");
+    hga_id n = 0;
+    MUST(routed_choosers(&a->variant, a->shape.n_heads, a->shape.n_kv_heads, &n));
+    if (!k || k->count == n) return CLI_GOOD;
+    return complain(CLI_USAGE, "routed: k has %lld numbers, and there are %d choosers", (long long)k->count, n);
+}
+
 /* Counts routed without anything to choose from: k blocks for each row, which are not built. */
 static int count_unchosen(const arguments *a)
 {
@@ -142,7 +162,8 @@ static int count_unchosen(const arguments *a)
         TRY(complain(CLI_USAGE, "%s needs --tokens N", v->name));
     TRY(variant_title(&a->variant, &title));
     c.title = title;
-    TRY(count_by_formula(&a->variant, &c));
+    TRY(check_k(a, &s));
+    TRY(count_by_formula(&a->variant, 0, &c));
     if (isnan(c.formula))
         TRY(complain(CLI_USAGE,
                      "%s: how many blocks are chosen depends on queries and keys: give --query FILE and --key FILE",
@@ -182,7 +203,7 @@ int run_flops(int argc, char **argv)
     if (routed_is(&a.variant) && !a.chosen.query && !is_chosen(&a.variant)) return count_unchosen(&a);
     TRY(chosen_build(&a.variant, &a.chosen, CHOSEN_FIRST, 0, &m));
     TRY(count_model(&m, &a.shape, &c));
-    TRY(count_by_formula(&a.variant, &c));
+    TRY(count_by_formula(&a.variant, m.chosen.k, &c));
     TRY(print_count(&c, score_stage(&m.program) != NULL, a.json));
 done:
     model_clear(&m);

@@ -12,6 +12,7 @@ void model_clear(model *m)
     free(m->title);
     node_ids_clear(&m->map);
     free(m->alpha);
+    free(m->k_each);
     chosen_blocks_clear(&m->chosen);
     *m = (model){0};
 }

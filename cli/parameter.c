@@ -55,12 +55,6 @@ static int read_scalar(const hga_parameter *p, const char *text, setting *out)
     return complain_of(hga_variant_set(&of_one, to, p->name, text), CLI_USAGE, p->name);
 }
 
-static int read_number_or_file(const hga_parameter *p, const char *text, setting *out)
-{
-    if (p->words && text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
-    return read_scalar(p, text, out);
-}
-
 /* Copies whole numbers of a typed list. */
 static int copy_ids(const hga_id *from, hga_id n, const char *path, npy *out)
 {
@@ -85,6 +79,18 @@ static int read_ids(const hga_parameter *p, const char *text, setting *out)
     return copy_ids(list, n, p->name, &out->array);
 }
 
+int parameter_may_be_list(const hga_parameter *p)
+{
+    return p->kind >= HGA_PARAMETER_IDS || (p->kind == HGA_PARAMETER_WHOLE && p->count != HGA_NOWHERE);
+}
+
+static int read_number_or_file(const hga_parameter *p, const char *text, setting *out)
+{
+    if (parameter_may_be_list(p) && (text[0] == '@' || strchr(text, ','))) return read_ids(p, text, out);
+    if (p->words && text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
+    return read_scalar(p, text, out);
+}
+
 static int read_floats(const hga_parameter *p, const char *text, setting *out)
 {
     if (text[0] != '@') return complain(CLI_USAGE, "%s: '%s' is not an array; say @FILE.npy", p->name, text);
@@ -100,6 +106,7 @@ static int (*const read_kind[HGA_PARAMETER_FLOATS + 1])(const hga_parameter *, c
 const char *parameter_kind_name(const hga_parameter *p)
 {
     static const char *const kind[HGA_PARAMETER_FLOATS + 1] = {"0|1", "N", "WORD", "X", "LIST", "@FILE"};
+    if (p->kind == HGA_PARAMETER_WHOLE && parameter_may_be_list(p)) return "N|LIST";
     return kind[p->kind];
 }
 
@@ -185,10 +192,10 @@ static int fill_one(const hga_variant *v, const hga_parameter *p, const setting 
 {
     const npy *a = &value->array;
     char *to = (char *)parameters + p->offset;
+    const int axes = p->kind >= HGA_PARAMETER_IDS && p->columns != HGA_NOWHERE ? 2 : 1;
     if (p->kind == HGA_PARAMETER_REAL) return memcpy(to, &value->real, sizeof value->real), CLI_GOOD;
-    if (p->kind < HGA_PARAMETER_IDS) return memcpy(to, &value->whole, sizeof value->whole), CLI_GOOD;
-    if (a->n_dims < 1 || a->n_dims > (p->columns == HGA_NOWHERE ? 1 : 2) || a->dim[0] > INT32_MAX ||
-        a->dim[1] > INT32_MAX)
+    if (p->kind < HGA_PARAMETER_IDS && !a->path) return memcpy(to, &value->whole, sizeof value->whole), CLI_GOOD;
+    if (a->n_dims < 1 || a->n_dims > axes || a->dim[0] > INT32_MAX || a->dim[1] > INT32_MAX)
         return complain(CLI_DATA, "%s: %s has one axis", a->path, p->name);
     return complain_of(hga_variant_set_array(v, parameters, p->name, a->whole, (hga_id)a->dim[0],
                                              a->n_dims > 1 ? (hga_id)a->dim[1] : 0),

@@ -23,7 +23,7 @@ typedef struct setting {
 } setting;
 
 /* A table is ended by a NULL name. Its arrays' offsets count in a variant's structure; a whole number whose `words` is
-   "@" may also be an array of whole numbers. */
+   "@" may also be an array of whole numbers, and so may one that has a count (parameter_may_be_list). */
 typedef struct settings {
     hga_parameter table[MAX_PARAMETERS + 1];
     setting value[MAX_PARAMETERS];
@@ -46,6 +46,9 @@ const hga_tree *setting_tree(const settings *s, const char *name);
 
 /* Fills a variant's structure with its defaults and what was typed; arrays stay the settings'. */
 int settings_fill(const settings *s, const hga_variant *v, void *parameters);
+
+/* Is it an array, or a whole number that may be one? */
+int parameter_may_be_list(const hga_parameter *p);
 
 /* "64 or @FILE": the form of a parameter's value. */
 const char *parameter_kind_name(const hga_parameter *p);
@@ -112,6 +115,7 @@ typedef struct model_tensors {
 typedef struct chosen_blocks {
     int32_t *block;
     hga_id rows, slots;
+    hga_id k;                  /* of the chooser; 0: by a threshold */
     hga_id *block_of, *row_of; /* [tokens]: the block of the key in its sample, and the row of the query */
     hga_id most_blocks;        /* of a sample */
 } chosen_blocks;
@@ -130,6 +134,7 @@ typedef struct model {
     hga_graph *ordered; /* the graph in that order (ordered.h), NULL without */
     chosen_blocks chosen;
     hga_selection how;          /* of tokens that choose as they come; block 0: they do not */
+    hga_id *k_each;             /* .. its own, NULL without */
     hga_id prefill;             /* .. several at a time: see hga_decode_options */
     hga_id first_head, n_heads; /* whose graph it is, n_heads 0: all heads' */
     int from_file;              /* the program was read, so what is wrong with it is bad data */

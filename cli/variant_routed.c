@@ -185,12 +185,12 @@ static hga_tensor heads_of(const npy *x, hga_id first, hga_id heads, hga_id dim)
                         .head_stride = dim};
 }
 
-/* Scores blocks by queries and keys, or by scores that were read, and picks the best for each row. */
+/* Scores blocks by queries and keys, or by scores that were read, and picks the best for each row: the heads choose
+   together. */
 static int choose(const variant_job *job, const hga_routed *p, const hga_selection *how, chosen_blocks *out)
 {
     const model_tensors *t = job->tensors;
     const choosing c = choosing_of(job);
-    hga_selection together = *how;
     hga_chosen chosen = {0};
     hga_select_input in = {.n_tokens = p->n_tokens,
                            .n_samples = p->n_samples,
@@ -206,9 +206,8 @@ static int choose(const variant_job *job, const hga_routed *p, const hga_selecti
                            .isa = c.isa};
     int status = CLI_GOOD;
     TRY(take_scores(&c, how, out, &in));
-    together.share = HGA_SELECT_ALL;
-    TRY(check_settings(&together, &c, job->name));
-    TRY(complain_of(hga_select_blocks(&together, &in, &chosen), CLI_DATA, job->name));
+    TRY(check_settings(how, &c, job->name));
+    TRY(complain_of(hga_select_blocks(how, &in, &chosen), CLI_DATA, job->name));
     out->slots = chosen.slots;
     TRY(take((int64_t)out->rows * out->slots, sizeof *out->block, &out->block));
     hga_chosen_table(&chosen, out->block);
@@ -230,6 +229,17 @@ static int check_sides(const variant_job *job, hga_id n)
     return CLI_GOOD;
 }
 
+/* Copies each chooser's k, which the settings own. */
+static int keep_k(model *out)
+{
+    hga_selection *how = &out->how;
+    if (!how->k_each) return CLI_GOOD;
+    MUST(take(how->n_k_each, sizeof *out->k_each, &out->k_each));
+    memcpy(out->k_each, how->k_each, (size_t)how->n_k_each * sizeof *out->k_each);
+    how->k_each = out->k_each;
+    return CLI_GOOD;
+}
+
 /* Tokens that come one by one attend to those before them only, whatever the arguments. */
 static int make_decoder(const variant_job *job, model *out)
 {
@@ -242,6 +252,7 @@ static int make_decoder(const variant_job *job, model *out)
     p.n_tokens = job->tensors ? (hga_id)job->tensors->query->dim[0] : setting_id(job->settings, "tokens");
     MUST(check_sides(job, p.n_tokens));
     out->how.causal = 1, out->how.query_block = p.query_block, out->prefill = p.choose.prefill;
+    MUST(keep_k(out));
     return complain_of(hga_build_routed_decoder(p.n_tokens, NULL, &out->graph, &out->program), CLI_USAGE, job->name);
 }
 
@@ -252,6 +263,7 @@ int make_routed(const variant_job *job, model *out)
     const npy *input = setting_array(job->settings, "choice");
     hga_routed p;
     hga_selection how;
+    const choosing who = choosing_of(job);
     hga_id *offsets = NULL, n_samples = 0;
     int status = CLI_GOOD;
     TRY(read_parameters(job->settings, job->variant, &p, &how));
@@ -265,10 +277,12 @@ int make_routed(const variant_job *job, model *out)
     TRY(cut_samples(job, &n_samples, &offsets));
     p.n_tokens = offsets[n_samples], p.n_samples = n_samples, p.offsets = offsets;
     TRY(complain_of(hga_routed_selection(&p, &how), CLI_USAGE, job->name));
+    hga_id choosers = who.choosers ? who.choosers : 1;
+    TRY(complain_of(hga_select_chooser(&how, who.chooser, choosers, &how), CLI_USAGE, job->name));
     TRY(check_sides(job, p.n_tokens));
-    if (choosing_of(job).scores && how.score != HGA_SELECT_SCORES)
-        TRY(complain(CLI_USAGE, "--block-scores: is for -p score=given"));
+    if (who.scores && how.score != HGA_SELECT_SCORES) TRY(complain(CLI_USAGE, "--block-scores: is for -p score=given"));
     TRY(find_places(&p, &how, &out->chosen));
+    out->chosen.k = how.k;
     out->chosen.rows = out->chosen.row_of[p.n_tokens - 1] + 1;
     TRY(input ? take_choice(job, input, &out->chosen) : choose(job, &p, &how, &out->chosen));
     p.choice = out->chosen.block, p.slots = out->chosen.slots, p.n_choosers = 1;

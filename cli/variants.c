@@ -68,6 +68,7 @@ static json_t *parameter_json(const hga_parameter *p)
     if (p->study) json_object_set_new(row, "study", words_json(p->study));
     if (p->kind == HGA_PARAMETER_WHOLE || p->kind == HGA_PARAMETER_IDS)
         json_object_set_new(row, "least", json_integer(p->least));
+    if (p->kind == HGA_PARAMETER_WHOLE && parameter_may_be_list(p)) json_object_set_new(row, "array", json_true());
     if (p->kind != HGA_PARAMETER_WORD) return row;
     json_object_set_new(row, "words", words_json(p->words));
     return row;

@@ -246,7 +246,9 @@ def kinds_said(log):
     ])  # fmt: skip
 
 
-WHY = """A causal model that was trained with dense attention depends on its first tokens: every head gives them the weight that it needs nowhere else. A hierarchy that hides those tokens breaks the model, whatever else it shows. Therefore a window needs `global=4`, and `routed` always chooses the first block (`sinks=1`)."""
+WHY = """A causal model that was trained with dense attention depends on its first tokens: every head gives them the weight that it needs nowhere else. A hierarchy that hides those tokens breaks the model, whatever else it shows. Therefore a window needs `global=4`, and `routed` always chooses the first block (`sinks=1`).
+
+Layers and heads need different numbers of keys. `hga.transformers.calibrate` finds them on a text of your own, and `budgets=@FILE` in the attention's name uses them ([python.md](python.md#how-many-keys-each-head-needs)); the figures on this page are without."""
 
 
 def gains_said(log):

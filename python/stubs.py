@@ -30,7 +30,10 @@ _Tokens = Union[SupportsIndex, Sequence[int], _Array]
 '''
 
 
-TYPES = {"bool": "bool", "int": "SupportsIndex", "float": "SupportsFloat", "array of int": "_Ints", "array of float32": "_Floats"}
+TYPES = {
+    "bool": "bool", "int": "SupportsIndex", "float": "SupportsFloat", "array of int": "_Ints", "int or array of int": "_Ints",
+    "array of float32": "_Floats",
+}  # fmt: skip
 
 
 def written(p, needed):

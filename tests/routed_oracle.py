@@ -9,7 +9,7 @@ STANDARD = {"block": 64, "k": None, "threshold": None, "query_block": 1, "sinks"
 
 def settings_of(given, n):
     s = STANDARD | given
-    if s["k"] is None and s["threshold"] is None:
+    if s["k"] is None and s["threshold"] is None:  # else one number, or one for each chooser
         s["k"] = 16
     if s["prefill"] > 1 and n > 1:
         s["query_block"] = s["prefill"]
@@ -112,7 +112,8 @@ def choose(q, k, given=None, scale=None, scores=None):
         scores = by_chooser(scores_of(q, wide, cut(n, s["block"]), rows, s["score"], scale), s["share"], len(k))
     if s["coarse"]:
         coarse = by_chooser(scores_of(q, wide, cut(n, s["coarse"]), rows, s["score"], scale), s["share"], len(k))
-    picked = [[choose_row(s, x[i], None if coarse is None else coarse[c][i], t[0], t[-1], n) for i, t in enumerate(rows)] for c, x in enumerate(scores)]
+    own = [s | {"k": s["k"] if s["k"] is None else np.broadcast_to(s["k"], len(scores))[c]} for c in range(len(scores))]
+    picked = [[choose_row(own[c], x[i], None if coarse is None else coarse[c][i], t[0], t[-1], n) for i, t in enumerate(rows)] for c, x in enumerate(scores)]
     return [[p[0] for p in row] for row in picked], np.array([[p[1] for p in row] for row in picked])
 
 

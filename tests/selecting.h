@@ -13,6 +13,7 @@ typedef struct drawn {
     hga_selection how;
     hga_select_input in;
     hga_id offsets[8];
+    hga_id k_each[9]; /* of each chooser; how.k_each is this, or NULL */
     float *q, *k, *input, scale;
     hga_id from; /* of tokens that are appended to others: the first */
 } drawn;
@@ -66,6 +67,19 @@ static inline void draw_how(uint64_t *seed, hga_selection *s)
         s->score = HGA_SELECT_SAMPLE, s->sample = 1 + random_below(seed, s->query_block);
 }
 
+/* The k of a chooser. */
+static inline hga_id k_of(const drawn *d, hga_id chooser) { return d->how.k_each ? d->k_each[chooser] : d->how.k; }
+
+/* Of some choices by number each chooser has its own k; some take all blocks. */
+static inline void draw_k_each(uint64_t *seed, drawn *d)
+{
+    if (d->how.threshold != 0 || random_below(seed, 3)) return;
+    d->how.n_k_each = hga_select_choosers(&d->how, &d->in.shape), d->how.k_each = d->k_each;
+    for (hga_id c = 0; c < d->how.n_k_each; c++)
+        d->k_each[c] = random_below(seed, 4) ? 1 + random_below(seed, 12) : INT32_MAX;
+    if (random_below(seed, 2)) d->how.k = 0; /* which is not read */
+}
+
 static inline drawn *draw(uint64_t seed)
 {
     drawn *d = memory(1, sizeof *d);
@@ -76,6 +90,7 @@ static inline drawn *draw(uint64_t seed)
     shape->n_kv_heads = 1 + random_below(&seed, 3);
     shape->n_heads = shape->n_kv_heads * (1 + random_below(&seed, 3));
     shape->dim = 1 + random_below(&seed, 40);
+    draw_k_each(&seed, d);
     d->scale = 0.5f;
     if (random_below(&seed, 2)) d->in.scale = &d->scale;
     d->q = random_floats(seed, 2, (int64_t)d->in.n_tokens * shape->n_heads * shape->dim);

@@ -10,6 +10,7 @@
 typedef struct chosen_case {
     hga_shape shape;
     hga_selection how;
+    hga_id k_each[4]; /* of each chooser, where how.n_k_each says so */
     hga_options plan;
     hga_dtype page_type;
     hga_id n;
@@ -35,6 +36,8 @@ static chosen_case draw_case(uint64_t seed)
     if (random_below(&seed, 3) == 0) c.plan.precision = HGA_PRECISION_BF16;
     if (random_below(&seed, 3) == 0) c.page_type = HGA_BF16;
     c.n = 1 + random_below(&seed, 420);
+    if (c.how.k && random_below(&seed, 2)) c.how.n_k_each = hga_select_choosers(&c.how, &c.shape);
+    for (hga_id i = 0; i < 4; i++) c.k_each[i] = random_below(&seed, 4) ? 1 + random_below(&seed, 9) : 1000;
     return c;
 }
 
@@ -51,11 +54,20 @@ static hga_tensor folded(const hga_tensor *t, hga_id n, hga_id heads, hga_id col
                         .fold_stride = (ptrdiff_t)heads / parts * columns};
 }
 
+/* How a case chooses: by its own array, where it has one. */
+static hga_selection how_of(const chosen_case *c)
+{
+    hga_selection how = c->how;
+    how.k_each = how.n_k_each ? c->k_each : NULL;
+    return how;
+}
+
 static void choose_all(const problem *p, const chosen_case *c, hga_chosen *out)
 {
     hga_select_input in = {.n_tokens = c->n, .shape = c->shape, .precision = c->plan.precision, .isa = c->plan.isa};
     in.query = p->io.query, in.key = p->io.key, in.scale = p->io.scale.data;
-    assert_ok(hga_select_blocks(&c->how, &in, out));
+    const hga_selection how = how_of(c);
+    assert_ok(hga_select_blocks(&how, &in, out));
 }
 
 /* What every token chose, as hga_attention of the chosen graph has it. */
@@ -114,10 +126,17 @@ static void open_case(const chosen_case *c, uint64_t seed, problem *p)
     round_tensor(&p->io.value, (int64_t)c->n * c->shape.n_kv_heads * c->shape.dim_v);
 }
 
+/* The decoder keeps nothing of the caller's selection. */
 static void open_session(session *s, problem *p, const chosen_case *c, hga_decode_options *o)
 {
-    o->plan = c->plan, o->page_type = c->page_type, o->selection = &c->how, o->same_bits = 1;
+    hga_selection how = how_of(c);
+    hga_id lent[4];
+    memcpy(lent, c->k_each, sizeof lent);
+    if (how.k_each) how.k_each = lent;
+    o->plan = c->plan, o->page_type = c->page_type, o->selection = &how, o->same_bits = 1;
     session_open(s, p, o, 0);
+    o->selection = NULL;
+    memset(lent, 0, sizeof lent), memset(&how, 0, sizeof how);
     attend_all(p, c, s->want, s->want_lse);
 }
 
@@ -164,7 +183,8 @@ static void fast_rows_are_within_two_millionths(void **state)
         if (passed_over(i)) continue;
         c.plan.precision = HGA_PRECISION_F32;
         open_case(&c, seed, &p);
-        o.plan = c.plan, o.page_type = c.page_type, o.selection = &c.how;
+        const hga_selection how = how_of(&c);
+        o.plan = c.plan, o.page_type = c.page_type, o.selection = &how;
         session_open(&s, &p, &o, 0);
         attend_all(&p, &c, s.want, s.want_lse);
         assert_ok(hga_cache_create(s.pages, &cache));
@@ -503,6 +523,11 @@ static void what_tokens_cannot_choose_by_is_refused(void **state)
     refuse(&p, &o, "prefill is -1");
     o.prefill = 0, c.how.k = 0;
     refuse(&p, &o, "k is 0");
+    c.how.k_each = c.k_each, c.how.n_k_each = 3;
+    refuse(&p, &o, "k of chooser 0 is 0; it must be at least 1");
+    memcpy(c.k_each, (hga_id[]){4, 2, 1, 3}, sizeof c.k_each);
+    refuse(&p, &o, "k has 3 numbers, and there are");
+    c.how.k_each = NULL, c.how.n_k_each = 0;
     c.how.k = 4, o.plan.generic = 1;
     refuse(&p, &o, "computed in double");
     o.plan.generic = 0, o.selection = NULL, o.prefill = 8;

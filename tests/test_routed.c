@@ -242,6 +242,38 @@ static void lists_are_kept_as_they_come(void **state)
     hga_graph_destroy(g);
 }
 
+/* A chooser that takes all is one block of dense attention, sample by sample; the others keep their lists. */
+static void all_blocks_are_one(void **state)
+{
+    (void)state;
+    enum { N = 40, B = 8, SLOTS = N / B };
+    static const hga_id offsets[] = {0, 24, N};
+    for (int c = 1; c <= B; c += B - 1)
+        for (int causal = 0; causal < 2; causal++) {
+            const int rows = N / c, first_rows = 24 / c;
+            int32_t choice[2 * N][SLOTS];
+            for (int r = 0; r < 2 * rows; r++)
+                for (int j = 0; j < SLOTS; j++) {
+                    const int row = r % rows, second = row >= first_rows, own = (row - second * first_rows) * c / B;
+                    const int end = r >= rows ? 1 : causal ? own + 1 : second ? 2 : 3;
+                    choice[r][j] = j < end ? j : -1;
+                }
+            hga_routed p = hga_routed_defaults();
+            p.n_tokens = N, p.n_samples = 2, p.offsets = offsets, p.block = B, p.query_block = c, p.causal = causal;
+            p.n_choosers = 2, p.slots = SLOTS, p.choice = choice[0];
+            hga_graph *g;
+            hga_program program;
+            assert_ok(hga_build_routed(&p, &g, &program));
+            hga_relation r = hga_graph_relation(g, 0);
+            assert_int_equal(r.n_choices, 4);
+            for (int i = 0; i < 2; i++) assert_int_equal(r.choices[i].first[1] - r.choices[i].first[0], 1);
+            assert_true(r.choices[0].row_block == 24 && r.choices[1].block == 16 && r.choices[2].row_block == c);
+            const int own = causal ? 2 * B * (B + 1) / 2 + (N - 2 * B) * B : N * B;
+            assert_int_equal(r.n_edges, (causal ? 12 * 25 + 8 * 17 : 24 * 24 + 16 * 16) + own);
+            hga_graph_destroy(g);
+        }
+}
+
 /* A query and a key are as far apart as their tokens, though heads that share keys have rows of their own. */
 static void distances_are_those_of_tokens(void **state)
 {
@@ -307,10 +339,15 @@ static void empty_samples_are_no_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_are_those_of_the_choice), cmocka_unit_test(a_list_by_rows_is_the_same),
-        cmocka_unit_test(limits_are_dense_and_segments), cmocka_unit_test(heads_are_read_where_they_lie),
-        cmocka_unit_test(distances_are_those_of_tokens), cmocka_unit_test(lists_are_kept_as_they_come),
-        cmocka_unit_test(wrong_choices_are_named),       cmocka_unit_test(empty_samples_are_no_parts),
+        cmocka_unit_test(pairs_are_those_of_the_choice),
+        cmocka_unit_test(a_list_by_rows_is_the_same),
+        cmocka_unit_test(limits_are_dense_and_segments),
+        cmocka_unit_test(heads_are_read_where_they_lie),
+        cmocka_unit_test(distances_are_those_of_tokens),
+        cmocka_unit_test(lists_are_kept_as_they_come),
+        cmocka_unit_test(all_blocks_are_one),
+        cmocka_unit_test(wrong_choices_are_named),
+        cmocka_unit_test(empty_samples_are_no_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,9 +135,9 @@ static void look_at_blocks(const drawn *d, hga_id chooser, hga_id sample, hga_id
 
 /* Is j chosen? `close` is set where that depends on little. Block j is among the k best where few enough stand before
    it, and in the shortest prefix where those before it sum to less than the threshold. */
-static int is_chosen(const drawn *d, const block_state *x, hga_id n, hga_id j, int *close)
+static int is_chosen(const drawn *d, hga_id k, const block_state *x, hga_id n, hga_id j, int *close)
 {
-    hga_id places = d->how.k, better = 0;
+    hga_id places = k, better = 0;
     double before = 0;
     if (x[j].own || x[j].forced) return 1;
     if (!x[j].candidate || x[j].score == -INFINITY) return 0;
@@ -149,7 +149,7 @@ static int is_chosen(const drawn *d, const block_state *x, hga_id n, hga_id j, i
         if (!x[i].forced && is_before) better++;
         if (!d->input && fabs(x[i].score - x[j].score) < 1e-5 * (1 + fabs(x[j].score))) *close = 1;
     }
-    if (d->how.k) return better < places;
+    if (k) return better < places;
     if (d->how.threshold == 1) return 1;
     if (fabs(before - d->how.threshold) < 1e-5) *close = 1;
     return before < d->how.threshold;
@@ -171,7 +171,7 @@ static int compare(const drawn *d, const hga_chosen *got)
                 int close = 0, wrong = 0;
                 look_at_blocks(d, c, s, i, row, x, &close);
                 for (hga_id j = 0; j < n_blocks; j++) {
-                    int want = is_chosen(d, x, n_blocks, j, &close);
+                    int want = is_chosen(d, k_of(d, c), x, n_blocks, j, &close);
                     int has = at < got->first[row + 1] && got->block[at] == j;
                     at += has, wrong |= want != has;
                 }
@@ -605,6 +605,86 @@ static void bad_samples_are_named(void **state)
     refuse_sample(&how, &in, HGA_EUNSUPPORTED, "query_block or prefill is 8");
 }
 
+/* A chooser's rows are those that it has with its k for all, and alone; one k for all is the same number for each. */
+static void each_chooser_takes_its_own_number(void **state)
+{
+    (void)state;
+    enum { N = 200, HEADS = 6, KV = 3, DIM = 8 };
+    static const hga_id each[] = {1, 4, 99, 7, 2, 12}, alike[] = {5, 5, 5, 5, 5, 5};
+    const hga_shape shape = {.n_heads = HEADS, .n_kv_heads = KV, .dim = DIM};
+    float *q = random_floats(1, 1, N * HEADS * DIM), *k = random_floats(2, 1, N * KV * DIM);
+    for (int share = 0; share <= HGA_SELECT_ALL; share++)
+        for (hga_id threads = 1; threads <= 3; threads += 2) {
+            hga_selection how = {.block = 8, .query_block = threads > 1 ? 16 : 1, .causal = 1};
+            hga_select_input in = {.n_tokens = N, .shape = shape, .threads = threads};
+            hga_chosen got, want;
+            how.share = (hga_select_share)share, how.sinks = 1, how.local = 1;
+            in.query = (hga_tensor){.data = q, .rows = N}, in.key = (hga_tensor){.data = k, .rows = N};
+            how.k_each = each, how.n_k_each = hga_select_choosers(&how, &shape);
+            assert_ok(hga_select_blocks(&how, &in, &got));
+            /* all blocks; own and forced ones */
+            assert_int_equal(got.slots, share != HGA_SELECT_ALL ? 25 : how.query_block > 1 ? 4 : 3);
+            for (hga_id c = 0; c < got.n_choosers; c++) {
+                const hga_pos *mine = got.first + (hga_pos)c * got.n_query_blocks, *its;
+                hga_selection one;
+                assert_ok(hga_select_chooser(&how, c, how.n_k_each, &one));
+                assert_true(one.k == each[c] && one.share == HGA_SELECT_ALL && !one.k_each && !one.n_k_each);
+                one.share = how.share;
+                assert_ok(hga_select_blocks(&one, &in, &want));
+                its = want.first + (hga_pos)c * want.n_query_blocks;
+                for (hga_id r = 0; r < got.n_query_blocks; r++) {
+                    assert_int_equal(mine[r + 1] - mine[r], its[r + 1] - its[r]);
+                    assert_memory_equal(got.block + mine[r], want.block + its[r],
+                                        (size_t)(mine[r + 1] - mine[r]) * sizeof *got.block);
+                }
+                hga_chosen_clear(&want);
+            }
+            hga_chosen_clear(&got);
+            how.k_each = alike;
+            assert_ok(hga_select_blocks(&how, &in, &got));
+            how.k_each = NULL, how.n_k_each = 0, how.k = 5;
+            assert_ok(hga_select_blocks(&how, &in, &want));
+            same_choice(&got, &want);
+            hga_chosen_clear(&got), hga_chosen_clear(&want);
+        }
+    free(q), free(k);
+}
+
+static void a_wrong_k_of_a_chooser_is_named(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    static const hga_id each[] = {3, 0, -2};
+    static const struct {
+        hga_id n;
+        double threshold;
+        const char *words;
+    } wrong[] = {{1, 0, "k has 1 numbers, and there are 2 choosers"},
+                 {3, 0, "k of chooser 1 is 0; it must be at least 1"},
+                 {2, 0.5, "k has 2 numbers and threshold is 0.5; blocks are chosen by one of them"},
+                 {0, 0, "n_k_each is 0, and k_each is given"},
+                 {-1, 0, "n_k_each is -1, and k_each is given"}};
+    float x[2 * N] = {0};
+    hga_chosen c;
+    hga_select_input in = {.n_tokens = N, .shape = {.n_heads = 2, .dim = 1}};
+    in.query = in.key = (hga_tensor){.data = x, .rows = N};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        hga_selection how = hga_selection_defaults();
+        how.k_each = each, how.n_k_each = wrong[i].n, how.threshold = wrong[i].threshold;
+        assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+        assert_string_equal(hga_error_detail(), wrong[i].words);
+    }
+    hga_selection how = hga_selection_defaults(), one;
+    how.n_k_each = 2;
+    assert_status(HGA_EINVAL, hga_select_blocks(&how, &in, &c));
+    assert_string_equal(hga_error_detail(), "n_k_each is 2, and k_each is NULL");
+    how.k_each = each;
+    assert_status(HGA_EINVAL, hga_select_chooser(&how, 0, 4, &one));
+    assert_string_equal(hga_error_detail(), "k has 2 numbers, and there are 4 choosers");
+    assert_status(HGA_EINVAL, hga_select_chooser(&how, 2, 2, &one));
+    assert_string_equal(hga_error_detail(), "chooser is 2, and there are 2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -621,6 +701,8 @@ int main(void)
         cmocka_unit_test(a_single_far_key_is_found),
         cmocka_unit_test(bad_samples_are_named),
         cmocka_unit_test(what_cannot_be_chosen_from_is_named),
+        cmocka_unit_test(each_chooser_takes_its_own_number),
+        cmocka_unit_test(a_wrong_k_of_a_chooser_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

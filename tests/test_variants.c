@@ -255,6 +255,43 @@ static void arrays_of_a_caller_are_borrowed_by_name(void **state)
     hga_graph_destroy(g);
 }
 
+/* A number for all, or one for each; the last that is set counts. */
+static void a_number_may_be_an_array(void **state)
+{
+    static const hga_id each[] = {3, 99, 5};
+    (void)state;
+    const hga_variant *v = named("routed");
+    hga_words w;
+    any x;
+    const hga_routed *p = (const void *)&x;
+    hga_variant_defaults(v, &x);
+    assert_true(p->choose.k == 16 && !p->choose.k_each && !p->choose.n_k_each);
+    assert_ok(hga_variant_set_array(v, &x, "k", each, 3, 0));
+    assert_true(p->choose.k_each == each && p->choose.n_k_each == 3);
+    assert_ok(hga_variant_set(v, &x, "k", "7"));
+    assert_true(p->choose.k == 7 && !p->choose.k_each && !p->choose.n_k_each);
+    assert_status(HGA_EINVAL, hga_variant_set_array(v, &x, "k", (hga_id[]){3, 0}, 2, 0));
+    assert_string_equal(hga_error_detail(), "k: number 1 is 0, at least 1 is needed");
+    assert_status(HGA_EINVAL, hga_variant_set_array(v, &x, "k", (hga_id[]){3, 4}, 1, 2));
+    assert_string_equal(hga_error_detail(), "k: 2 columns; it has one axis");
+    assert_status(HGA_EINVAL, hga_variant_set_array(v, &x, "k", each, 0, 0));
+    assert_string_equal(hga_error_detail(), "k: 0 numbers, at least 1 is needed");
+    assert_status(HGA_EINVAL, hga_variant_set_array(v, &x, "block", each, 3, 0));
+    assert_string_equal(hga_error_detail(), "block: is a number");
+    assert_true(p->choose.k == 7 && !p->choose.k_each);
+    assert_status(HGA_EINVAL, hga_variant_set_array(named("hsa"), &x, "branching", each, 1, 3));
+    assert_ok(hga_words_read("routed:block=4:k=3,99,5", &w));
+    p = w.parameters;
+    assert_int_equal(p->choose.n_k_each, 3);
+    assert_memory_equal(p->choose.k_each, each, sizeof each);
+    hga_words_clear(&w);
+    assert_status(HGA_EINVAL, hga_words_read("routed k=3,0", &w));
+    assert_string_equal(hga_error_detail(), "k: 0 is not in 1 .. 2147483647");
+    assert_status(HGA_EINVAL, hga_words_read("routed k=3,4 k=2", &w));
+    assert_string_equal(hga_error_detail(), "routed: k is given twice");
+    assert_status(HGA_EINVAL, hga_words_read("routed k=3,", &w));
+}
+
 /* over many settings of every variant, those of the sweeps among them */
 static void formulas_count_what_graphs_have(void **state)
 {
@@ -475,6 +512,7 @@ int main(void)
         cmocka_unit_test(arrays_of_a_caller_are_borrowed_by_name),
         cmocka_unit_test(formulas_count_what_graphs_have),
         cmocka_unit_test(routed_counts_k_blocks_a_row),
+        cmocka_unit_test(a_number_may_be_an_array),
         cmocka_unit_test(segments_and_leaves_have_a_formula_too),
         cmocka_unit_test(flags_are_said_in_several_words),
         cmocka_unit_test(names_of_elsewhere_can_be_built),

@@ -29,7 +29,11 @@ def tool(*words, status=0):
     return said if status else out
 
 
-def typed(settings):
+def typed(settings, r):
+    """A k of each chooser is a file, or a list."""
+    if isinstance(settings.get("k"), list):
+        np.save("k.npy", np.array(settings["k"], r.choice(("i4", "i8"))))
+        settings = settings | {"k": "@k.npy" if r.random() < 0.5 or len(settings["k"]) < 2 else ",".join(map(str, settings["k"]))}
     return [f"-p{name.replace('_', '-')}={int(x) if isinstance(x, bool) else x}" for name, x in settings.items()]
 
 
@@ -62,6 +66,9 @@ class Call:
         self.kv, share = r.choice((1, 2, 3)), r.choice((1, 1, 2, 4))
         self.heads = self.kv * share
         self.settings = draw_settings(r, self.n)
+        if "k" in self.settings and r.random() < 0.4:
+            choosers = {"head": self.heads, "group": self.kv, "all": 1}[self.settings.get("share", "head")]
+            self.settings["k"] = [r.choice((1, 2, 3, 5, 7, 99)) for _ in range(choosers)]
         self.batch = r.random() < 0.2
         shapes = (self.heads, self.dim), (self.kv, self.dim), (self.kv, dim_v), (self.heads, dim_v)
         self.samples = 2 if self.batch else 1
@@ -121,7 +128,7 @@ class Call:
     def check(self):
         spans = np.cumsum([0, *self.lengths])
         scores = self.scored(spans)
-        words = ["attend", "routed", *typed(self.settings), *self.more, *self.in_files(), "--layout", self.layout, "--quiet"]
+        words = ["attend", "routed", *typed(self.settings, self.r), *self.more, *self.in_files(), "--layout", self.layout, "--quiet"]
         if len(self.lengths) > 1:
             np.save("lengths.npy", np.array(self.lengths, "i4"))
             words += ["-ptokens=@lengths.npy"]

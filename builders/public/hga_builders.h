@@ -346,13 +346,15 @@ HGA_API hga_draft hga_draft_defaults(void);
 
 /* How hierarchies by content choose, as in hga_selection; the builder reads none of this but `prefill`. */
 typedef struct hga_routed_choice {
-    hga_id k; /* the default, 16, does not count where there is a threshold */
+    hga_id k; /* the default, 16, does not count where there is a threshold; not read where there is k_each */
     hga_id sinks, local, coarse, coarse_k;
     hga_id prefill; /* with query_block 1: tokens of one call that choose together; 0 and 1: each for itself */
     hga_select_share share;
     hga_select_score score;
     double threshold; /* 0: by k */
     hga_id sample;    /* of a query block's queries every so many-th one, where scores are HGA_SELECT_SAMPLE */
+    hga_id n_k_each;
+    const hga_id *k_each; /* NULL, or instead of k: [n_k_each], each chooser's */
 } hga_routed_choice;
 
 /* Attention to the blocks that hga_select_blocks chose by content: query blocks attend to the blocks of keys that they
@@ -375,11 +377,12 @@ typedef struct hga_routed {
     const hga_pos *choice_first; /* NULL, or [n_choosers * query blocks + 1]: `choice` is as in hga_chosen */
     const hga_allocator *allocator;
     hga_routed_choice choose;
-    uint64_t reserved[3];
+    uint64_t reserved[2];
 } hga_routed;
 /* The settings for hga_select_blocks whose choice hga_build_routed takes. Its query_block is `prefill` where that is
    more than 1 and there are several tokens; a single token, n_tokens 1, then chooses by the mean where others are
-   sampled. n_tokens 0: for decoders. HGA_EINVAL: `prefill` beside query blocks, or below 0. */
+   sampled. n_tokens 0: for decoders. Its k_each is that of *p, not a copy. HGA_EINVAL: `prefill` beside query blocks,
+   or below 0. */
 HGA_API hga_status hga_routed_selection(const hga_routed *p, hga_selection *out);
 /* Make the graph and the program of a choice: tokens attend to the blocks that they, or their query block, chose. *g is
    then yours (hga_graph_destroy). */

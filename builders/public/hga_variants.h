@@ -35,7 +35,9 @@ typedef struct hga_parameter {
     hga_parameter_kind kind;
     hga_parameter_place place;
     size_t offset;
-    size_t count;         /* arrays: offset of the hga_id that says how many (of the first axis), or HGA_NOWHERE */
+    /* arrays: offset of the hga_id that says how many (of the first axis), or HGA_NOWHERE. A whole number that has one
+       may be an array instead (const hga_id *), a number for each; `columns` is then where that is */
+    size_t count;
     size_t columns;       /* arrays: offset of the hga_id with the length of a second axis, or HGA_NOWHERE */
     const char *standard; /* the default as typed; NULL: none */
     hga_id least;         /* whole numbers and ids are not below */
@@ -106,8 +108,9 @@ HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
 /* Set one flag (1, true, yes, on; 0, false, no, off), number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters
    that are not the builder's are HGA_EINVAL. */
 HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value);
-/* Set an array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
-   HGA_PARAMETER_FLOATS. If another array or a number has set the count already, n must be equal to it. */
+/* Set an array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS and for whole numbers
+   that may be an array, float for HGA_PARAMETER_FLOATS. If another array or a number has set the count already, n must
+   be equal to it. */
 HGA_API hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const char *name, const void *array,
                                          hga_id n, hga_id columns);
 

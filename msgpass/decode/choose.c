@@ -7,6 +7,8 @@
 #include "plan.h"
 #include "score.h"
 
+#include <string.h>
+
 /* ---- checks ---- */
 
 /* Tokens choose one by one, or with prefill those of one append by query blocks. */
@@ -22,6 +24,19 @@ hga_status choose_check_options(const hga_decode_options *o, const hga_shape *sh
                         how.query_block);
     if (o->prefill > 1) how.query_block = o->prefill;
     return appended_check(&how, shape);
+}
+
+hga_status choose_copy(const hga_selection *how, hga_decoder *d)
+{
+    hga_status st = HGA_OK;
+    if (!how) return HGA_OK;
+    HGA_TRY(hga_new(&d->allocator, how->n_k_each, sizeof *d->k_each, &d->k_each));
+    d->how = *how;
+    if (how->k_each) memcpy(d->k_each, how->k_each, (size_t)how->n_k_each * sizeof *d->k_each);
+    if (how->k_each) d->how.k_each = d->k_each;
+    d->options.selection = &d->how;
+done:
+    return st;
 }
 
 /* Choosing needs the graph of hga_build_routed_decoder, whose rows can run by their columns. */

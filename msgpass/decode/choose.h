@@ -14,6 +14,8 @@ static inline hga_id tokens_of_block(const hga_decoder *d, hga_id kind)
 }
 /* Checks the options of a choice, before there is a plan. */
 hga_status choose_check_options(const hga_decode_options *o, const hga_shape *shape);
+/* Copies how tokens choose into the decoder, whose allocator is set. */
+hga_status choose_copy(const hga_selection *how, hga_decoder *d);
 /* Checks that tokens may choose on the plan's graph. */
 hga_status choose_check_plan(const hga_decoder *d);
 /* Checks that tokens may choose in a call with these tensors. */

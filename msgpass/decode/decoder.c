@@ -101,10 +101,10 @@ hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, c
     HGA_TRY(check_tokens(capacity, p));
     HGA_TRY(hga_new_zero(o->plan.allocator, 1, sizeof *d, &d));
     d->options = *o;
-    if (o->selection) d->how = *o->selection, d->options.selection = &d->how;
     hga_options options = o->plan;
     options.rows = HGA_ROWS_THAT_STAY;
     take_allocator(d, options.allocator);
+    HGA_TRY(choose_copy(o->selection, d));
     HGA_TRY(hga_new_zero(&d->allocator, 1, sizeof *d->states, &d->states));
     d->n_tokens = hga_graph_nodes(capacity).n_queries, d->n_nodes = hga_graph_nodes(capacity).n;
     HGA_TRY(hga_plan_create(capacity, p, shape, &options, &d->plan));
@@ -127,6 +127,7 @@ void hga_decoder_destroy(hga_decoder *d)
     ready_clear(d);
     hga_plan_destroy(d->plan);
     hga_delete(&a, d->states, 1, sizeof *d->states);
+    hga_delete(&a, d->k_each, d->how.n_k_each, sizeof *d->k_each);
     hga_delete(&a, d, 1, sizeof *d);
 }
 

@@ -43,6 +43,7 @@ struct hga_decoder {
     latest_tokens ready;   /* with which token each row is whole */
     row_events born, dies; /* by the token with which a row is whole; by the last that reads it */
     hga_selection how;     /* how tokens choose, options.selection */
+    hga_id *k_each;        /* .. each chooser's k, a copy */
     int64_t row_floats[N_PAGE_KINDS], row_bytes[N_PAGE_KINDS], page_bytes[N_PAGE_KINDS];
 };
 

@@ -10,8 +10,24 @@ static hga_status at_least(const char *name, hga_id value, hga_id least)
     return hga_fail(HGA_EINVAL, "%s is %d; it must be at least %d", name, value, least);
 }
 
+/* A number for each chooser. */
+static hga_status check_k_each(const hga_selection *s)
+{
+    if (!s->k_each != !s->n_k_each || s->n_k_each < 0)
+        return hga_fail(HGA_EINVAL, "n_k_each is %d, and k_each is %s", s->n_k_each, s->k_each ? "given" : "NULL");
+    if (s->k_each && s->threshold != 0)
+        return hga_fail(HGA_EINVAL, "k has %d numbers and threshold is %g; blocks are chosen by one of them",
+                        s->n_k_each, s->threshold);
+    for (hga_id i = 0; i < s->n_k_each; i++)
+        if (s->k_each[i] < 1)
+            return hga_fail(HGA_EINVAL, "k of chooser %d is %d; it must be at least 1", i, s->k_each[i]);
+    return HGA_OK;
+}
+
 static hga_status check_how_many(const hga_selection *s)
 {
+    hga_status st = check_k_each(s);
+    if (st || s->k_each) return st;
     if (s->k != 0 && s->threshold != 0)
         return hga_fail(HGA_EINVAL, "k is %d and threshold is %g; blocks are chosen by one of them", s->k,
                         s->threshold);
@@ -111,6 +127,7 @@ hga_status selection_check(const hga_selection *s, const hga_select_input *in)
     if (!st) st = hga_check_reserved("hga_select_input", in->reserved, sizeof in->reserved);
     if (!st) st = at_least("n_tokens", in->n_tokens, 0);
     if (!st) st = check_shape(in);
+    if (!st) st = selection_check_choosers(s, hga_select_choosers(s, &in->shape));
     if (!st) st = check_samples(in);
     if (st) return st;
     if ((unsigned)in->precision > HGA_PRECISION_BF16)

@@ -239,15 +239,16 @@ hga_id pick_sixteen(const selecting *s, const sixteen *x, picker *p, hga_id *bad
         const candidates c = candidates_of(s->how, x->sample, query_block_of(x, row));
         leave_candidates(&c, row, n, p);
         const hga_id forced = force_row(s->how, &c, row, p);
-        if (forced < s->how->k) requested[row] = s->how->k - forced;
+        const hga_id k = blocks_of_chooser(s->how, x->chooser + row / x->each);
+        if (forced < k) requested[row] = k - forced;
     }
     leave_absent(x, n, p->score), leave_absent(x, n_coarse, p->coarse);
     hga_id bad = find_bad(x, p->score, n, bad_block);
     if (bad < 0) bad = find_bad(x, p->coarse, n_coarse, bad_block);
     if (bad >= 0) return bad;
     if (n_coarse > 0) open_coarse(s, x, n_coarse, p), close_others(s, x, n, p);
-    if (s->how->k > 0) choose_best(s, n, requested, p);
-    for (hga_id row = 0; s->how->k == 0 && row < x->n; row++) choose_likely(s->how->threshold, row, n, p);
+    if (by_number(s->how)) choose_best(s, n, requested, p);
+    for (hga_id row = 0; !by_number(s->how) && row < x->n; row++) choose_likely(s->how->threshold, row, n, p);
     for (hga_id j = 0; j < x->sample->n_blocks; j++) p->chosen[j] |= p->forced[j];
     return -1;
 }

@@ -168,8 +168,8 @@ static hga_status make_chooser(const selecting *s, chooser *t)
     HGA_TRY(hga_new(a, s->longest, sizeof *t->pick.forced, &t->pick.forced));
     if (s->how->coarse) HGA_TRY(hga_new(a, coarse_bytes(s) * KERNEL_TILE, sizeof *t->pick.coarse, &t->pick.coarse));
     if (s->how->coarse) HGA_TRY(hga_new(a, coarse_bytes(s), sizeof *t->pick.open, &t->pick.open));
-    HGA_TRY(hga_new(a, s->how->k ? 0 : s->longest, sizeof *t->pick.heap, &t->pick.heap));
-    HGA_TRY(hga_new(a, s->how->k ? 0 : s->longest, sizeof *t->pick.p, &t->pick.p));
+    HGA_TRY(hga_new(a, by_number(s->how) ? 0 : s->longest, sizeof *t->pick.heap, &t->pick.heap));
+    HGA_TRY(hga_new(a, by_number(s->how) ? 0 : s->longest, sizeof *t->pick.p, &t->pick.p));
     if (s->how->score == HGA_SELECT_SCORES) return HGA_OK;
     if (s->how->score == HGA_SELECT_SAMPLE) return sampler_make(s, &t->sample);
     HGA_TRY(hga_new(a, (int64_t)3 * s->dim * KERNEL_TILE, sizeof *t->queries, &t->queries));
@@ -187,8 +187,8 @@ static void drop_chooser(const selecting *s, chooser *t)
     hga_delete(a, t->pick.forced, s->longest, sizeof *t->pick.forced);
     hga_delete(a, t->pick.coarse, coarse_bytes(s) * KERNEL_TILE, sizeof *t->pick.coarse);
     hga_delete(a, t->pick.open, coarse_bytes(s), sizeof *t->pick.open);
-    hga_delete(a, t->pick.heap, s->how->k ? 0 : s->longest, sizeof *t->pick.heap);
-    hga_delete(a, t->pick.p, s->how->k ? 0 : s->longest, sizeof *t->pick.p);
+    hga_delete(a, t->pick.heap, by_number(s->how) ? 0 : s->longest, sizeof *t->pick.heap);
+    hga_delete(a, t->pick.p, by_number(s->how) ? 0 : s->longest, sizeof *t->pick.p);
     hga_delete(a, t->queries, (int64_t)3 * s->dim * KERNEL_TILE, sizeof *t->queries);
     hga_delete(a, t->transposed, (int64_t)s->columns * KERNEL_TILE, sizeof *t->transposed);
     hga_delete(a, t->block, t->capacity, sizeof *t->block);
@@ -277,12 +277,6 @@ done:
 }
 
 /* ---- the call ---- */
-
-hga_id hga_select_choosers(const hga_selection *s, const hga_shape *shape)
-{
-    if (s->share == HGA_SELECT_ALL) return 1;
-    return s->share == HGA_SELECT_HEAD || shape->n_kv_heads == 0 ? shape->n_heads : shape->n_kv_heads;
-}
 
 /* Finds the kernels, and the number of threads that may run. */
 static hga_status choose_machine(selecting *s)

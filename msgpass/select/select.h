@@ -78,6 +78,14 @@ typedef struct sixteen {
     hga_pos row;
 } sixteen;
 
+/* Are blocks chosen by their number, not by a threshold? */
+static inline int by_number(const hga_selection *s) { return s->threshold == 0; }
+/* The number of blocks that a chooser takes. */
+static inline hga_id blocks_of_chooser(const hga_selection *s, hga_id chooser)
+{
+    return s->k_each ? s->k_each[chooser] : s->k;
+}
+
 /* The query block of row i of sixteen, counted in the sample. */
 static inline hga_id query_block_of(const sixteen *x, hga_id i) { return x->first + i % x->each; }
 /* The last query block of sixteen. */

@@ -281,6 +281,8 @@ def drawn(seed):
         s |= {"coarse": b * r.choice((1, 2, 3)), "coarse_k": r.randint(1, 3)}
     normal = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
     q, k, v = normal(heads, sum(lengths), dim), normal(kv, sum(lengths), dim), normal(kv, sum(lengths), 8)
+    if "k" in s and r.random() < 0.4:
+        s["k"] = [r.choice((1, 2, 3, 5, 7, 99)) for _ in range({"head": heads, "group": kv, "all": 1}[s["share"]])]
     more = r.choice(({}, {"normaliser": "sigmoid:-1"}, {"normaliser": "entmax:1.5"}, {"sink": normal(heads)}))
     for name, x in (("slopes", np.abs(normal(heads)) / 8), ("rel_key", normal(1, dim)), ("rel_bias", normal(1, heads)), ("softcap", 3.0), ("scale", 0.5)):
         more = more | {name: x} if r.random() < 0.25 else more

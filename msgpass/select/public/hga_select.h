@@ -30,7 +30,8 @@ typedef enum hga_select_share {
    `causal`, the blocks that end before its first token; else all but its own. Forced are the candidates among the first
    `sinks` blocks and the `local` candidates next before its own. Of the other candidates come: with k, the best until k
    blocks are chosen, own and forced counted; with a threshold, softmax of the scores over all candidates in double, the
-   shortest prefix in decreasing probability whose sum is the threshold or more. Ties go to the lower block.
+   shortest prefix in decreasing probability whose sum is the threshold or more. Ties go to the lower block. Each
+   chooser may have its own k: heads that look at few keys beside heads that look at all.
 
    With `coarse`, causal tokens that choose for themselves look for blocks in two steps. A coarse block has `coarse`
    tokens and is scored like a block. Of the coarse blocks before the one that holds its own block, a token takes the
@@ -43,7 +44,7 @@ typedef enum hga_select_share {
    are not chosen. */
 typedef struct hga_selection {
     hga_id block, query_block; /* tokens in a block of keys, and of queries */
-    hga_id k;                  /* at least 1; 0: by threshold */
+    hga_id k;                  /* at least 1; 0: by threshold; not read where there is k_each */
     hga_id sinks, local;
     hga_select_share share;
     hga_select_score score;
@@ -52,10 +53,12 @@ typedef struct hga_selection {
     hga_id coarse;    /* tokens, a multiple of block; 0: off */
     hga_id coarse_k;  /* at least 1; read where coarse is on */
     hga_id sample;    /* 1 to query_block; read where scores are sampled */
-    uint64_t reserved[2];
+    hga_id n_k_each;
+    const hga_id *k_each; /* NULL, or instead of k: [n_k_each], each chooser's k, at least 1; borrowed for the call */
+    uint64_t reserved[1];
 } hga_selection;
-/* The settings of a choice at their defaults: block 64, query_block 1, k 16, sinks 1, local 1, each head by the mean,
-   not causal; coarse off, coarse_k 6; sample 4. */
+/* The settings of a choice at their defaults: block 64, query_block 1, k 16 for all, sinks 1, local 1, each head by the
+   mean, not causal; coarse off, coarse_k 6; sample 4. */
 HGA_API hga_selection hga_selection_defaults(void);
 
 /* The tensors and scores that a choice is made from, borrowed for the call. */
@@ -86,9 +89,10 @@ typedef struct hga_chosen {
 } hga_chosen;
 
 /* Choose the blocks that rows attend to. *out is to be cleared (hga_chosen_clear); it is empty after a failure.
-   HGA_EINVAL: a parameter, a tensor or a score is not what it must be: NaN and +inf are named; HGA_EUNSUPPORTED: minmax
-   with query blocks; sampled queries without; coarse where the choice is not causal, has query blocks or uses your
-   scores; HGA_ENOMEM. Threads may call at once. */
+   HGA_EINVAL: a parameter, a tensor or a score is not what it must be: NaN and +inf are named, and so is a k_each that
+   has not one number for each chooser (hga_select_choosers); HGA_EUNSUPPORTED: minmax with query blocks; sampled queries
+   without; coarse where the choice is not causal, has query blocks or uses your scores; HGA_ENOMEM. Threads may call at
+   once. */
 HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_input *in, hga_chosen *out);
 /* Free the arrays of a choice, and make it empty. */
 HGA_API void hga_chosen_clear(hga_chosen *c);
@@ -113,6 +117,9 @@ HGA_API hga_status hga_chosen_weights(const hga_selection *s, const hga_select_i
 
 /* The number of choosers in a call of this shape: heads, key/value heads, or 1. */
 HGA_API hga_id hga_select_choosers(const hga_selection *s, const hga_shape *shape);
+/* Make the selection of one chooser of n_choosers, for a call of its heads alone: they share, with its own k. `out` may
+   be `s`. HGA_EINVAL: there is no such chooser, or k_each is not of so many. */
+HGA_API hga_status hga_select_chooser(const hga_selection *s, hga_id chooser, hga_id n_choosers, hga_selection *out);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@ plan of one before it."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List, Sequence
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence
 
 import numpy as np
 
@@ -20,10 +20,11 @@ class ByContent(Threaded):
     """Attention over a graph that is found in the call."""
 
     _made: List[Hierarchy] = []  # of the last samples
+    _beside: Optional["ByContent"] = None  # one of as many tokens, whose plans it takes over, and which takes over its own
     _of_samples: FrozenSet[str] = frozenset()  # what a call has for each sample of a batch, beside tensors
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_made": []}
+        return {**self.__dict__, "_made": [], "_beside": None}
 
     def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
         """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
@@ -40,10 +41,11 @@ class ByContent(Threaded):
 
     def _next(self, made: List[Hierarchy]) -> List[Hierarchy]:
         """Those of a call's sample, which take over the plans of any before them whose call and backward pass have been."""
-        before = [h for h in self._made if h._plans]
+        held = self._beside or self
+        before = [h for h in held._made if h._plans]
         for h in made:
             h._follows(*before)
-        self._made = before[-SAMPLES_CACHED:] + made
+        held._made = before[-SAMPLES_CACHED:] + made
         return made
 
     def _attend(self, q: Any, k: Any, v: Any, layout: str, **more: Any) -> Any:

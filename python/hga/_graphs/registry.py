@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from .._core.library import WrongType, ffi, lib
 
 
+NOWHERE = 2 ** (8 * ffi.sizeof("size_t")) - 1  # HGA_NOWHERE
 # Variants of which data may say how many tokens there are.
 BY_DATA = lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS | lib.HGA_NEEDS_CHOICE
 
@@ -26,12 +27,13 @@ class Parameter:
         if keyword.iskeyword(self.python_name):  # window's `global`
             self.python_name += "_"
         self.kind, self.place, self.row = int(p.kind), int(p.place), row
-        self.offset, self.count, self.least = int(p.offset), int(p.count), int(p.least)
+        self.offset, self.count, self.columns, self.least = int(p.offset), int(p.count), int(p.columns), int(p.least)
+        self.may_be_each = self.kind == lib.HGA_PARAMETER_WHOLE and self.count != NOWHERE  # one number, or an array of them
         self.standard, self.words, self.says, self.study = _text(p.standard), _text(p.words), _text(p.says), _text(p.study)
 
     @property
     def type(self) -> str:
-        return ("bool", "int", "str", "float", "array of int", "array of float32")[self.kind]
+        return "int or array of int" if self.may_be_each else ("bool", "int", "str", "float", "array of int", "array of float32")[self.kind]
 
     @property
     def default(self) -> Any:
@@ -41,7 +43,7 @@ class Parameter:
         if self.type == "bool":
             return self.standard == "1"
         numbers = tuple(int(x) for x in self.standard.split(","))
-        return numbers[0] if self.type == "int" else numbers
+        return numbers[0] if self.kind == lib.HGA_PARAMETER_WHOLE else numbers
 
 
 class Variant:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from .._core.arguments import answered, encoded, flag, number, unmasked, whole
 from .by_content import ByContent, by_sample, check_call, require_samples, stacked
+from .choice import Chosen, block_weights
 from .._core.call import LAYOUTS, require_layout
 from .._core.arrays import as_floats, as_numpy, ids, is_torch, narrowed, widened, written_out
 from .._core.library import check, ffi, lib, refuse, refuse_type
@@ -19,56 +21,12 @@ from .hierarchy import FoldedHierarchy, Hierarchy
 from .looking import Page
 from .._core.precision import AUTO, PRECISIONS, of_choice
 from .registry import variant_named
-from .settings import Settings
+from .settings import Settings, values_of
 from .._core.tables import ROWS
 
-COLUMNS = 128  # blocks that are weighed in one pass
 BY_HEAD = (lib.HGA_EXTENT_HEADS, lib.HGA_EXTENT_HEADS_OR_ONE)
 # Numbers by head, node or edge, which a graph of all heads' rows would have others of.
 PER_HEAD = (*BY_HEAD, lib.HGA_EXTENT_NODES, lib.HGA_EXTENT_EDGES)
-
-
-class Chosen(NamedTuple):
-    """Who chose which blocks, of one sample or of several in a row: row c * query_blocks + i has block[first[r] : first[r + 1]]."""
-
-    how: Any  # hga_routed, filled
-    block_tokens: int
-    query_block: int
-    offsets: np.ndarray
-    choosers: int
-    key_heads: int  # that they read: a head each, or one for several
-    first: np.ndarray
-    block: np.ndarray
-
-    @property
-    def query_blocks(self) -> int:
-        return (len(self.first) - 1) // self.choosers
-
-    def table(self) -> np.ndarray:
-        """[choosers][query blocks][slots], -1 behind a row's last block."""
-        counts = np.diff(self.first)
-        table = np.full((len(counts), int(counts.max(initial=0))), -1, np.int32)
-        table[np.arange(table.shape[1]) < counts[:, None]] = self.block
-        return table.reshape(self.choosers, self.query_blocks, -1)
-
-    def block_and_row(self) -> Tuple[np.ndarray, np.ndarray]:
-        """Of every token the block of its key in its sample, and the row of its query."""
-        lengths = np.diff(self.offsets)
-        within = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], lengths)
-        rows = -(-lengths // self.query_block)
-        return within // self.block_tokens, within // self.query_block + np.repeat(np.cumsum(rows) - rows, lengths)
-
-    def graph(self, chooser: Optional[int]) -> Tuple[Any, Any]:
-        """The graph and program of one chooser, or (None) of all, whose rows lie behind each other."""
-        p, graph, program = self.how, ffi.new("hga_graph **"), ffi.new("hga_program *")
-        n = self.query_blocks
-        first = self.first if chooser is None else self.first[chooser * n : (chooser + 1) * n + 1]
-        p.n_choosers, p.n_key_heads = (self.choosers, self.key_heads) if chooser is None else (1, 1)
-        p.choice, p.choice_first = (ffi.cast(t, x.ctypes.data) for t, x in (("int32_t *", self.block), ("hga_pos *", first)))
-        offsets = np.ascontiguousarray(self.offsets, np.int32)
-        p.n_samples, p.offsets = len(offsets) - 1, ffi.cast("hga_id *", offsets.ctypes.data)
-        check(lib.hga_build_routed(p, graph, program))
-        return Graph(graph[0]), program
 
 
 @functools.lru_cache(maxsize=128)
@@ -80,6 +38,9 @@ def _structure(*settings: Tuple[str, Any]) -> Settings:
     return s
 
 
+_FILLED: "WeakKeyDictionary[Any, Settings]" = WeakKeyDictionary()  # whose arrays an hga_selection points to
+
+
 class ChosenHierarchy(ByContent):
     """Blocks of keys that each query block chooses in the call (``hga.routed``)."""
 
@@ -87,7 +48,7 @@ class ChosenHierarchy(ByContent):
 
     def __init__(self, n_tokens: Any, settings: Dict[str, Any]) -> None:
         self.lengths: Optional[Tuple[int, ...]] = (n_tokens,) if isinstance(n_tokens, int) else n_tokens and tuple(n for n in n_tokens if n)
-        self.settings = settings
+        self.settings: Dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in settings.items()}
 
     @property
     def n_tokens(self) -> Optional[int]:
@@ -110,6 +71,7 @@ class ChosenHierarchy(ByContent):
         p = ffi.new("hga_routed *", ffi.cast("hga_routed *", filled.memory)[0])
         p.n_tokens = n
         check(lib.hga_routed_selection(p, how))
+        _FILLED[how] = filled
         return p, how
 
     def _rows(self, x: Any, name: str, layout: str) -> np.ndarray:
@@ -257,7 +219,7 @@ class ChosenHierarchy(ByContent):
         if not return_block_weights:
             return out
         scored = {name: x for name, x in more.items() if name != "edge_value"} | {"lse": False, "dropout": 0.0}
-        weights = _block_weights(c, q, k, 0 if flat else axis, attend, scored, any(map(is_torch, (q, k, v))))
+        weights = block_weights(c, q, k, 0 if flat else axis, attend, scored, any(map(is_torch, (q, k, v))))
         return (*out, weights) if isinstance(out, tuple) else (out, weights)
 
     @answered
@@ -303,7 +265,7 @@ class ChosenHierarchy(ByContent):
         return self
 
     def __repr__(self) -> str:
-        return "routed " + " ".join(f"{n.replace('_', '-')}={int(x) if isinstance(x, bool) else x}" for n, x in self.settings.items() if x is not None)
+        return "routed " + " ".join(f"{n.replace('_', '-')}={_typed(x)}" for n, x in self.settings.items() if x is not None)
 
     def __eq__(self, other: Any) -> Any:
         if not isinstance(other, ChosenHierarchy):
@@ -312,6 +274,11 @@ class ChosenHierarchy(ByContent):
 
     def __hash__(self) -> int:
         return hash((self.lengths, tuple(self.settings.items())))
+
+
+def _typed(x: Any) -> str:
+    """A setting as words have it."""
+    return ",".join(map(str, x)) if isinstance(x, tuple) else str(int(x) if isinstance(x, bool) else x)
 
 
 def _listed(choice: Any, shape: Tuple[int, int]) -> Tuple[np.ndarray, np.ndarray]:
@@ -404,31 +371,6 @@ def _gradients(c: Chosen, h: ChosenHierarchy, arrays: Sequence[np.ndarray], d_ls
     return {name: narrowed(x, grads[name].dtype) for name, x in found.items()}
 
 
-# ---- weights of blocks ----
-
-
-def _block_weights(c: Chosen, q: Any, k: Any, axis: int, attend: Callable[..., Any], more: Dict[str, Any], ours: bool) -> Any:
-    """The output is linear in values: where a value is 1 in the column of its block, a row of it is what each block weighs. Nothing is
-    dropped, so that a row sums to 1. ours: a tensor of torch."""
-    block_of, row_of = c.block_and_row()
-    n_blocks, kv = int(block_of.max(initial=-1)) + 1, k.shape[axis] if k.ndim > 2 else 1
-    heads = q.shape[axis] if q.ndim > 2 else 1
-    where = c.table()[np.arange(heads)[:, None] * c.choosers // heads, row_of]  # [heads][tokens][slots]
-    q, k = (x.float() if is_torch(x) else as_floats(x, "query or key") for x in (q, k))
-    if ours:
-        import torch
-    outputs = []
-    for first in range(0, n_blocks, COLUMNS):
-        value = (block_of[:, None] == np.arange(first, min(first + COLUMNS, n_blocks))).astype(np.float32)
-        value = value if k.ndim == 2 else np.repeat(np.expand_dims(value, axis), kv, axis)
-        output = attend(q, k, torch.from_numpy(value) if ours else value, **more)
-        outputs.append(output[None] if output.ndim == 2 else output if axis in (0, -3) else output.swapaxes(0, 1))
-    if ours:
-        at = torch.from_numpy(np.maximum(where, 0)).long()
-        return torch.cat(outputs, -1).gather(-1, at) * torch.from_numpy(where >= 0)
-    return np.take_along_axis(np.concatenate(outputs, -1), np.maximum(where, 0), -1) * (where >= 0).astype(np.float32)
-
-
 @deferred
 def rerouted(n_tokens: Any, settings: Dict[str, Any]) -> ChosenHierarchy:
     """The same again."""
@@ -439,10 +381,10 @@ def chosen(s: Settings, n_tokens: Any, n_keys: Any = None) -> ChosenHierarchy:
     """``hga.routed``, as its parameters fill the structure."""
     if n_keys is not None:
         raise refuse_type("routed has no n_keys: its queries and keys are the same tokens")
-    settings = {p.python_name: s.value(p.name) for p in s.variant.parameters}
+    settings = values_of(s)
     k, threshold = settings["k"], settings["threshold"]
     if {"k", "threshold"} <= s.declared:
-        raise refuse(f"k={k} and threshold={threshold:g}: blocks are chosen by one of them")
+        raise refuse(f"k={_typed(k)} and threshold={threshold:g}: blocks are chosen by one of them")
     if "threshold" in s.declared and not 0 < threshold <= 1:
         raise refuse(f"threshold is {threshold:g}; it must be above 0 and at most 1")
     settings.update({"k": None} if "threshold" in s.declared else {"threshold": None})

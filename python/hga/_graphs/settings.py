@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Set
+from typing import Any, Dict, List, Set
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from .registry import Variant
 def plain(x: Any) -> Any:
     """A tensor's numbers, or a list's."""
     return x.detach().cpu().numpy() if is_torch(x) else x
+
+
+def is_one(x: Any) -> bool:
+    """Is it one number, not several?"""
+    return not isinstance(x, (list, tuple, range)) and getattr(x, "ndim", 0) == 0
 
 
 class Settings:
@@ -36,12 +41,12 @@ class Settings:
         """A number, a flag or a word; "tokens" and "keys" are numbers, too."""
         check(lib.hga_variant_set(self._row, self.memory, name.encode(), encoded(value, name)))
 
-    def _set_array(self, name: str, value: Any) -> None:
+    def _set_array(self, name: str, value: Any, axes: int = 2) -> None:
         if name == "causal":  # an axis each, true or not
             value = [int(flag(x, name)) for x in np.asarray(unmasked(value, name)).reshape(-1)]
         x = ids(value, name)
-        if x.ndim not in (1, 2):
-            raise refuse(f"{name} has shape {x.shape}: one axis, or [n][heads]")
+        if not 1 <= x.ndim <= axes:
+            raise refuse(f"{name} has shape {x.shape}: one axis{', or [n][heads]' * (axes - 1)}")
         self._alive.append(x)
         data, columns = ffi.cast("int32_t *", x.ctypes.data), x.shape[1] if x.ndim == 2 else 0
         check(lib.hga_variant_set_array(self._row, self.memory, name.encode(), data, len(x), columns))
@@ -52,7 +57,9 @@ class Settings:
         self.declared.add(p.python_name)
         if p.type == "bool":
             self.set(p.name, str(int(flag(value, p.python_name))))
-        elif p.type == "int":
+        elif p.may_be_each and not is_one(value):
+            self._set_array(p.name, unmasked(value, p.python_name), axes=1)
+        elif p.kind == lib.HGA_PARAMETER_WHOLE:
             self.set(p.name, str(int32(value, p.python_name)))
         elif p.type == "float":
             self.set(p.name, repr(number(value, p.python_name)))
@@ -64,9 +71,17 @@ class Settings:
             self._set_array(p.name, numbers.astype(np.int32) if numbers.dtype == bool else numbers)
 
     def value(self, name: str) -> Any:
-        """A number, a flag or a word that the structure has; of an array, how many numbers it has."""
+        """A number, a flag or a word that the structure has; of an array, how many numbers it has, but those of one that may be a number."""
         p, members = self.variant.parameter(name), ffi.cast("char *", self.memory)
+        n = int(ffi.cast("int32_t *", members + p.count)[0]) if p.may_be_each else 0
+        if n:
+            return tuple(ffi.unpack(ffi.cast("int32_t **", members + p.columns)[0], n))
         if p.type == "float":
             return ffi.cast("double *", members + p.offset)[0]
         whole = int(ffi.cast("int32_t *", members + (p.count if p.type == "array of int" else p.offset))[0])
         return (p.words or "").split()[whole] if p.type == "str" else bool(whole) if p.type == "bool" else whole
+
+
+def values_of(s: Settings) -> Dict[str, Any]:
+    """All that the structure has, by Python's names."""
+    return {p.python_name: s.value(p.name) for p in s.variant.parameters}

@@ -6,6 +6,7 @@ import re
 import threading
 from collections import OrderedDict
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from .calls import KNOWN
 from .hierarchy import Hierarchy
 from .._core.plans import LEFT, PLANS
 from .registry import Variant, variant_named, variants
-from .routed import chosen
-from .settings import Settings, plain
+from .routed import ChosenHierarchy, chosen
+from .settings import Settings, plain, values_of
+from .shares import blocks_of, shares_in
 from .variants import of_settings
 
 MOST_CACHED = 128  # hierarchies of all names and lengths together,
@@ -45,15 +47,18 @@ class Spec:
     """What a name asks for: read once, by the library, and built for any number of tokens."""
 
     def __init__(self, spec: str) -> None:
-        text, self._words = encoded(spec, "variant"), ffi.gc(ffi.new("hga_words *"), lib.hga_words_clear)
-        self.spec = _one_line(spec)
+        encoded(spec, "variant")  # which names what is no text
+        self.spec, self._words = _one_line(spec), ffi.gc(ffi.new("hga_words *"), lib.hga_words_clear)
+        self._of_library, self.shares = shares_in(spec)
         try:
-            check(lib.hga_words_read(text, self._words))
+            check(lib.hga_words_read(encoded(self._of_library, "variant"), self._words))
         except WrongValue as e:
             raise _explained(self.spec, e) from None
         self.variant = Variant(self._words.variant[0])
         self.chooses = self.variant.needs_choice  # is its graph found in the call?
         self.settings = self._filled()
+        if self.shares and (not self.chooses or self.settings.declared & {"k", "threshold"}):
+            raise refuse(f"{self.spec}: k-shares are of routed, instead of k and threshold")
 
     def _filled(self) -> Settings:
         return Settings(self.variant, self._words)
@@ -83,8 +88,17 @@ class Spec:
             s.fill("causal", True if isinstance(of, bool) else [True] * max(of, 1))  # of each axis
         if n_keys is not None:
             self.require_cross()
+        shares = self.shares
+        if shares:
+            if not n:
+                raise refuse(f"{self.spec}: k-shares are shares of a text's blocks, and how many tokens it has is not said")
+            s.fill("k", blocks_of(shares, n, values_of(s)))
         if self.chooses:
-            return cast(Hierarchy, chosen(s, n or None, n_keys))
+            found = chosen(s, n or None, n_keys)
+            if shares:  # layers differ in k alone
+                first = _BESIDE.setdefault((self._of_library, n, causal), found)
+                found._beside = None if first is found else first
+            return cast(Hierarchy, found)
         h = of_settings(s, words, n or None, n_keys)
         h._recipe = built, (words, n, causal, n_keys)
         return h
@@ -124,6 +138,7 @@ def built(words: str, n_tokens: int, causal: bool = False, n_keys: Optional[int]
     return h
 
 
+_BESIDE: "WeakValueDictionary[Tuple[str, int, bool], ChosenHierarchy]" = WeakValueDictionary()
 _SPECS: Dict[str, Spec] = {}
 _BUILT: "OrderedDict[Tuple[str, int, bool, Optional[int]], Hierarchy]" = OrderedDict()
 _LOCK = threading.Lock()

@@ -76,7 +76,7 @@ def _check_cached(who: str, module: Any, query: Tensor, offsets: Any, causal: bo
             raise refuse(f"{who} with a cache: {why}, or pass use_cache=False")
 
 
-def _window(mask: Optional[Tensor], more: Dict[str, Any]) -> Optional[int]:
+def window_of(mask: Optional[Tensor], more: Dict[str, Any]) -> Optional[int]:
     """Of a layer that slides: a token sees so many of those before it, itself among them. A mask that says so is asked
     first: some models tell their attention a window that their masks do not have, others tell it nothing."""
     if mask is not None and is_numbered(mask) and not torch.compiler.is_compiling():
@@ -125,7 +125,7 @@ def attend(
     if more.get("output_attentions") or collects_weights(module):
         raise no_weights(name, "; weights(q, k, token) of a hierarchy gives those of one query, attn_implementation='eager' the model's own")
     _check_texts(who, module, query.shape[2], key.shape[2], causal)
-    window = _window(attention_mask, more)
+    window = window_of(attention_mask, more)
     words = _words_of_layer(name, module, window, causal)
     if attention_mask is None and window is not None and window < key.shape[2] and layer is None:
         raise refuse(f"{who}: sliding_window={window}, and no mask of it")

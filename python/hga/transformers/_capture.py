@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from typing import Any, Callable, ContextManager, Dict, List, Mapping, NamedTuple, Optional, Tuple, cast
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, cast
 
 import torch
 
@@ -34,11 +34,33 @@ class _Enough(Exception):
     """The layer has been seen; the layers behind it need not run."""
 
 
-class _Watch:
-    """Stands before each attention of this thread's models, and counts."""
+class Watch:
+    """Stands before each attention of this thread's models."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+
+    def before(self, attend: Callable[..., Any]) -> Callable[..., Any]:
+        """What is called instead of an attention."""
+        raise NotImplementedError
+
+    def at(self, inner: Callable[..., Any], gives: bool) -> Callable[..., Any]:
+        """Of a function that gives attention, or is attention."""
+
+        def door(*arguments: Any, **more: Any) -> Any:
+            if threading.get_ident() != self.thread:
+                return inner(*arguments, **more)
+            return self.before(inner(*arguments, **more)) if gives else self.before(inner)(*arguments, **more)
+
+        return door
+
+
+class _Layer(Watch):
+    """Waits for one layer, and counts."""
 
     def __init__(self, layer: int) -> None:
-        self.layer, self.calls, self.thread = layer, 0, threading.get_ident()
+        super().__init__()
+        self.layer, self.calls = layer, 0
         self.found: Optional[Captured] = None
 
     def before(self, attend: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,16 +72,6 @@ class _Watch:
             return attend(module, query, key, value, *rest, **more)
 
         return watched
-
-    def at(self, inner: Callable[..., Any], gives: bool) -> Callable[..., Any]:
-        """Of a function that gives attention, or is attention."""
-
-        def door(*arguments: Any, **more: Any) -> Any:
-            if threading.get_ident() != self.thread:
-                return inner(*arguments, **more)
-            return self.before(inner(*arguments, **more)) if gives else self.before(inner)(*arguments, **more)
-
-        return door
 
 
 def _captured(module: Any, query: Any, key: Any, value: Any, more: Mapping[str, Any]) -> Captured:
@@ -91,7 +103,8 @@ def _ids(text: Any) -> torch.Tensor:
     return ids[None] if ids.dim() == 1 else ids
 
 
-def _inputs(text: Any, tokenizer: Any) -> Mapping[str, Any]:
+def inputs_of(text: Any, tokenizer: Any) -> Mapping[str, Any]:
+    """What a model takes of a str, of ids, or as it is."""
     if isinstance(text, str):
         if tokenizer is None:
             raise refuse("text is a str: give tokenizer=, or the tokens' ids")
@@ -136,13 +149,19 @@ def _doors(model: Any) -> List[Tuple[Any, str, bool]]:
     return [(AttentionInterface, "__getitem__", True), *((m, _EAGER, False) for m in modules if hasattr(m, _EAGER))]
 
 
-def _run(model: Any, watch: _Watch, inputs: Mapping[str, Any]) -> Captured:
+@contextlib.contextmanager
+def watched_by(watch: Watch, model: Any) -> Iterator[None]:
     """Whatever the model attends by is seen first; models and their settings stay as they are."""
-    with _LOCK, _runs_eagerly(model), contextlib.ExitStack() as doors, torch.no_grad(), contextlib.suppress(_Enough):
+    with _LOCK, _runs_eagerly(model), contextlib.ExitStack() as doors:
         for owner, name, gives in _doors(model):
             inner = getattr(owner, name)
             doors.callback(setattr, owner, name, inner)
             setattr(owner, name, watch.at(inner, gives))
+        yield
+
+
+def _run(model: Any, watch: _Layer, inputs: Mapping[str, Any]) -> Captured:
+    with torch.no_grad(), contextlib.suppress(_Enough), watched_by(watch, model):
         model(**inputs)
     if watch.found is None:
         since = asks_later(getattr(model, "config", None))
@@ -157,9 +176,9 @@ def capture(model: Any, layer: int, text: Any, tokenizer: Any = None) -> Capture
     text: a str, which the tokenizer takes, ids of tokens, or what the model takes by name. Layers are counted from 0, in the
     order in which the model attends, as it does without hga watching; those behind this one do not run. Positions are in queries and
     keys as the model puts them. Padding, packed texts and biases by position are refused."""
-    inputs = _inputs(text, tokenizer)
+    inputs = inputs_of(text, tokenizer)
     _require_one_text(inputs)
-    found, ids = _run(model, _Watch(whole(layer, "layer")), inputs), inputs.get("input_ids")
+    found, ids = _run(model, _Layer(whole(layer, "layer")), inputs), inputs.get("input_ids")
     if tokenizer is None or ids is None or "decoder_input_ids" in inputs or ids.shape[1] != found.q.shape[1]:
         return found
     return found._replace(words=[tokenizer.decode([int(i)]) for i in ids[0]])

@@ -11,8 +11,8 @@ import torch
 
 from .._core.releases import asks, asks_later, before_five, cache_argument, has, is_older, private, refuse_older
 from .._core.library import refuse
-from .._graphs.spec import spec_of
 from ._attention import PREFIX, attend, words_of
+from ._budgets import know, of_layer
 from ._generation import Cache
 from ._masks import mask
 from ._served import serves_layers_of
@@ -44,11 +44,12 @@ class _Names(dict):  # type: ignore[type-arg]
 def _named(name: str, layers: Optional[Dict[int, str]] = None) -> Callable[..., Any]:
     """Attention by a name of ours, and by others in some layers."""
     for one in (*(layers or {}).values(), name):
-        spec_of(words_of(one))
+        know(words_of(one))
 
     def attention(module: Any, *arguments: Any, **more: Any) -> Any:
-        own = layers.get(int(getattr(module, "layer_idx", -1)), name) if layers else name
-        return attend(own, module, *arguments, **more)
+        layer = int(getattr(module, "layer_idx", -1))
+        own = layers.get(layer, name) if layers else name
+        return attend(PREFIX + of_layer(words_of(own), layer), module, *arguments, **more)
 
     return attention
 
@@ -77,11 +78,14 @@ def add(name: str, function: Optional[Callable[..., Any]] = None) -> str:
 
 
 _NUMBERS = itertools.count(1)
+_PARTS: Dict[str, Tuple[str, ...]] = {}  # names that names by layer are made of
 
 
 def by_layer(layers: Dict[int, str], otherwise: str) -> str:
     """A name for attention that differs by layer."""
-    return add(f"{PREFIX}layers-{next(_NUMBERS)}", _named(otherwise, layers))
+    name = f"{PREFIX}layers-{next(_NUMBERS)}"
+    _PARTS[name] = (*layers.values(), otherwise)
+    return add(name, _named(otherwise, layers))
 
 
 # ---- models ----
@@ -104,6 +108,9 @@ def _fit(cls: type, config: Any, names: Iterable[Any]) -> None:
     for name in filter(_is_ours, names):
         _know(name)
         _check_model(cls, config, name)
+        for one in _PARTS.get(name, (name,)):
+            if "budgets=" in one:
+                know(words_of(one), config)
 
 
 def _implementation(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:

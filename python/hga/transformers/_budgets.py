@@ -1,0 +1,133 @@
+"""Numbers of keys that a model was calibrated to need, layer by layer and head by head: files of ``calibrate``, and names of attention
+that take them, ``hga:routed:block=16:budgets=@FILE:prefill=16``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from .._core.library import Error, refuse
+from .._graphs.settings import values_of
+from .._graphs.spec import Spec, spec_of
+
+FORMAT = "hga-budgets"
+_FILE = re.compile(r":+budgets=([^:]*)")
+# What tells one configuration from another, whatever release of transformers wrote it.
+_TELLS = ("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+          "head_dim", "max_position_embeddings", "rope_theta")  # fmt: skip
+
+
+# ---- models ----
+
+
+def identity_of(config: Any) -> Dict[str, Any]:
+    """What a model's configuration is known by."""
+    c = config.get_text_config(decoder=True)
+    told = {name: getattr(c, name, None) for name in _TELLS}
+    told["num_key_value_heads"] = told["num_key_value_heads"] or told["num_attention_heads"]
+    told["head_dim"] = told["head_dim"] or (told["hidden_size"] or 0) // (told["num_attention_heads"] or 1)
+    rope = getattr(c, "rope_parameters", None)
+    if told["rope_theta"] is None and isinstance(rope, dict):
+        told["rope_theta"] = rope.get("rope_theta")
+    return {name: x if isinstance(x, str) or x is None else float(x) for name, x in told.items()}
+
+
+def hash_of(identity: Dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+# ---- files ----
+
+
+class Budgets(NamedTuple):
+    """A file of ``calibrate``: shares[layer][chooser]."""
+
+    path: str
+    model: Dict[str, Any]
+    block: int
+    share: str
+    shares: List[List[float]]
+
+    def check_model(self, config: Any) -> None:
+        """Refuse a model that these numbers are not of."""
+        own = identity_of(config)
+        if hash_of(own) == self.model["config_hash"]:
+            return
+        told = self.model["config"]
+        name = next((n for n in own if told.get(n) != own[n]), "config_hash")
+        has, want = (f"{x:g}" if isinstance(x, float) else x for x in (own.get(name), told.get(name)))
+        raise refuse(f"budgets=@{self.path}: these are budgets of {self.model['name']}, whose {name} is {want}; the model's is {has}")
+
+    def words(self, rest: str, layer: int) -> str:
+        """The attention of a layer in words."""
+        return f"{rest}:k-shares={','.join(format(s, '.9g') for s in self.shares[layer])}"
+
+
+def read(path: str) -> Budgets:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        if found["format"] != FORMAT or found["schema"] != 1:
+            raise ValueError(f"format {found['format']}, schema {found['schema']}")
+        shares = [[float(s) for s in layer] for layer in found["shares"]]
+        if not shares or not all(layer and all(0 < s <= 1 for s in layer) for layer in shares):
+            raise ValueError("shares are not above 0 and at most 1")
+        return Budgets(path, dict(found["model"], config_hash=str(found["model"]["config_hash"])), int(found["block"]), str(found["share"]), shares)
+    except OSError as e:
+        raise refuse(f"budgets=@{path}: {e.strerror or e}") from None
+    except (ValueError, KeyError, TypeError) as e:
+        raise refuse(f"budgets=@{path}: no file of hga.transformers.calibrate: {type(e).__name__}: {e}") from None
+
+
+# ---- names ----
+
+
+def split(words: str) -> Tuple[str, Optional[str]]:
+    """The words without their file, and its path."""
+    found = _FILE.findall(words)
+    if not found:
+        return words, None
+    if len(found) > 1 or not found[0].startswith("@") or len(found[0]) == 1:
+        raise refuse(f"{words}: budgets=@FILE, once, is a file of hga.transformers.calibrate")
+    return _FILE.sub("", words), found[0][1:]
+
+
+def _check_words(words: str, spec: Spec, b: Budgets) -> None:
+    if not spec.chooses or spec.settings.declared & {"k", "threshold"} or spec.shares:
+        raise refuse(f"{words}: budgets are of routed, instead of k and threshold")
+    settings = values_of(spec.settings)
+    for name, own, its in (("block", settings["block"], b.block), ("share", settings["share"], b.share)):
+        if own != its:
+            raise refuse(f"{words}: {name} is {own}, and the file's budgets are of {name}={its}")
+
+
+_OF_LAYERS: Dict[str, List[str]] = {}  # of words with a file: the words of each layer
+
+
+def know(words: str, config: Any = None) -> None:
+    """Read what words say, with their file as it is now; for the model of a configuration, if there is one yet."""
+    rest, path = split(words)
+    spec = spec_of(rest)
+    if path is None:
+        return
+    b = read(path)
+    _check_words(words, spec, b)
+    if config is not None:
+        b.check_model(config)
+    _OF_LAYERS[words] = [b.words(rest, layer) for layer in range(len(b.shares))]
+
+
+def of_layer(words: str, layer: int) -> str:
+    """The words of a layer: the same, unless they have a file."""
+    of_layers = _OF_LAYERS.get(words)
+    if of_layers is None:
+        return words
+    if not 0 <= layer < len(of_layers):
+        raise no_layer(words, layer)
+    return of_layers[layer]
+
+
+def no_layer(words: str, layer: int) -> Error:
+    return refuse(f"{words}: the attention does not say which layer it is" if layer < 0 else f"{words}: there is no layer {layer}")
