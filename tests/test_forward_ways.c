@@ -72,11 +72,11 @@ static void open_fours(problem *p, hga_id tokens)
     assert_ok(hga_program_attention(&p->program, 0));
 }
 
-/* Sigmoids in softmax's place: 0 where they have no meaning, or masses to count, which nothing fused does. */
+/* Sigmoids in softmax's place: 0 where they have no meaning. */
 static int take_sigmoids(problem *p)
 {
     for (hga_id i = 0; i < p->program.n_stages; i++)
-        if (p->program.stage[i].by_mass || p->program.stage[i].message == HGA_ENERGY) return 0;
+        if (p->program.stage[i].message == HGA_ENERGY) return 0;
     assert_ok(hga_program_normalise(&p->program, HGA_NORMALISER_SIGMOID, 0));
     p->io.lse.data = NULL;
     return 1;

@@ -61,6 +61,7 @@ static void lay_out_rows(worker_rows *x, const hga_plan *plan, carver *c)
     x->row.acc = carve(c, heads * width, sizeof(float));
     x->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
     x->row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    x->row.inverse_count = carve(c, weights_are_sigmoids(plan) ? KERNEL_CHUNK + KERNEL_PAD : 0, sizeof(float));
     x->row.drop_mask = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
     x->row.greatest = carve(c, padded(s->n_heads), sizeof(float));
     x->row.sum = carve(c, padded(s->n_heads), sizeof(float));
@@ -97,6 +98,7 @@ static void lay_out_wide(wide_scratch *x, const hga_shape *s, carver *c)
     x->value = carve(c, x->capacity * (int64_t)padded(s->dim_v), sizeof(float));
     x->base = carve(c, x->capacity, sizeof(float));
     x->at = carve(c, x->capacity, sizeof(float));
+    x->inverse_count = carve(c, x->capacity, sizeof(float));
 }
 
 /* The same for states and windows of panels that run by columns. */

@@ -46,6 +46,15 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
     }
 }
 
+kernel_sigmoids sigmoids_of_chunk(const worker *w, hga_id stage, const edge_chunk *c, float *inverse)
+{
+    if (!weights_are_sigmoids(w->plan)) return (kernel_sigmoids){0};
+    const int counts = edges_have_counts(w->plan, stage), by_mass = stage_of(w, stage)->by_mass;
+    for (hga_id e = 0; counts && e < c->n; e++)
+        inverse[e] = 1 / (c->weight[e] * (by_mass ? w->plan->nodes.mass[c->src[e]] : 1));
+    return (kernel_sigmoids){.on = 1, .inverse_count = counts ? inverse : NULL};
+}
+
 static float distance(const worker *w, hga_id v, hga_id u)
 {
     const double *at = w->plan->cache->lists.position;

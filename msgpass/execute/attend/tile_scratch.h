@@ -6,7 +6,9 @@
 
 /* A chunk's keys and values, of all heads, and the terms of its columns' scores that all heads share. */
 typedef struct tile_operands {
-    float base[KERNEL_CHUNK], at[KERNEL_CHUNK]; /* at: positions, where the call has slopes */
+    /* at: positions, where the call has slopes; inverse_count: where sigmoids have counts */
+    float base[KERNEL_CHUNK], at[KERNEL_CHUNK], inverse_count[KERNEL_CHUNK];
+    kernel_sigmoids sigmoid;
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
     int same_k, same_v; /* do all rows have the same head stride? */
     ptrdiff_t k_stride, v_stride;
