@@ -243,6 +243,17 @@ typedef struct kernel_tile {
     kernel_sigmoids sigmoid;
 } kernel_tile;
 
+/* Biases of edges, of the pairs of sixteen rows and n <= KERNEL_CHUNK columns. Row r has edges to the columns whose bits
+   columns[r] has: those of the first are at row[r], heads contiguous, and edge[r] floats after them the next ones. */
+typedef struct kernel_edge_biases {
+    hga_id n, heads;
+    const uint64_t *columns; /* [KERNEL_TILE] */
+    const float *const *row; /* [KERNEL_TILE], read where the row has columns */
+    const ptrdiff_t *edge;   /* [KERNEL_TILE] */
+    /* [heads][KERNEL_CHUNK][KERNEL_TILE], n columns written: in base 2; the least number stays finite */
+    float *out;
+} kernel_edge_biases;
+
 /* Dropout's draws, see philox.h. */
 typedef struct kernel_draw {
     uint64_t seed;

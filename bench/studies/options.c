@@ -32,6 +32,11 @@ static const struct {
     {SIGMOID, "hsa branching=4 causal=1", 1024, 1.3, 1.3},
     {SIGMOID, "fenwick", 1024, 1.3, 1.3},
     {SIGMOID, "random degree=32", 1024, 1.3, 1.3},
+    {EDGE_BIAS, "dense", 1024, 1.6, 2},
+    {EDGE_BIAS, "window left=64 right=64", 1024, 1.6, 2},
+    {EDGE_BIAS, "bpt k=64", 1024, 1.6, 2},
+    {EDGE_BIAS, "htransformer block=16", 1024, 1.6, 2},
+    {EDGE_BIAS, "fenwick", 1024, 0, 0},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 

@@ -1,6 +1,7 @@
 /* worker.c: a thread's scratch for computing rows, allocated once per workspace so that executing allocates nothing.
    One list of arrays first measures the memory, then carves it. */
 #include "carve.h"
+#include "edge_biases.h"
 #include "least.h"
 #include "plan.h"
 #include "workspace.h"
@@ -303,6 +304,8 @@ hga_status workers_make_call_scratch(const hga_plan *plan, const hga_io *io, hga
         if (plan->stage[plan->bias_stage].relation.n_blocks)
             st = reader_rank_capacity(&w->reader, plan->cache->lists.degree, a);
         if (!st && (io->edge_key.data || io->edge_value.data)) st = take_edge_scratch(plan, w, a);
+        if (!st && io->edge_bias.data && !w->tiles.tile.edges)
+            st = hga_new(a, 1, sizeof *w->tiles.tile.edges, &w->tiles.tile.edges);
     }
     return st;
 }
@@ -315,6 +318,7 @@ void workers_destroy(hga_workspace *workspace)
     for (hga_id t = 0; t < workspace->team.n; t++) {
         reader_unrank(&workspace->team.worker[t].reader, a);
         drop_edge_scratch(&workspace->team.worker[t], a);
+        hga_delete(a, workspace->team.worker[t].tiles.tile.edges, 1, sizeof(pair_edges));
         hga_delete(a, workspace->team.worker[t].memory.at, workspace->team.worker[t].memory.bytes, 1);
     }
     hga_delete(a, workspace->team.worker, workspace->team.n, sizeof *workspace->team.worker);

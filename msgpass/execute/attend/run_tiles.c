@@ -4,6 +4,7 @@
 #include "attend.h"
 #include "carve.h"
 #include "dropout.h"
+#include "edge_biases.h"
 #include "plan.h"
 #include "scores.h"
 #include "stages.h"
@@ -153,6 +154,7 @@ static void load_operands(worker *w, const tile_chunk *c)
         find_sources(&c->columns, value, o->v, &o->same_v, &o->v_stride);
     }
     for (hga_id i = 0; w->io->node_pos.data && i < c->n_parts; i++) pair_positions(w, c, i);
+    if (has_edge_biases(w, w->tiles.chooser.batch->stage)) find_edge_ranks(w, c);
 }
 
 /* Biases of whole columns, for one head. */

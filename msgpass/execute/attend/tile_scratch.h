@@ -35,6 +35,7 @@ typedef struct tile_scratch {
     uint32_t *type_pick;            /* [the same]: for their picks */
     uint8_t *type_many;             /* [PANEL_GROUPS][KERNEL_CHUNK]: for each column's number of them */
     int32_t *type_index;            /* [n_types]: -1, or the index in the current list */
+    struct pair_edges *edges;       /* of calls with biases of edges, allocated by the first */
     float *type_score;              /* [KERNEL_CHUNK * tile][tile]: of each type of a list, one head */
     /* dropout: [BATCH_CHUNKS][PANEL_GROUPS][8][KERNEL_CHUNK] of eight heads, see kernel_tile_group */
     uint16_t *drop_mask;
