@@ -54,7 +54,8 @@ typedef struct kernel_grad_tile {
     const kernel_grad_positions *positions; /* NULL: none */
     const float *pair_bias;                 /* NULL or [n][KERNEL_TILE], added to the scores */
     float *slopes;                          /* NULL or [n][KERNEL_TILE], written: ds */
-    int sigmoid; /* 1: weights are sigmoids of scores less the row's lse, and ds = p (1 - p) times their gradients */
+    kernel_sigmoids
+        sigmoid;         /* on: of scores less the row's lse, in base e; ds = p (1 - p / count) times p's gradients */
     float *column_count; /* NULL or [n]: of sigmoids, sums of p times their gradients: those of counts' logarithms */
 } kernel_grad_tile;
 
@@ -67,10 +68,10 @@ typedef struct kernel_grad_row {
     const float *drop_mask;           /* NULL or [n]: factors of the edges' weights */
     const float *q, *g;               /* padded; q scaled */
     float lse, delta;
-    float *dq;      /* sum of dc (k + r) */
-    float *ds, *dc; /* [n], written: gradients of scores, and of contents */
-    int sigmoid;    /* as in a tile */
-    float *counts;  /* NULL or [n], written: column_count of each edge */
+    float *dq;               /* sum of dc (k + r) */
+    float *ds, *dc;          /* [n], written: gradients of scores, and of contents */
+    kernel_sigmoids sigmoid; /* as in a tile */
+    float *counts;           /* NULL or [n], written: column_count of each edge */
     /* NULL, or [n] + padding: weights p that are known, lse left out; and what ds has in their place (kernel_entmax) */
     const float *weight, *slope;
 } kernel_grad_row;
@@ -132,10 +133,13 @@ typedef struct kernel_grad_heads {
     const float *adjoint;     /* of each query [2][heads]: lse, +inf where there is no adjoint, and delta */
     const float *drop_mask;   /* NULL or [n][heads], padded: factors of weights */
     kernel_row_sums sums;
-    float *d_leaky_relu;    /* NULL or [heads][dim]: += slopes times L(q + k) */
-    float *slope, *product; /* NULL or [n][heads], padded, written: gradients of scores, products */
+    float *d_leaky_relu; /* NULL or [heads][dim]: += slopes times L(q + k) */
+    /* NULL or [n][heads], padded, written: gradients of scores, or, where rows are keys, of counts' logarithms; products
+       */
+    float *slope, *product;
     kernel_edge_operands edges;
     kernel_edge_cache cached;
+    kernel_sigmoids sigmoid; /* as in a tile */
 } kernel_grad_heads;
 
 /* out[i * out_row + h] = x . y of head h of n rows, of at most KERNEL_HEADS heads. */

@@ -21,8 +21,13 @@ typedef struct kernel_state {
     float *acc; /* [dim_v padded] */
 } kernel_state;
 
-/* Where weights are sigmoids, 1 / (1 + 2^-score), each of its score alone, a state is the sum of them times v: greatest
-   is 0, sum 1, and 0 before there is an edge. */
+/* Where weights are sigmoids, count / (1 + 2^-(score - log count)), each of its score alone, which has the logarithm of
+   the count: so they are 1 / (1 / count + 2^-score). A state is the sum of them times v: greatest is 0, sum 1, and 0
+   before there is an edge. */
+typedef struct kernel_sigmoids {
+    int on;
+    const float *inverse_count; /* NULL: all counts are 1; or [n], of edges or columns: 1 / the count */
+} kernel_sigmoids;
 
 /* Additive scores (GATv2) are a . L(q + k + r), where L(x) is x above 0 and negative_slope x else. a is scaled, q is
    not. */
@@ -55,7 +60,7 @@ typedef struct kernel_chunk {
     kernel_terms terms;     /* r, cap, bias */
     const float *drop_mask; /* NULL or [n], drop_mask_step apart: factors of weights before they multiply values */
     ptrdiff_t drop_mask_step;
-    int sigmoid; /* 1: weights are sigmoids */
+    kernel_sigmoids sigmoid;
 } kernel_chunk;
 
 /* The most heads that a call takes at once; edges go by so many at a time: a call with more does what calls with as
@@ -109,7 +114,7 @@ typedef struct kernel_heads {
     kernel_head_states states;
     kernel_edge_sums edge_sums;
     float *weight; /* of weigh_heads: [n][heads] + padding, written */
-    int sigmoid;   /* 1: weights are sigmoids */
+    kernel_sigmoids sigmoid;
 } kernel_heads;
 
 /* The most edges of a row of a family. */
@@ -159,8 +164,8 @@ typedef struct kernel_family {
        weights p, their g, and the sum s of all but that of what is inside, they become g + log p of that, and lse
        g + log s; the output is divided by s */
     float *const *inside;
-    kernel_ahead *ahead; /* NULL: nothing to prefetch */
-    int sigmoid;         /* 1: weights are sigmoids; alpha is 0 then */
+    kernel_ahead *ahead;     /* NULL: nothing to prefetch */
+    kernel_sigmoids sigmoid; /* where on, alpha is 0 */
 } kernel_family;
 
 /* One head's scores of a row that entmax of alpha takes. Outputs have a capacity of KERNEL_PAD after the last. */
@@ -235,8 +240,19 @@ typedef struct kernel_tile {
     /* 1: a group of which one row is requested may have scores whose products are added up in another order: as right,
        of other bits, and several times as fast. For attend_tile alone */
     int lone;
-    int sigmoid; /* 1: weights are sigmoids */
+    kernel_sigmoids sigmoid;
 } kernel_tile;
+
+/* Biases of edges, of the pairs of sixteen rows and n <= KERNEL_CHUNK columns. Row r has edges to the columns whose bits
+   columns[r] has: those of the first are at row[r], heads contiguous, and edge[r] floats after them the next ones. */
+typedef struct kernel_edge_biases {
+    hga_id n, heads;
+    const uint64_t *columns; /* [KERNEL_TILE] */
+    const float *const *row; /* [KERNEL_TILE], read where the row has columns */
+    const ptrdiff_t *edge;   /* [KERNEL_TILE] */
+    /* [heads][KERNEL_CHUNK][KERNEL_TILE], n columns written: in base 2; the least number stays finite */
+    float *out;
+} kernel_edge_biases;
 
 /* Dropout's draws, see philox.h. */
 typedef struct kernel_draw {

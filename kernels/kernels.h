@@ -52,6 +52,7 @@ typedef struct kernel_table {
        of `pick`, index | rows << 16, of which one at most has row r; base NULL: 0 */
     void (*look_up)(hga_id n, const uint8_t *many, const uint32_t *pick, const float *table, const float *base,
                     float *out);
+    void (*edge_biases)(const kernel_edge_biases *c);
     /* Columns of KERNEL_TILE rows, x[n][KERNEL_TILE]: bit r of chosen[c] is set for the requested[r] greatest of row r,
        of equal ones the first; never for -inf, and for no more than there are. No x is NaN */
     void (*pick_best)(hga_id n, const int32_t *requested, const float *x, lane_mask *chosen);

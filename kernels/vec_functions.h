@@ -81,25 +81,25 @@ static inline vec vec_exp2(vec x)
     return x;
 }
 
-/* 1 / (1 + 2^-x) of n vectors, n constant; below -126 it is 0 exactly, and so it is for -inf; NaN stays NaN. */
-static inline __attribute__((always_inline)) void vec_sigmoid_some(vec *x, int n)
+/* 1 / (a + 2^-x) of n vectors, n constant; below -126 it is 0 exactly, and so it is for -inf; NaN stays NaN. */
+static inline __attribute__((always_inline)) void vec_sigmoid_some(vec *x, const vec *a, int n)
 {
     const vec one = vec_all(1), most = vec_all(0x1p126f);
     VEC_UNROLL(4) for (int i = 0; i < n; i++) x[i] = -x[i];
     vec_exp2_some(x, n);
-    VEC_UNROLL(4) for (int i = 0; i < n; i++) x[i] = vec_keep(~(x[i] >= most), one / (one + x[i]));
+    VEC_UNROLL(4) for (int i = 0; i < n; i++) x[i] = vec_keep(~(x[i] >= most), one / (a[i] + x[i]));
 }
-static inline vec vec_sigmoid(vec x)
+static inline vec vec_sigmoid(vec x, vec a)
 {
-    vec_sigmoid_some(&x, 1);
+    vec_sigmoid_some(&x, &a, 1);
     return x;
 }
-/* p = 1 / (1 + e^-x), and 1 - p as p e^-x: where p is near 1 a difference would lose its last digits. */
-static inline vec vec_sigmoid_and_rest(vec x, vec *rest)
+/* p = 1 / (a + e^-x), and 1 - a p as p e^-x: where a p is near 1 a difference would lose its last digits. */
+static inline vec vec_sigmoid_and_rest(vec x, vec a, vec *rest)
 {
     const vec one = vec_all(1), e = vec_exp2(x * vec_all(-KERNEL_LOG2E));
     const vec_int none = e >= vec_all(0x1p126f);
-    const vec p = vec_keep(~none, one / (one + e));
+    const vec p = vec_keep(~none, one / (a + e));
     *rest = vec_choose(none, one, p * e);
     return p;
 }

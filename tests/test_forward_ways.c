@@ -33,18 +33,21 @@ static const row rows[] = {
     {SOLVER_WIDE, "dense", 520, 0, {0}, 0},
     {SOLVER_WIDE, "window left=128 right=128", 700, CAP, {0}, 0},
     {SOLVER_SPLITS, "bpt k=4", 700, TYPE_BIASES, {0}, 0},
+    {SOLVER_SPLITS, "bpt k=4", 700, EDGE_BIASES, {0}, 0},
     {SOLVER_COLUMNS, CHOSEN, 800, CAP, {0}, 0},
     {SOLVER_CACHED, "bpt k=4", 700, 0, {0}, 0},
     {SOLVER_CACHED, "bpt k=4", 700, TYPE_KEYS, {0}, 0},
     {SOLVER_EQUAL, "hsa branching=2,4,8,16", 2048, 0, {0}, 0},
     {SOLVER_EQUAL, FOURS, 2048, CAP, {0}, 0},
     {SOLVER_TILES, "window left=20 right=9", 400, POSITIONS, {0}, 0},
+    {SOLVER_TILES, "window left=20 right=9", 300, EDGE_BIASES | TYPE_KEYS, {0}, 0},
+    {SOLVER_TILES, "dense", 300, EDGE_BIASES | POSITIONS, {0}, 0},
     {SOLVER_STRICT, "window left=20 right=9", 400, TYPE_BIASES, {.strict_rows = 1}, 0},
     {SOLVER_FAMILIES, "hsa branching=2,4", 300, TYPE_KEYS, {0}, 0},
     {SOLVER_FAMILIES, FOURS, 300, TYPE_KEYS, {0}, 0},
     {SOLVER_HEADS, "bpt k=4", 300, TYPE_KEYS | CAP, {0}, 0},
-    {SOLVER_ROWS, "htransformer block=8", 300, EDGE_BIASES, {0}, 0},
-    {SOLVER_ROWS, "window left=20 right=9", 300, EDGE_BIASES, {0}, 0},
+    {SOLVER_ROWS, "htransformer block=8", 300, EDGE_BIASES, {.strict_rows = 1}, 0},
+    {SOLVER_ROWS, "window left=20 right=9", 300, EDGE_BIASES, {.strict_rows = 1}, 0},
     {SOLVER_WHOLE, "window left=20 right=9", 300, 0, {0}, 1.5},
     {SOLVER_PLAIN, "window left=20 right=9", 300, 0, {.generic = 1}, 0},
 };
@@ -72,11 +75,11 @@ static void open_fours(problem *p, hga_id tokens)
     assert_ok(hga_program_attention(&p->program, 0));
 }
 
-/* Sigmoids in softmax's place: 0 where they have no meaning, or masses to count, which nothing fused does. */
+/* Sigmoids in softmax's place: 0 where they have no meaning. */
 static int take_sigmoids(problem *p)
 {
     for (hga_id i = 0; i < p->program.n_stages; i++)
-        if (p->program.stage[i].by_mass || p->program.stage[i].message == HGA_ENERGY) return 0;
+        if (p->program.stage[i].message == HGA_ENERGY) return 0;
     assert_ok(hga_program_normalise(&p->program, HGA_NORMALISER_SIGMOID, 0));
     p->io.lse.data = NULL;
     return 1;
@@ -255,9 +258,9 @@ static void a_reason_is_the_calls(void **state)
     char *text;
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
     assert_ok(hga_plan_explain(plan, &p.io, &text));
-    assert_non_null(strstr(text, "      pairs: 100.0 % row by row, head by head\n"));
-    assert_non_null(strstr(text, "tiles; strict tiles; families; row by row, all heads at once: the call has biases "
-                                 "of edges\n"));
+    assert_non_null(strstr(text, "      pairs: 100.0 % in tiles that are 99 % full\n"));
+    assert_non_null(strstr(text, "strict tiles; families; row by row, all heads at once: the call has biases of "
+                                 "edges\n"));
     hga_text_free(text);
     assert_ok(hga_plan_explain(plan, NULL, &text));
     assert_null(strstr(text, "biases of edges"));

@@ -121,6 +121,124 @@ static void gradients_of_many_tokens_are_the_plain_ones(void **state)
     }
 }
 
+/* ---- counts, and states that are added ---- */
+
+enum { SOFTCAP = 1, SLOPES = 2, TYPES = 4, EDGE_BIASES = 8, DROPS = 16, SHARED_KEYS = 32, N_OPTIONS = 64 };
+
+/* Edges listed one by one, with weights. */
+static void open_weighted(problem *p, hga_id n)
+{
+    hga_id edges;
+    hga_builder *b = tokens_alone(n);
+    assert_ok(hga_builder_add_relation(b, "edges", &edges));
+    for (hga_id e = 0; e < 9 * n; e++)
+        assert_ok(hga_builder_add_edge(b, edges, e * 7 % (n - 1), e * 13 % n, 0, 0.25f * (float)(1 + e % 11)));
+    p->graph = finished(b);
+    assert_ok(hga_program_attention(&p->program, 0));
+}
+
+/* A wide block of weight 0.5, beside a window of weight 3. */
+static void open_blocks(problem *p, hga_id n)
+{
+    const hga_block block[] = {{.n_dst = n, .n_src = n / 2, .weight = 0.5f},
+                               {.dst = n / 2, .n_dst = n / 2, .src = n / 2, .n_src = n / 2, .weight = 3}};
+    p->graph = blocks_over(n, block, 2);
+    assert_ok(hga_program_attention(&p->program, 0));
+}
+
+#define WEIGHTED "edges with weights"
+#define BLOCKS   "blocks with weights"
+static const char *const counted[] = {"htransformer block=8",
+                                      "htransformer block=16 causal=1",
+                                      "hsa branching=2,4,8 causal=1",
+                                      "fenwick",
+                                      "hsa branching=4 causal=1",
+                                      WEIGHTED,
+                                      BLOCKS};
+enum { N_COUNTED = sizeof counted / sizeof *counted, WEIGHTED_EDGES = N_COUNTED - 2 };
+
+static problem counted_problem(int which, unsigned has, operands *m)
+{
+    static const float slopes[] = {0.1f, 0.02f, 0, 0.5f};
+    const char *words = counted[which];
+    problem p = {.shape = {.n_heads = 4, .n_kv_heads = has & SHARED_KEYS ? 2 : 4, .dim = 16, .dim_v = 24}};
+    snprintf(p.name, sizeof p.name, "%s, %x", words, has);
+    if (strcmp(words, WEIGHTED) == 0)
+        open_weighted(&p, 200);
+    else if (strcmp(words, BLOCKS) == 0)
+        open_blocks(&p, 300);
+    else
+        assert_ok(hga_build(words, 300, &p.graph, &p.program));
+    problem_fill(&p, 3);
+    problem_fill_tables(&p, 3, (has & TYPES) != 0, (has & TYPES) != 0, has & EDGE_BIASES ? 4 : 0);
+    *m = (operands){
+        .normaliser_bias = -1.25f, .softcap = has & SOFTCAP ? 2.0f : 0, .slopes = has & SLOPES ? slopes : NULL};
+    put_sigmoids(&p, m);
+    return p;
+}
+
+/* The greatest size of a number, at least 1: outputs are sums, as large as there are tokens. */
+static double greatest(const float *x, int64_t n)
+{
+    double most = 1;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)x[i]));
+    return most;
+}
+
+/* Whether options go together: at most three at a time. */
+static int are_three(unsigned has) { return __builtin_popcount(has) <= 3; }
+
+/* Forward and backward, as in double, and the same bits by any threads, on one instruction set after the other. */
+static void counted_sigmoids_are_the_plain_ones(void **state)
+{
+    (void)state;
+    char buffer[16];
+    int n_isas = 0;
+    while (isa_name(n_isas, buffer, sizeof buffer)) n_isas++;
+    for (int i = 0; i < N_COUNTED; i++)
+        for (unsigned has = 0; has < N_OPTIONS; has++) {
+            operands m;
+            if (!are_three(has) || every_other_passed_over(__builtin_popcount(has))) continue;
+            problem p = counted_problem(i, has, &m);
+            hga_options options = {.dropout = has & DROPS ? 0.25f : 0};
+            slope plain = slope_create(&p, 3), fast = slope_create(&p, 3), again = slope_create(&p, 3);
+            options.threads = 2, options.generic = 1;
+            slope_run(&plain, options);
+            float *want = problem_out(&p, &options, NULL);
+            options.generic = 0;
+            isa_name((i + (int)has) % n_isas, buffer, sizeof buffer);
+            options.isa = buffer, options.threads = 1;
+            slope_run(&fast, options);
+            float *got = problem_out(&p, &options, NULL);
+            assert_near_floats(p.name, got, want, out_count(&p), 2e-6 * greatest(want, out_count(&p)));
+            assert_same_slopes(&plain, &fast, 2e-5);
+            options.threads = 2 + (hga_id)has % 2;
+            slope_run(&again, options);
+            float *other = problem_out(&p, &options, NULL);
+            assert_same_bits(p.name, got, other, out_count(&p));
+            for (int k = SLOW_QUERY; k <= SLOW_VALUE; k++) assert_same_bits(p.name, fast.of[k], again.of[k], fast.n[k]);
+            free(got), free(other), free(want);
+            slope_clear(&plain), slope_clear(&fast), slope_clear(&again), problem_clear(&p);
+        }
+}
+
+/* None of these plans is plain any more. */
+static void counted_sigmoids_are_fused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_COUNTED; i++) {
+        operands m;
+        hga_plan *plan;
+        char *text;
+        problem p = counted_problem(i, 0, &m);
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
+        assert_ok(hga_plan_explain(plan, NULL, &text));
+        if (strstr(text, "plain sigmoid") || strstr(text, "plain state sum")) fail_msg("%s is plain", p.name);
+        assert_null(plain_because(plan));
+        hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);
+    }
+}
+
 static double relative_difference(const float *a, const float *b, int64_t n)
 {
     double size = 0;
@@ -174,8 +292,8 @@ static void a_row_without_edges_asks_for_nothing(void **state)
     slope_clear(&s), problem_clear(&p);
 }
 
-/* Edges with weights are plain: an update to edges without them is not, and has a new plan's bits. */
-static void an_update_is_fused_where_a_new_plan_is(void **state)
+/* Edges get weights, and lose them again: results are those of the new edges, with a new plan's bits. */
+static void an_update_has_a_new_plans_bits(void **state)
 {
     enum { N = 40 };
     (void)state;
@@ -262,12 +380,15 @@ static void json_and_explanations_say_sigmoid(void **state)
     assert_status(HGA_EFORMAT, hga_program_from_json(text, p.graph, &back));
     assert_non_null(strstr(hga_error_detail(), "'normaliser' cannot be 'softmin'"));
     hga_text_free(text);
-    hga_options o = {.gradient = 1};
-    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-    assert_ok(hga_plan_explain(plan, NULL, &text));
-    assert_non_null(strstr(text, "plain sigmoid"));
-    assert_string_equal(plain_because(plan), "another normaliser than softmax");
-    hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);
+    for (int generic = 0; generic < 2; generic++) {
+        hga_options o = {.gradient = 1, .generic = generic};
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+        assert_ok(hga_plan_explain(plan, NULL, &text));
+        assert_true((strstr(text, "plain sigmoid") != NULL) == generic);
+        assert_true((strstr(text, "rows state sum") != NULL) == !generic);
+        hga_text_free(text), hga_plan_destroy(plan);
+    }
+    problem_clear(&p);
 }
 
 /* ---- what is refused ---- */
@@ -309,9 +430,8 @@ static void what_has_no_meaning_is_refused_by_name(void **state)
 static void failures_are_told(void **state)
 {
     (void)state;
-    problem p;
-    variant_build(variant_named("neighbours"), 21, 1, &shapes[0], &p);
-    put_sigmoids(&p, NULL);
+    operands m;
+    problem p = counted_problem(WEIGHTED_EDGES, 0, &m);
     slope s = slope_create(&p, 1);
     assert_failures_are_told(&s, 0, 4);
     slope_clear(&s), problem_clear(&p);
@@ -324,9 +444,11 @@ int main(void)
         cmocka_unit_test(variants_of_sigmoids_are_the_oracles),
         cmocka_unit_test(gradients_of_sigmoids_are_slopes),
         cmocka_unit_test(gradients_of_many_tokens_are_the_plain_ones),
+        cmocka_unit_test(counted_sigmoids_are_the_plain_ones),
+        cmocka_unit_test(counted_sigmoids_are_fused),
         cmocka_unit_test(small_gradients_of_weights_near_one_are_right),
         cmocka_unit_test(a_row_without_edges_asks_for_nothing),
-        cmocka_unit_test(an_update_is_fused_where_a_new_plan_is),
+        cmocka_unit_test(an_update_has_a_new_plans_bits),
         cmocka_unit_test(weights_are_what_outputs_are_made_of),
         cmocka_unit_test(json_and_explanations_say_sigmoid),
         cmocka_unit_test(what_has_no_meaning_is_refused_by_name),

@@ -299,12 +299,47 @@ static void weights_are_summed_by_columns(void **unused)
     free(x);
 }
 
+/* Biases of edges: those of a row's columns, one after the other in memory, in some heads. */
+static void biases_of_edges_are_those_of_pairs(void **unused)
+{
+    enum { MOST = 17, ALL = KERNEL_TILE * KERNEL_CHUNK * MOST };
+    (void)unused;
+    float *table = malloc(ALL * sizeof *table), *out = malloc(ALL * sizeof *out);
+    for (int i = 0; i < ALL; i++) table[i] = (float)i / 64 - 100;
+    FOR_EACH_ISA(t)
+    for (hga_id heads = 1; heads <= MOST; heads++) {
+        const hga_id n = 1 + below(KERNEL_CHUNK);
+        uint64_t columns[KERNEL_TILE] = {0};
+        const float *row[KERNEL_TILE];
+        ptrdiff_t apart[KERNEL_TILE];
+        for (int r = 0; r < KERNEL_TILE; r++) {
+            for (hga_id c = 0; c < n; c++) columns[r] |= (uint64_t)(below(4) > 0) << c;
+            row[r] = table + r * KERNEL_CHUNK * MOST, apart[r] = r % 2 ? heads : MOST;
+        }
+        t->edge_biases(
+            &(kernel_edge_biases){.n = n, .heads = heads, .columns = columns, .row = row, .edge = apart, .out = out});
+        for (hga_id h = 0; h < heads; h++)
+            for (int r = 0; r < KERNEL_TILE; r++)
+                for (hga_id c = 0, e = 0; c < n; c++) {
+                    if (!(columns[r] >> c & 1)) continue;
+                    const double want = (double)row[r][e++ * apart[r] + h] * (double)KERNEL_LOG2E,
+                                 got = (double)out[(h * KERNEL_CHUNK + c) * KERNEL_TILE + r];
+                    assert_true(fabs(got - want) <= 1e-6 * fabs(want));
+                }
+    }
+    free(table), free(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tile_is_softmax_of_each_row), cmocka_unit_test(tiles_bear_rising_scores),
-        cmocka_unit_test(a_row_of_a_tile_stands_alone),  cmocka_unit_test(rows_bear_rising_scores),
-        cmocka_unit_test(biases_in_base_2_stay_finite),  cmocka_unit_test(what_is_not_finite_stays_with_its_rows),
+        cmocka_unit_test(biases_of_edges_are_those_of_pairs),
+        cmocka_unit_test(a_tile_is_softmax_of_each_row),
+        cmocka_unit_test(tiles_bear_rising_scores),
+        cmocka_unit_test(a_row_of_a_tile_stands_alone),
+        cmocka_unit_test(rows_bear_rising_scores),
+        cmocka_unit_test(biases_in_base_2_stay_finite),
+        cmocka_unit_test(what_is_not_finite_stays_with_its_rows),
         cmocka_unit_test(weights_are_summed_by_columns),
     };
     return cmocka_run_group_tests_name("tile_kernels", tests, NULL, NULL);

@@ -34,7 +34,8 @@ static const stage_kernel plain_stages[N_KINDS] = {
 /* Stages with other normalisers than softmax: fused, and plain. */
 static const stage_kernel fused_others[HGA_NORMALISER_ENTMAX + 1][N_KINDS] = {
     [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"sigmoid", attend_row, NULL, &states_in_splits},
-                                [KIND_ATTEND_MORE] = {"sigmoid, added", attend_row, NULL, NULL}},
+                                [KIND_ATTEND_MORE] = {"sigmoid, added", attend_row, NULL, NULL},
+                                [KIND_SPREAD] = {"rows state sum", spread_row, spread_panel, NULL}},
     [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"entmax", entmax_row, NULL, NULL},
                                [KIND_ATTEND_INSIDE] = {"entmax, with energies", inside_row, inside_panel, NULL}},
 };

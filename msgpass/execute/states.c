@@ -63,6 +63,21 @@ static void mix(const worker *w, kernel_mix m, field_rows x, field_rows y, field
 
 /* ---- merging ---- */
 
+/* The shares a and b of states x, and of y times `weight`, in their merge, and its log-sum-exp. Where weights are
+   sigmoids, states are sums: a share is 1, or of an empty state 0. */
+static void find_shares(const worker *w, hga_id n, const float *x, const float *y, float weight, float *a, float *b,
+                        float *lse)
+{
+    if (!weights_are_sigmoids(w->plan)) {
+        w->plan->machine.kernels->shares(n, x, y, a, b, lse);
+        return;
+    }
+    for (hga_id i = 0; i < n; i++) {
+        a[i] = x[i] == -INFINITY ? 0 : 1, b[i] = y[i] == -INFINITY ? 0 : weight;
+        lse[i] = a[i] == 0 && b[i] == 0 ? -INFINITY : 0;
+    }
+}
+
 /* Merges the state of each source into row v's, in order. */
 void spread_row(worker *w, const row_job *job)
 {
@@ -75,7 +90,7 @@ void spread_row(worker *w, const row_job *job)
             hga_id u = w->chunk.src[e];
             float log_weight = w->chunk.weight[e] == 1 ? 0 : logf(w->chunk.weight[e]);
             for (hga_id h = 0; h < x->heads; h++) theirs[h] = bound_lse(x, u)[h] + log_weight;
-            w->plan->machine.kernels->shares(x->heads, lse, theirs, a, b, lse);
+            find_shares(w, x->heads, lse, theirs, w->chunk.weight[e], a, b, lse);
             mix(w, (kernel_mix){.a = a, .b = b}, own, (field_rows){x, nodes_from(1, u)}, own);
         }
 }
@@ -107,7 +122,7 @@ static void spread_families(worker *w, hga_id stage, const pairs *p)
     const field_rows own = {x, nodes_of(p->n, p->node)}, above = {x, nodes_of(p->n, p->above)};
     load_lses(x, own.node, mine);
     load_lses(x, above.node, theirs);
-    w->plan->machine.kernels->shares(p->n * x->heads, mine, theirs, a, b, mine);
+    find_shares(w, p->n * x->heads, mine, theirs, 1, a, b, mine);
     store_lses(x, own.node, mine);
     mix(w, (kernel_mix){.a = a, .b = b}, own, above, own);
 }

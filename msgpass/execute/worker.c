@@ -1,6 +1,7 @@
 /* worker.c: a thread's scratch for computing rows, allocated once per workspace so that executing allocates nothing.
    One list of arrays first measures the memory, then carves it. */
 #include "carve.h"
+#include "edge_biases.h"
 #include "least.h"
 #include "plan.h"
 #include "workspace.h"
@@ -61,6 +62,7 @@ static void lay_out_rows(worker_rows *x, const hga_plan *plan, carver *c)
     x->row.acc = carve(c, heads * width, sizeof(float));
     x->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
     x->row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    x->row.inverse_count = carve(c, weights_are_sigmoids(plan) ? KERNEL_CHUNK + KERNEL_PAD : 0, sizeof(float));
     x->row.drop_mask = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
     x->row.greatest = carve(c, padded(s->n_heads), sizeof(float));
     x->row.sum = carve(c, padded(s->n_heads), sizeof(float));
@@ -97,6 +99,7 @@ static void lay_out_wide(wide_scratch *x, const hga_shape *s, carver *c)
     x->value = carve(c, x->capacity * (int64_t)padded(s->dim_v), sizeof(float));
     x->base = carve(c, x->capacity, sizeof(float));
     x->at = carve(c, x->capacity, sizeof(float));
+    x->inverse_count = carve(c, x->capacity, sizeof(float));
 }
 
 /* The same for states and windows of panels that run by columns. */
@@ -301,6 +304,8 @@ hga_status workers_make_call_scratch(const hga_plan *plan, const hga_io *io, hga
         if (plan->stage[plan->bias_stage].relation.n_blocks)
             st = reader_rank_capacity(&w->reader, plan->cache->lists.degree, a);
         if (!st && (io->edge_key.data || io->edge_value.data)) st = take_edge_scratch(plan, w, a);
+        if (!st && io->edge_bias.data && !w->tiles.tile.edges)
+            st = hga_new(a, 1, sizeof *w->tiles.tile.edges, &w->tiles.tile.edges);
     }
     return st;
 }
@@ -313,6 +318,7 @@ void workers_destroy(hga_workspace *workspace)
     for (hga_id t = 0; t < workspace->team.n; t++) {
         reader_unrank(&workspace->team.worker[t].reader, a);
         drop_edge_scratch(&workspace->team.worker[t], a);
+        hga_delete(a, workspace->team.worker[t].tiles.tile.edges, 1, sizeof(pair_edges));
         hga_delete(a, workspace->team.worker[t].memory.at, workspace->team.worker[t].memory.bytes, 1);
     }
     hga_delete(a, workspace->team.worker, workspace->team.n, sizeof *workspace->team.worker);

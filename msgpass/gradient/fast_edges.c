@@ -58,8 +58,8 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
 static int adds_to_products(const fast_pass *p, hga_id s)
 {
     const hga_io *io = p->call->io;
-    return p->program->stage[s].by_mass || p->plan->stage[s].relation.weighted || io->rel_bias.data ||
-           io->edge_bias.data || io->node_pos.data || p->scores.slopes;
+    return edges_have_counts(p->plan, s) || io->rel_bias.data || io->edge_bias.data || io->node_pos.data ||
+           p->scores.slopes;
 }
 
 /* A row's scores before softmax, with all that types, biases and positions add. */
@@ -144,6 +144,16 @@ static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n
     for (hga_id i = 0; bits && i < n; i++) drop_mask[i] = (float)(bits[i] >> p->heads.head % 8 & 1) * keep;
 }
 
+/* How the edges are weighed. Where sigmoids have counts, fills `inverse` with 1 / those of the edges. */
+static kernel_sigmoids sigmoids_of(const fast_pass *p, hga_id s, const left_edge *x, hga_id n, float *inverse)
+{
+    const int on = weights_are_sigmoids(p->plan), counts = on && edges_have_counts(p->plan, s),
+              by_mass = p->program->stage[s].by_mass;
+    for (hga_id i = 0; counts && i < n; i++)
+        inverse[i] = 1 / (x[i].e.weight * (by_mass ? p->nodes.mass[x[i].e.src] : 1));
+    return (kernel_sigmoids){.on = on, .inverse_count = counts ? inverse : NULL};
+}
+
 /* Adds n edges of a row that are in no tile to the gradients of its query, of keys and values, and of tables. */
 void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n, known_edges known)
 {
@@ -152,10 +162,10 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
     hga_id padded_dim = p->field[stage->query].padded, v = g->node[row];
     const float *k[KERNEL_CHUNK], *value[KERNEL_CHUNK], *r[KERNEL_CHUNK];
     float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], drop_mask[KERNEL_CHUNK], ds[KERNEL_CHUNK],
-        dc[KERNEL_CHUNK], count[KERNEL_CHUNK];
+        dc[KERNEL_CHUNK], count[KERNEL_CHUNK], inverse[KERNEL_CHUNK];
     int with_keys = has_adjoint(p, stage->key), with_values = has_adjoint(p, stage->value),
         near = p->chunks && p->chunks->stage == s, drops = p->plan->options.dropout > 0,
-        sigmoid = weights_are_sigmoids(p->plan), counts_differ = sigmoid || known.weight;
+        counts_differ = weights_are_sigmoids(p->plan) || known.weight;
     const hga_id *rank = p->call->row_ranges[s].rank;
     for (hga_id i = 0; i < n; i++) {
         hga_id u = x[i].e.src;
@@ -185,7 +195,7 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                           .dq = g->dq + (ptrdiff_t)row * padded_dim,
                                                           .ds = ds,
                                                           .dc = dc,
-                                                          .sigmoid = sigmoid,
+                                                          .sigmoid = sigmoids_of(p, s, x, n, inverse),
                                                           .counts = counts_differ ? count : NULL,
                                                           .weight = known.weight,
                                                           .slope = known.slope});

@@ -265,17 +265,20 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
                             .dk = has_adjoint(p, stage->key) ? x->near.dk : NULL,
                             .dv = has_adjoint(p, stage->value) ? x->near.dv : NULL,
                             .terms.cap = p->scores.softcap,
-                            .sigmoid = weights_are_sigmoids(p->plan)};
+                            .sigmoid.on = weights_are_sigmoids(p->plan)};
     if (p->scores.slopes) out.terms.column_at = x->near.at, out.terms.slope = p->scores.slopes[p->heads.head];
     if (p->sums.of[HGA_TABLE_SLOPES]) out.d_slope = &p->sums.of[HGA_TABLE_SLOPES][p->heads.head];
     for (hga_id i = 0; i < t->n_groups; i++) out.group[i] = group_of(p, stage, t, i);
     return out;
 }
 
-/* Logarithms of the columns' masses, and the sums of their gradients. */
-static void add_masses(const fast_pass *p, const tile *t, float *bias)
+/* Logarithms of the columns' masses, for sigmoids also 1 / the masses; and the sums of their gradients. */
+static void add_masses(const fast_pass *p, const tile *t, float *bias, float *inverse, kernel_grad_tile *out)
 {
-    for (hga_id c = 0; c < t->n; c++) bias[c] = p->scores.log_mass[p->panel->near.node[c]];
+    const hga_id *node = p->panel->near.node;
+    for (hga_id c = 0; c < t->n; c++) bias[c] = p->scores.log_mass[node[c]];
+    for (hga_id c = 0; out->sigmoid.on && c < t->n; c++) inverse[c] = 1 / p->nodes.mass[node[c]];
+    out->terms.bias = bias, out->sigmoid.inverse_count = out->sigmoid.on ? inverse : NULL;
 }
 static void take_masses(fast_pass *p, const tile *t, const float *column_sum)
 {
@@ -286,20 +289,20 @@ static void take_masses(fast_pass *p, const tile *t, const float *column_sum)
 /* Sets where the gradients of counts' logarithms are summed: those of scores, except for sigmoids. */
 static void sum_counts(kernel_grad_tile *t, float *column_sum, float *count)
 {
-    *(t->sigmoid ? &t->column_count : &t->column_sum) = t->sigmoid ? count : column_sum;
+    *(t->sigmoid.on ? &t->column_count : &t->column_sum) = t->sigmoid.on ? count : column_sum;
 }
 
 /* Runs a tile whose pairs have no terms of their own. */
 static hga_status run_alike(fast_pass *p, const hga_stage *stage, tile *t)
 {
-    float bias[WINDOW], column_sum[WINDOW] = {0}, count[WINDOW] = {0};
+    float bias[WINDOW], column_sum[WINDOW] = {0}, count[WINDOW] = {0}, inverse[WINDOW];
     kernel_grad_tile out = tile_of(p, stage, t);
     hga_status st = drop_weights(p, t, &out);
     if (st) return st;
-    if (stage->by_mass) add_masses(p, t, bias), out.terms.bias = bias;
+    if (stage->by_mass) add_masses(p, t, bias, inverse, &out);
     if (p->sums.of[HGA_TABLE_LOG_MASS]) sum_counts(&out, column_sum, count);
     p->plan->machine.kernels->grad_tile(&out);
-    take_masses(p, t, out.sigmoid ? count : column_sum);
+    take_masses(p, t, out.sigmoid.on ? count : column_sum);
     return HGA_OK;
 }
 
@@ -315,7 +318,7 @@ static hga_status run_alone(fast_pass *p, hga_id s, tile *t)
     const hga_stage *stage = &p->program->stage[s];
     panel *x = p->panel;
     const group *g = &x->group[t->group];
-    float bias[WINDOW] = {0}, column_sum[WINDOW] = {0}, count[WINDOW] = {0};
+    float bias[WINDOW] = {0}, column_sum[WINDOW] = {0}, count[WINDOW] = {0}, inverse[WINDOW];
     typed_indices typed;
     const float *k[WINDOW];
     float *dk[WINDOW];
@@ -326,11 +329,11 @@ static hga_status run_alone(fast_pass *p, hga_id s, tile *t)
     int with_keys = out.dk != NULL;
     hga_status st = drop_weights(p, t, &out);
     if (st) return st;
-    if (stage->by_mass) add_masses(p, t, bias);
+    if (stage->by_mass) add_masses(p, t, bias, inverse, &out);
     if (by_column) add_type_biases(p, t, bias);
     if (by_column && p->scores.rel_key) gather_typed_keys(p, t, k, dk), out.k = k;
     if (by_column && p->own.d_rel_key) out.dk = dk;
-    if (stage->by_mass || by_column) out.terms.bias = bias;
+    if (by_column) out.terms.bias = bias;
     if (p->sums.of[HGA_TABLE_LOG_MASS]) sum_counts(&out, column_sum, count);
     if (p->sums.of[HGA_TABLE_REL_BIAS]) out.column_sum = column_sum;
     if (by_type && !by_column) indices = gather_indices(p, t, &typed), out.indices = &indices;
@@ -342,7 +345,7 @@ static hga_status run_alone(fast_pass *p, hga_id s, tile *t)
     if (out.indices) take_indices(p, t, typed.d_bias);
     if (out.positions) take_positions(p, t, g);
     if (out.slopes) gather_biases(p, t, g, 1);
-    take_masses(p, t, out.sigmoid ? count : column_sum);
+    take_masses(p, t, out.sigmoid.on ? count : column_sum);
     return HGA_OK;
 }
 

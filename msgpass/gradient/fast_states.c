@@ -1,8 +1,9 @@
 /* fast_states.c: the adjoint of merging states. In linear form a merge is a sum, and its adjoint a copy to every
    term: so a row's adjoint (G, delta, lse) is added to its sources', which is the merge of states again, with -lse
-   as the log-sum-exp. */
+   as the log-sum-exp. States of sigmoids are sums already: rows are added, and all have the same lse. */
 #include "fast_states.h"
 #include "carve.h"
+#include "plan.h"
 
 #include <math.h>
 
@@ -12,10 +13,25 @@ typedef struct adjoint_state {
     float delta, lse;
 } adjoint_state;
 
+/* Adds the adjoint of a sum, times w, to node u's. */
+static void add_adjoint(const fast_pass *p, hga_id f, hga_id u, adjoint_state from, float w)
+{
+    const fast_field *x = &p->field[f];
+    const kernel_table *k = p->plan->machine.kernels;
+    float *row = adjoint_row(p, f, u);
+    if (w == 0) return;
+    x->lse[u] == INFINITY ? k->scale(x->padded, w, from.row, row) : k->blend(x->padded, 1, row, w, from.row, row);
+    x->delta[u] = 0, x->lse[u] = from.lse;
+}
+
 /* Merges the adjoint of a state, times w, into node u's. */
 static void merge_adjoint(const fast_pass *p, hga_id f, hga_id u, adjoint_state from, float w)
 {
     const fast_field *x = &p->field[f];
+    if (weights_are_sigmoids(p->plan)) {
+        add_adjoint(p, f, u, from, w);
+        return;
+    }
     double a = -(double)x->lse[u], b = log((double)w) - (double)from.lse;
     if (b == -INFINITY) return;
     double hi = a > b ? a : b, keep = exp(a - hi), add = exp(b - hi), sum = keep + add;
@@ -70,6 +86,12 @@ static void merge_states(const fast_pass *p, const fast_field *x, hga_id v, hga_
                          const float *delta, float *ask)
 {
     float hi = ask[0], sum = 0, mean = 0;
+    if (weights_are_sigmoids(p->plan)) {
+        for (hga_id i = 0; i < n; i++) ask[i] = 1;
+        p->plan->machine.kernels->weigh(n, row, 0, ask, 1, x->padded, adjoint_row_of(x, v));
+        x->delta[v] = 0, x->lse[v] = -hi;
+        return;
+    }
     for (hga_id i = 1; i < n; i++) hi = ask[i] > hi ? ask[i] : hi;
     for (hga_id i = 0; i < n; i++) ask[i] = expf(ask[i] - hi), sum += ask[i], mean += ask[i] * delta[i];
     p->plan->machine.kernels->weigh(n, row, 0, ask, 1 / sum, x->padded, adjoint_row_of(x, v));
@@ -92,7 +114,8 @@ static void merge_family(const fast_pass *p, const fast_field *x, hga_id v)
 
 enum { MOST_MERGED = 128 };
 
-/* Weighs the members of n families; 0 if a member's adjoint is zero or a parent already has one. */
+/* Weighs the members of n families; 0 if a member's adjoint is zero or a parent already has one. Sums have the same
+   lse: each weighs 1. */
 static int weigh_adjoint(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const hga_id *ptr, float *weight)
 {
     for (hga_id i = 0; i < n; i++) {
@@ -108,9 +131,14 @@ static int weigh_adjoint(const fast_pass *p, const fast_field *x, hga_id v, hga_
     return 1;
 }
 
-/* Merges the deltas and log-sum-exps of node v's children into v's, and divides their weights by their sum. */
-static void merge_numbers(const fast_field *x, hga_id v, hga_id first, hga_id n, float *weight)
+/* Merges the deltas and log-sum-exps of node v's children into v's, and divides their weights by their sum; sums are
+   not divided. */
+static void merge_numbers(const fast_field *x, int are_sums, hga_id v, hga_id first, hga_id n, float *weight)
 {
+    if (are_sums) {
+        if (n) x->delta[v] = 0, x->lse[v] = x->lse[first];
+        return;
+    }
     float sum = 0, mean = 0, hi = -INFINITY;
     for (hga_id i = 0; i < n; i++) {
         sum += weight[i], mean += weight[i] * x->delta[first + i];
@@ -127,7 +155,9 @@ static void merge_batch(const fast_pass *p, const fast_field *x, hga_id v, hga_i
         for (hga_id i = 0; i < n; i++) merge_family(p, x, v + i);
         return;
     }
-    for (hga_id i = 0; i < n; i++) merge_numbers(x, v + i, ptr[i], ptr[i + 1] - ptr[i], weight + (ptr[i] - ptr[0]));
+    const int are_sums = weights_are_sigmoids(p->plan);
+    for (hga_id i = 0; i < n; i++)
+        merge_numbers(x, are_sums, v + i, ptr[i], ptr[i + 1] - ptr[i], weight + (ptr[i] - ptr[0]));
     p->plan->machine.kernels->gather(n, ptr, weight, adjoint_row_of(x, ptr[0]), x->padded, adjoint_row_of(x, v));
 }
 

@@ -41,7 +41,7 @@ static const char *scattered_refuses(const hga_plan *plan, unsigned features, re
 {
     const hga_shape *s = &plan->shape;
     const char *why;
-    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
+    if (rows_are_whole(plan)) return "weights depend on all scores of a row";
     if ((why = is_generic(plan, buffer))) return why;
     if ((why = program_refuses(plan, buffer))) return why;
     const hga_relation *r = &plan->stage[0].relation;
@@ -131,25 +131,28 @@ static void add_feature_adjoints(const scattered *x, hga_id first, hga_id end, f
         for (hga_id h = 0; h < x->heads.n; h++) delta[h] += more[(ptrdiff_t)i * x->heads.n + h];
 }
 
-/* Sets the adjoints of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to. */
+/* Sets the adjoints of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to, which
+   is 0 where weights are sigmoids. */
 static void find_adjoint(const scattered *x, hga_id first, hga_id end)
 {
     const hga_tensor *d_lse = &x->call->grad->d_lse;
     const kernel_wide *o = &x->operands.o.read, *g = &x->operands.g.read;
+    const int relative = !weights_are_sigmoids(x->plan);
     hga_id all = x->plan->shape.n_heads;
     float *adjoint = x->adjoint + 2 * (ptrdiff_t)first * x->heads.n;
-    x->plan->machine.kernels->dot_heads(&(kernel_dots){.n = end - first,
-                                                       .heads = x->heads.n,
-                                                       .columns = x->operands.o.columns,
-                                                       .x = {o->at + first * o->row, o->row, o->head},
-                                                       .y = {g->at + first * g->row, g->row, g->head},
-                                                       .out = adjoint + x->heads.n,
-                                                       .out_row = 2 * (ptrdiff_t)x->heads.n});
+    if (relative)
+        x->plan->machine.kernels->dot_heads(&(kernel_dots){.n = end - first,
+                                                           .heads = x->heads.n,
+                                                           .columns = x->operands.o.columns,
+                                                           .x = {o->at + first * o->row, o->row, o->head},
+                                                           .y = {g->at + first * g->row, g->row, g->head},
+                                                           .out = adjoint + x->heads.n,
+                                                           .out_row = 2 * (ptrdiff_t)x->heads.n});
     if (x->operands.d_edge_out.at) add_feature_adjoints(x, first, end, adjoint + x->heads.n);
     for (hga_id row = first; row < end; row++, adjoint += 2 * x->heads.n)
         for (hga_id h = 0; h < x->heads.n; h++) {
-            float lse = call_lse(x->call, row, x->heads.first + h);
-            adjoint[h] = lse == -INFINITY ? INFINITY : lse;
+            adjoint[h] = call_requests_lse(x->call, row, x->heads.first + h);
+            if (!relative) adjoint[x->heads.n + h] = 0;
             if (d_lse->data)
                 adjoint[x->heads.n + h] -= *(const float *)tensor_at(d_lse, all, 1, row, x->heads.first + h);
         }

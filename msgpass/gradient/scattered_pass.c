@@ -82,6 +82,22 @@ static int next_edge_run(const edge_pass *p, hga_id *row, hga_id end, edge_span 
     return 1;
 }
 
+/* The key of edge i of a run. */
+static hga_id key_of(const edge_pass *p, const edge_span *at, hga_id i)
+{
+    return p->of_keys ? at->row[i] : p->edges.other[at->at + i] - p->other_first;
+}
+
+/* How the run's edges are weighed. Where sigmoids have counts, fills `inverse` with 1 / those of the edges. */
+static kernel_sigmoids sigmoids_of(const scattered *x, const edge_pass *p, const edge_span *at, float *inverse)
+{
+    const float *weight = p->edges.weight, *mass = x->log_mass ? x->plan->nodes.mass + x->keys.first : NULL;
+    const int on = weights_are_sigmoids(x->plan), counts = on && (weight || mass);
+    for (hga_id i = 0; counts && i < at->n; i++)
+        inverse[i] = 1 / ((weight ? weight[at->at + i] : 1) * (mass ? mass[key_of(p, at, i)] : 1));
+    return (kernel_sigmoids){.on = on, .inverse_count = counts ? inverse : NULL};
+}
+
 /* Computes the terms of scores besides products; NULL: none. */
 static const float *find_scores(const scattered *x, const edge_pass *p, const edge_span *at, float *score)
 {
@@ -89,7 +105,7 @@ static const float *find_scores(const scattered *x, const edge_pass *p, const ed
     if (!weight && !x->log_mass) return NULL;
     for (hga_id i = 0; i < at->n; i++) {
         float w = weight ? weight[at->at + i] : 1;
-        hga_id key = p->of_keys ? at->row[i] : p->edges.other[at->at + i] - p->other_first;
+        hga_id key = key_of(p, at, i);
         score[i] = (w == 1 ? 0 : logf(w)) + (x->log_mass ? x->log_mass[key] : 0);
     }
     return score;
@@ -130,7 +146,7 @@ static void sum_tables(const scattered *x, const edge_pass *p, const scattered_t
 /* Scores a run's edges again and adds their gradients to the pass's rows, to the edges' own and to tables. */
 static void run_edge_run(const scattered *x, const edge_pass *p, const scattered_thread *l, const edge_span *at)
 {
-    float score[KERNEL_CHUNK];
+    float score[KERNEL_CHUNK], inverse[KERNEL_CHUNK];
     int with_tables = p->of_keys ? x->grads.sums->of[HGA_TABLE_LOG_MASS] != NULL : x->grads.d_scale != NULL;
     ptrdiff_t vectors = (ptrdiff_t)x->heads.n * x->operands.q.columns;
     const hga_io *io = x->call->io;
@@ -156,6 +172,7 @@ static void run_edge_run(const scattered *x, const edge_pass *p, const scattered
         .additive.negative_slope = x->plan->program.negative_slope,
         .terms.scale = x->call->scale,
         .terms.bias = find_scores(x, p, at, score),
+        .sigmoid = sigmoids_of(x, p, at, inverse),
         .adjoint = x->adjoint,
         .drop_mask = l->cached,
         .sums.of_slopes = p->mine->from,

@@ -147,7 +147,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     if (st) return st;
     st = check_energies(plan);
     if (st) return st;
-    plan->options.generic = plan->requested.generic || program_is_plain(&plan->program, g);
+    plan->options.generic = plan->requested.generic || program_is_plain(&plan->program);
     find_stages(plan);
     rowless_columns_find(plan);
     st = interrupted();

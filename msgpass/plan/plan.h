@@ -201,6 +201,11 @@ static inline int stage_is_fused(const hga_plan *plan, hga_id stage)
     const stage_kind kind = plan->stage[stage].kind;
     return kind != KIND_USER && (kind != KIND_ATTEND_INSIDE || rows_are_whole(plan)) && !plan->options.generic;
 }
+/* Whether edges of the stage count for other numbers of tokens than 1: sources by mass, edges by weight. */
+static inline int edges_have_counts(const hga_plan *plan, hga_id stage)
+{
+    return plan->program.stage[stage].by_mass || plan->stage[stage].relation.weighted;
+}
 static inline int scores_are_sums(const hga_plan *plan) { return plan->program.scores == HGA_SCORES_ADDITIVE; }
 /* Additive scores and whole rows run row by row, in float32. */
 static inline int attends_by_rows(const hga_plan *plan) { return scores_are_sums(plan) || rows_are_whole(plan); }

@@ -86,9 +86,9 @@ uint32_t program_fields(const hga_stage *s, unsigned roles);
 uint32_t program_in_place(const hga_stage *s);
 /* The normaliser of all stages that attend; softmax where there are none. */
 hga_normaliser program_normaliser(const hga_program *p);
-/* Whether only the plain semantics computes the program. Fused sigmoids have no counts, neither masses nor weights in
-   the graph, and no states that others read. */
-int program_is_plain(const hga_program *p, const hga_graph *g);
+/* Whether only the plain semantics computes the program. User functions see log-sum-exps, which fused sigmoids have
+   not. */
+int program_is_plain(const hga_program *p);
 /* Whether a stage has scores, the caller's own functions included. */
 int program_has_scores(const hga_program *p);
 /* The first stage that attends; NULL: none. */

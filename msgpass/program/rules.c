@@ -276,22 +276,17 @@ hga_normaliser program_normaliser(const hga_program *p)
     return s->normaliser;
 }
 
-/* Whether sigmoids have counts, states merged level by level, or user functions, which see log-sum-exps. */
-static int has_plain_sigmoids(const hga_program *p, const hga_graph *g)
+static int has_user_stages(const hga_program *p)
 {
-    for (hga_id i = 0; i < p->n_stages; i++) {
-        const hga_stage *s = &p->stage[i];
-        const stage_kind kind = program_kind(s);
-        if (kind == KIND_SPREAD || kind == KIND_USER || s->by_mass) return 1;
-        if (s->message == HGA_SCORE && hga_graph_relation(g, s->relation).weighted) return 1;
-    }
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (program_kind(&p->stage[i]) == KIND_USER) return 1;
     return 0;
 }
 
-int program_is_plain(const hga_program *p, const hga_graph *g)
+int program_is_plain(const hga_program *p)
 {
     hga_normaliser n = program_normaliser(p);
-    return (n == HGA_NORMALISER_SIGMOID && has_plain_sigmoids(p, g)) ||
+    return (n == HGA_NORMALISER_SIGMOID && has_user_stages(p)) ||
            (n == HGA_NORMALISER_ENTMAX && p->scores == HGA_SCORES_ADDITIVE) || call_standing_plain(p) != NULL;
 }
 

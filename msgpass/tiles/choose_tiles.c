@@ -157,7 +157,8 @@ static void find_wide(tile_chooser *t, row_panel *p, hga_pos i)
     row_band x;
     for (hga_id g = 0; g < p->n_groups && may_be_wide(s); g++) {
         unsigned bit = 1u << g;
-        if (!(t->seen.narrow[i] & bit) || !row_band_trim(s, &p->group[g], &x) || !row_band_is_wide(&x)) continue;
+        if (!(t->seen.narrow[i] & ~t->unranked & bit) || !row_band_trim(s, &p->group[g], &x) || !row_band_is_wide(&x))
+            continue;
         t->seen.narrow[i] = (uint16_t)(t->seen.narrow[i] & ~bit);
         if (row_band_pays(&x))
             t->seen.tiled[i] = (uint16_t)(t->seen.tiled[i] | bit);
@@ -262,6 +263,10 @@ static void lay_narrow(tile_chooser *t, row_group *g)
     if (g->complete) return;
     next_group(t->batch);
     if (t->reader->relation < 0 || has_explicit(t, g)) g->rest = 1;
+    if (t->unranked >> g->number & 1u) {
+        g->rest = 1;
+        return;
+    }
     list_own(t, g);
     if (has_families(t, g)) {
         hand_over_families(t, g);
@@ -283,6 +288,15 @@ static void lay_narrow(tile_chooser *t, row_group *g)
     g->complete = g->tiled && !g->rest && !g->n_shared;
 }
 
+/* Groups whose edges have no ranks that segments count, as bits. */
+static unsigned find_unranked(const tile_chooser *t, const row_panel *p)
+{
+    unsigned unranked = 0;
+    for (hga_id g = 0; t->ranks && g < p->n_groups; g++)
+        unranked |= (unsigned)reader_has_twins(t->reader, p->group[g].first, p->group[g].n_rows) << g;
+    return unranked;
+}
+
 /* Adds wide segments of all groups, then each group's narrow runs, then the chunks that groups share. */
 void choose_tiles(tile_chooser *t, row_panel *p)
 {
@@ -293,6 +307,7 @@ void choose_tiles(tile_chooser *t, row_panel *p)
     }
     forget_twins(t->batch);
     t->shared->n_chunks = t->shared->n_parts = 0;
+    t->unranked = find_unranked(t, p);
     lay_wide(t, p);
     for (hga_id g = 0; g < p->n_groups; g++) lay_narrow(t, &p->group[g]);
     lay_shared(t);

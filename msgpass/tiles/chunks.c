@@ -139,13 +139,13 @@ void close_chunk(tile_chooser *t)
     t->open = 0;
     for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->laid = 1;
     if (t->reader->ahead && !is_of_rows_here(c)) return;
-    c->pairs = t->positions || c->types_vary, c->typed = b->n_typed;
+    c->pairs = t->positions || t->ranks || c->types_vary, c->typed = b->n_typed;
     for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->tiled = 1;
     if (join_twin(t, c)) return;
     if (b->own_first < 0) b->own_first = b->n;
     b->n++;
     if (c->types_vary) b->n_typed += c->n_parts;
-    if (t->positions) hand_over(t); /* capacity: one chunk's positions */
+    if (t->positions || t->ranks) hand_over(t); /* capacity: one chunk's positions, and biases of edges */
 }
 
 void next_group(tile_batch *b)

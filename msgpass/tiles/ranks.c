@@ -1,5 +1,5 @@
 /* ranks.c: canonical positions of a row's edges: their indices among all of the row's, by source, type, weight and
-   positions, as semantics/row_edges.c has them. */
+   positions, as semantics/row_edges.c has them. Rows without two edges from one source are counted by their segments. */
 #include "edges.h"
 #include "sort.h"
 
@@ -54,4 +54,62 @@ void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *ran
     }
     if (r->ranks.ranked != v) rank_row(r, v);
     for (hga_id e = 0; e < chunk->n; e++) rank[e] = r->ranks.at[chunk->number + e].index;
+}
+
+/* ---- of rows of segments without twins ---- */
+
+/* The columns of a row in one of its segments: source positions [begin, end) but `hole`, -1: none. */
+typedef struct row_span {
+    hga_id begin, end, hole;
+} row_span;
+
+static row_span span_of(const hga_segment *s, hga_id position)
+{
+    hga_id begin, end, hole;
+    hga_segment_columns(s, position, &begin, &end, &hole);
+    return (row_span){s->src + begin, s->src + end, hole < begin || hole >= end ? -1 : s->src + hole};
+}
+
+static hga_id columns_before(const row_span *x, hga_id at)
+{
+    const hga_id end = at < x->end ? at : x->end;
+    return end <= x->begin ? 0 : end - x->begin - (x->hole >= 0 && x->hole < end);
+}
+
+hga_pos reader_rank_of(const row_reader *r, hga_id position, hga_id src)
+{
+    hga_pos before = 0;
+    for (hga_id i = r->list_ptr[position - r->first]; i < r->list_ptr[position - r->first + 1]; i++) {
+        const row_span x = span_of(&r->segments.at[r->list[i]], position);
+        if (x.begin < x.end) before += columns_before(&x, src + x.begin - reader_source(r, x.begin));
+    }
+    return before;
+}
+
+/* Whether a row has some column in both. */
+static int spans_meet(const row_span *x, const row_span *y)
+{
+    const hga_id begin = x->begin > y->begin ? x->begin : y->begin, end = x->end < y->end ? x->end : y->end;
+    const int is_hole = end - begin == 1 && (x->hole == begin || y->hole == begin);
+    return begin < end && !is_hole;
+}
+
+static int row_has_twins(const row_reader *r, hga_id position)
+{
+    const hga_id first = r->list_ptr[position - r->first], end = r->list_ptr[position - r->first + 1];
+    for (hga_id i = first; i < end; i++) {
+        const row_span x = span_of(&r->segments.at[r->list[i]], position);
+        for (hga_id j = first; j < i; j++) {
+            const row_span y = span_of(&r->segments.at[r->list[j]], position);
+            if (spans_meet(&x, &y)) return 1;
+        }
+    }
+    return 0;
+}
+
+int reader_has_twins(const row_reader *r, hga_id first, hga_id n)
+{
+    hga_id i = 0;
+    while (i < n && !row_has_twins(r, first + i)) i++;
+    return i < n;
 }

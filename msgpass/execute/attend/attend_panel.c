@@ -5,6 +5,7 @@
 #include "attend_rest.h"
 #include "attend_solvers.h"
 #include "dropout.h"
+#include "edge_biases.h"
 #include "layouts.h"
 #include "panel_rows.h"
 #include "stage_plan.h"
@@ -57,7 +58,7 @@ void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner famili
     t->strict = applies(w, stage, SOLVER_STRICT);
     t->leaves_out = w->workspace->sliced.on || w->reader.ahead;
     t->families_have_types = (call_has & CALL_HAS_TYPES) != 0, t->positions = (call_has & CALL_HAS_POSITIONS) != 0;
-    t->types = t->families_have_types || drops_weights(w);
+    t->types = t->families_have_types || drops_weights(w), t->ranks = has_edge_biases(w, stage);
 }
 
 /* A group's tiles depend on its own rows alone: a group without requested rows needs none. */

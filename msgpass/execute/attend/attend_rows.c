@@ -123,7 +123,7 @@ static void attend_bf16(worker *w)
         .states.sum = w->rows.row.sum,
         .states.acc = w->rows.row.acc,
         .states.head = padded(shape->dim_v),
-        .sigmoid = weights_are_sigmoids(w->plan),
+        .sigmoid = w->rows.row.sigmoid,
     });
 }
 
@@ -179,7 +179,7 @@ static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id kno
         .states.sum = w->rows.row.sum,
         .states.acc = w->rows.row.acc,
         .states.head = padded(shape->dim_v),
-        .sigmoid = weights_are_sigmoids(w->plan),
+        .sigmoid = sigmoids_from(w->rows.row.sigmoid, first),
     };
 }
 
@@ -316,7 +316,7 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
         .terms.r = w->io->rel_key.data ? w->rows.at.r : NULL,
         .terms.cap = w->workspace->scores.cap_2,
         .terms.bias = w->rows.row.bias,
-        .sigmoid = weights_are_sigmoids(w->plan),
+        .sigmoid = w->rows.row.sigmoid,
     };
 }
 
@@ -340,6 +340,7 @@ chunk_heads attend_open(worker *w, const row_job *job)
     if (job->stage == w->plan->bias_stage && w->workspace->call_has & (CALL_HAS_EDGE_BIASES | CALL_HAS_OF_EDGES))
         reader_ranks(&w->reader, job->v, c, w->rows.row.rank);
     score_bases(w, job->stage, job->v, c, w->rows.row.base);
+    w->rows.row.sigmoid = sigmoids_of_chunk(w, job->stage, c, w->rows.row.inverse_count);
     return at;
 }
 

@@ -26,7 +26,9 @@ typedef struct row_scratch {
     float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads]: see kernel_state */
     float *base;           /* [KERNEL_CHUNK] */
-    float *drop_mask;      /* dropout: [DROPPED_PAIRS][heads] + padding, see kernel_heads */
+    float *inverse_count;  /* [KERNEL_CHUNK]: where sigmoids have counts */
+    kernel_sigmoids sigmoid;
+    float *drop_mask; /* dropout: [DROPPED_PAIRS][heads] + padding, see kernel_heads */
     hga_pos rank[KERNEL_CHUNK];
 } row_scratch;
 

@@ -80,6 +80,7 @@ static void find_biases(worker *w, hga_id stage, hga_id first)
     c->n = KERNEL_TILE;
     for (hga_id e = 0; e < c->n; e++) c->src[e] = first + e, c->weight[e] = w->equal.weight;
     score_bases(w, stage, -1, c, w->rows.row.base);
+    w->rows.row.sigmoid = sigmoids_of_chunk(w, stage, c, w->rows.row.inverse_count);
 }
 
 /* Computes sixteen rows of equal families, all heads, in one kernel call. */
@@ -120,7 +121,7 @@ void run_sixteen(worker *w, hga_id stage, hga_id first, const inside_rows *insid
                                                              .alpha = inside ? inside->alpha : 0,
                                                              .inside = inside ? inside->energy : NULL,
                                                              .ahead = &w->coming,
-                                                             .sigmoid = weights_are_sigmoids(w->plan)});
+                                                             .sigmoid = w->rows.row.sigmoid});
 }
 
 int find_equal(worker *w, hga_id stage, hga_id first, hga_id n)

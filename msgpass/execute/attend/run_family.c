@@ -80,6 +80,7 @@ static void run_columns(worker *w, const row_group *g, const family_chunk *c, ke
     float head_bias[KERNEL_CHUNK * KERNEL_HEADS];
     family_rows rows = find_family_rows(w, g, c->all, ANYWHERE);
     score_bases(w, g->stage, -1, c->columns, w->rows.row.base);
+    all.sigmoid = sigmoids_of_chunk(w, g->stage, c->columns, w->rows.row.inverse_count);
     add_types(w, c->columns, key, head_bias, &all);
     if (drops_weights(w)) drop_families(w, g, c, drop_mask), all.drop_mask = drop_mask;
     all.n_rows = 32 - __builtin_clz(c->all), all.terms.bias = w->rows.row.base;
@@ -108,8 +109,7 @@ void run_families(void *worker_of, row_group *g, const family_chunk *c)
                          .columns.k = w->rows.at.k,
                          .columns.v = w->rows.at.v,
                          .terms.scale = w->workspace->scores.scale_2,
-                         .terms.cap = w->workspace->scores.cap_2,
-                         .sigmoid = weights_are_sigmoids(w->plan)};
+                         .terms.cap = w->workspace->scores.cap_2};
     all.columns.k_head = find_columns(w, read_field(w, s, s->key), w->rows.at.k, w->rows.mixed_key);
     all.columns.v_head = find_columns(w, read_field(w, s, s->value), w->rows.at.v, w->rows.mixed_value);
     run_columns(w, g, c, all);

@@ -4,6 +4,7 @@
 #include "attend.h"
 #include "carve.h"
 #include "dropout.h"
+#include "edge_biases.h"
 #include "plan.h"
 #include "scores.h"
 #include "stages.h"
@@ -142,6 +143,7 @@ static void load_operands(worker *w, const tile_chunk *c)
     const bound_field *key = read_field(w, s, s->key), *value = read_field(w, s, s->value);
     tile_operands *o = operands_of(w, c);
     score_bases(w, w->tiles.chooser.batch->stage, -1, &c->columns, o->base);
+    o->sigmoid = sigmoids_of_chunk(w, w->tiles.chooser.batch->stage, &c->columns, o->inverse_count);
     for (hga_id e = 0; e < c->columns.n && w->workspace->scores.slopes; e++)
         o->at[e] = (float)w->plan->cache->lists.position[c->columns.src[e]];
     if (w->plan->fields.bf16_rows) {
@@ -152,6 +154,7 @@ static void load_operands(worker *w, const tile_chunk *c)
         find_sources(&c->columns, value, o->v, &o->same_v, &o->v_stride);
     }
     for (hga_id i = 0; w->io->node_pos.data && i < c->n_parts; i++) pair_positions(w, c, i);
+    if (has_edge_biases(w, w->tiles.chooser.batch->stage)) find_edge_ranks(w, c);
 }
 
 /* Biases of whole columns, for one head. */
@@ -393,7 +396,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .terms.scale = w->workspace->scores.scale_2,
                      .keep = weight_of_undropped(w),
                      .lone = w->plan->fields.lone_rows,
-                     .sigmoid = weights_are_sigmoids(w->plan)};
+                     .sigmoid = sigmoids_from(operands_of(w, c)->sigmoid, first)};
     modify_tile(w, head, operands_of(w, c)->at + first, &t);
     if (has_pairs(w)) point_at_pairs(w->rows.at.v_pairs, w->rows.at.v_row, c->odd + first, &t);
     for (hga_id x = 0; x < many; x++) {

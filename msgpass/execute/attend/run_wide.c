@@ -123,6 +123,8 @@ static void load_columns(worker *w, const wide_span *s)
     for (hga_id at = 0; at < s->end - s->first; at += w->chunk.n) {
         list_columns(w, s, at, &w->chunk);
         score_bases(w, w->tiles.chooser.batch->stage, -1, &w->chunk, w->wide.columns.base + at);
+        w->wide.columns.sigmoid =
+            sigmoids_of_chunk(w, w->tiles.chooser.batch->stage, &w->chunk, w->wide.columns.inverse_count + at);
         for (hga_id e = 0; e < w->chunk.n && w->workspace->scores.slopes; e++)
             w->wide.columns.at[at + e] = (float)w->plan->cache->lists.position[w->chunk.src[e]];
     }
@@ -230,6 +232,14 @@ static int cut_part(wide_group *g, hga_id at, hga_id n)
     return 1;
 }
 
+/* How columns from `at` on are weighed. */
+static kernel_sigmoids sigmoids_of_columns(const worker *w, hga_id at)
+{
+    const wide_scratch *x = &w->wide.columns;
+    return (kernel_sigmoids){.on = x->sigmoid.on,
+                             .inverse_count = x->sigmoid.inverse_count ? x->inverse_count + at : NULL};
+}
+
 /* Runs groups with the same range of a chunk, whose columns begin at `at` of the span. */
 static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many, hga_id head, hga_id at)
 {
@@ -244,7 +254,7 @@ static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many,
                      .v_row = padded(shape->dim_v),
                      .terms.bias = w->wide.columns.base + at + first,
                      .terms.scale = w->workspace->scores.scale_2,
-                     .sigmoid = weights_are_sigmoids(w->plan)};
+                     .sigmoid = sigmoids_of_columns(w, at + first)};
     if (has_pairs(w)) {
         t.k16 = w->wide.columns.key16_at + at + first;
         point_at_pairs(value_pairs(w), t.v_row, odd_first(s) + at + first, &t);

@@ -1,6 +1,7 @@
 /* scores.c: the terms of scores besides the products: masses, weights, positions, biases; and the addresses of a
    chunk's source rows. */
 #include "scores.h"
+#include "edge_biases.h"
 #include "stages.h"
 #include "run_tiles.h"
 
@@ -44,6 +45,15 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
         }
         bases[e] = base;
     }
+}
+
+kernel_sigmoids sigmoids_of_chunk(const worker *w, hga_id stage, const edge_chunk *c, float *inverse)
+{
+    if (!weights_are_sigmoids(w->plan)) return (kernel_sigmoids){0};
+    const int counts = edges_have_counts(w->plan, stage), by_mass = stage_of(w, stage)->by_mass;
+    for (hga_id e = 0; counts && e < c->n; e++)
+        inverse[e] = 1 / (c->weight[e] * (by_mass ? w->plan->nodes.mass[c->src[e]] : 1));
+    return (kernel_sigmoids){.on = 1, .inverse_count = counts ? inverse : NULL};
 }
 
 static float distance(const worker *w, hga_id v, hga_id u)
@@ -228,11 +238,22 @@ const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, 
     const part_types *of = &w->tiles.tile.types[c->typed + i];
     const float *base =
         w->io->node_pos.data ? w->tiles.tile.pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE : NULL;
-    if (!c->types_vary || !(w->io->rel_key.data || w->io->rel_bias.data)) return base; /* dropout needs types, too */
     float *bias = w->tiles.tile.pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
     const ptrdiff_t first = (ptrdiff_t)part->first * KERNEL_TILE;
+    const int by_edge = has_edge_biases(w, part->group->stage);
+    if (!c->types_vary || !(w->io->rel_key.data || w->io->rel_bias.data)) { /* dropout needs types, too */
+        if (!by_edge) return base;
+        const float *own = edge_biases_of(w, c, i, head);
+        if (!base) return own;
+        w->plan->machine.kernels->blend((part->last - part->first) * KERNEL_TILE, 1, base + first, 1, own + first,
+                                        bias + first);
+        return bias;
+    }
     score_types(w, of, head, queries);
     w->plan->machine.kernels->look_up(part->last - part->first, of->many, of->pick, w->tiles.tile.type_score,
                                       base ? base + first : NULL, bias + first);
+    if (by_edge)
+        w->plan->machine.kernels->blend((part->last - part->first) * KERNEL_TILE, 1, bias + first, 1,
+                                        edge_biases_of(w, c, i, head) + first, bias + first);
     return bias;
 }

@@ -11,6 +11,14 @@ float in_base_2(float x);
 float slope_in_base_2(const worker *w, hga_id head);
 /* Terms that all heads share, for a chunk: log mass, log weight, and for row v >= 0 its positions; in base 2. */
 void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *base);
+/* How a stage's kernels weigh a chunk. Where sigmoids have counts, fills `inverse` with 1 / those of the chunk. */
+kernel_sigmoids sigmoids_of_chunk(const worker *w, hga_id stage, const edge_chunk *c, float *inverse);
+/* The same from edge or column `first` on. */
+static inline kernel_sigmoids sigmoids_from(kernel_sigmoids x, hga_id first)
+{
+    if (x.inverse_count) x.inverse_count += first;
+    return x;
+}
 /* Adds one head's terms of the job's row, into row.bias; in base 2. */
 void score_biases(worker *w, const row_job *job, hga_id head);
 /* Rows of field x at the chunk's sources, for head 0. *same: all have one head stride. */

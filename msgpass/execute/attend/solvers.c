@@ -34,7 +34,9 @@ static const attend_solver solvers[N_ATTEND_SOLVERS] = {
                      NOT_IN_TILES | CALL_HAS_TYPES | CALL_HAS_POSITIONS | DROPS_WEIGHTS | SOME_ROWS | IS_STRICT |
                          WRITES_OVER | HAS_NO_WIDE,
                      wide_fits, "no consecutive panels have many columns of one block alone", wide_run},
-    [SOLVER_SPLITS] = {"splits together", HAVE_SPLITS, NOT_TOGETHER | CALL_HAS_POSITIONS | IS_LONE | HAS_NO_SPLITS,
+    [SOLVER_SPLITS] = {"splits together", HAVE_SPLITS,
+                       (NOT_TOGETHER & ~CALL_HAS_EDGE_BIASES) | CALL_HAS_POSITIONS | IS_LONE | HAS_NO_SPLITS |
+                           IS_UNRANKED,
                        splits_fit, "no splits have columns alone that others have", splits_take},
     [SOLVER_COLUMNS] = {"by columns", ROWS, NOT_IN_TILES | CALL_HAS_TYPES | CALL_HAS_POSITIONS | WRITES_OVER,
                         columns_fit, "rows share their columns with those beside them", columns_run},
@@ -44,8 +46,8 @@ static const attend_solver solvers[N_ATTEND_SOLVERS] = {
     [SOLVER_EQUAL] = {"panels of equal families", ROWS,
                       NOT_IN_TILES | NOT_IN_FAMILIES | CALL_HAS_TYPES | DROPS_WEIGHTS | SOME_ROWS | SPLITS_HEADS,
                       equal_fits, "no panel has families of one size alone", equal_run},
-    [SOLVER_TILES] = {"tiles", ROWS, NOT_IN_TILES | IS_STRICT, NULL, "too few of sixteen rows share a column",
-                      tiles_run},
+    [SOLVER_TILES] = {"tiles", ROWS, (NOT_IN_TILES & ~CALL_HAS_EDGE_BIASES) | IS_STRICT | IS_UNRANKED, NULL,
+                      "too few of sixteen rows share a column", tiles_run},
     [SOLVER_STRICT] = {"strict tiles", ROWS, NOT_IN_TILES | IS_LOOSE, NULL, "too few of sixteen rows share a column",
                        tiles_run},
     [SOLVER_FAMILIES] = {"families", ROWS, NOT_IN_TILES | NOT_IN_FAMILIES, NULL, "no few rows have a few columns alone",
@@ -112,6 +114,7 @@ static const struct {
     {HOLDS_ROWS, "weights depend on all scores of a row"},
     {ADDS_SCORES, "scores are additive"},
     {CALL_HAS_EDGE_BIASES, "the call has biases of edges"},
+    {IS_UNRANKED, "the call has biases of edges, which blocks do not have in the order of sources"},
     {CALL_HAS_EDGE_KEYS, "the call has keys of edges"},
     {CALL_HAS_EDGE_VALUES, "the call has features of edges"},
     {CAPS_KEYS, "scores that relative keys are part of are capped"},
@@ -217,7 +220,7 @@ static unsigned find_plan(const hga_plan *plan)
 }
 
 /* The stage's features that some solver does not support. */
-static unsigned stage_unknowns(const hga_plan *plan, hga_id stage)
+static unsigned stage_unknowns(const hga_plan *plan, hga_id stage, unsigned call_has)
 {
     const stage_plan *s = &plan->stage[stage];
     const hga_stage *of = &plan->program.stage[stage];
@@ -230,10 +233,12 @@ static unsigned stage_unknowns(const hga_plan *plan, hga_id stage)
     if (s->relation.dst_order && of->order != HGA_FLAT) x |= IS_ORDERED;
     if (splits_heads(plan, stage)) x |= SPLITS_HEADS;
     if (!s->splits_share) x |= HAS_NO_SPLITS;
+    if (call_has & CALL_HAS_EDGE_BIASES && stage == plan->bias_stage && (s->relation.ptr || s->relation.src_order))
+        x |= IS_UNRANKED;
     return x;
 }
 
 unsigned stage_features(const hga_plan *plan, hga_id stage, unsigned call_has, int some_rows)
 {
-    return find_call(plan, call_has, some_rows) | find_plan(plan) | stage_unknowns(plan, stage);
+    return find_call(plan, call_has, some_rows) | find_plan(plan) | stage_unknowns(plan, stage, call_has);
 }

@@ -6,7 +6,9 @@
 
 /* A chunk's keys and values, of all heads, and the terms of its columns' scores that all heads share. */
 typedef struct tile_operands {
-    float base[KERNEL_CHUNK], at[KERNEL_CHUNK]; /* at: positions, where the call has slopes */
+    /* at: positions, where the call has slopes; inverse_count: where sigmoids have counts */
+    float base[KERNEL_CHUNK], at[KERNEL_CHUNK], inverse_count[KERNEL_CHUNK];
+    kernel_sigmoids sigmoid;
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
     int same_k, same_v; /* do all rows have the same head stride? */
     ptrdiff_t k_stride, v_stride;
@@ -33,6 +35,7 @@ typedef struct tile_scratch {
     uint32_t *type_pick;            /* [the same]: for their picks */
     uint8_t *type_many;             /* [PANEL_GROUPS][KERNEL_CHUNK]: for each column's number of them */
     int32_t *type_index;            /* [n_types]: -1, or the index in the current list */
+    struct pair_edges *edges;       /* of calls with biases of edges, allocated by the first */
     float *type_score;              /* [KERNEL_CHUNK * tile][tile]: of each type of a list, one head */
     /* dropout: [BATCH_CHUNKS][PANEL_GROUPS][8][KERNEL_CHUNK] of eight heads, see kernel_tile_group */
     uint16_t *drop_mask;

@@ -31,7 +31,8 @@ enum {
     IS_LISTED = FORWARD_FEATURE_SETS << 18,
     IS_ORDERED = FORWARD_FEATURE_SETS << 19,
     SPLITS_HEADS = FORWARD_FEATURE_SETS << 20,
-    HAS_NO_SPLITS = FORWARD_FEATURE_SETS << 21
+    HAS_NO_SPLITS = FORWARD_FEATURE_SETS << 21,
+    IS_UNRANKED = FORWARD_FEATURE_SETS << 22
 };
 
 /* The features of an attending stage, in a call with these features, of some rows or of all. */

@@ -12,11 +12,13 @@ typedef struct wide_span {
 } wide_span;
 
 /* A rectangle's columns, contiguous: of one head key [capacity][dim padded] and value [capacity][dim_v padded], whose
-   addresses are key_at and value_at [capacity]; of all heads base and at [capacity]. Where it has_pairs keys are of 16
-   bits, and values are pairs of columns. */
+   addresses are key_at and value_at [capacity]; of all heads base, at and inverse_count [capacity]. Where it has_pairs
+   keys are of 16 bits, and values are pairs of columns. */
 typedef struct wide_scratch {
     hga_id capacity;
-    float *key, *value, *base, *at; /* at: positions, where the call has slopes */
+    /* at: positions, where the call has slopes; inverse_count: where sigmoids have counts */
+    float *key, *value, *base, *at, *inverse_count;
+    kernel_sigmoids sigmoid; /* of the last chunk */
     const float **key_at, **value_at;
     const uint16_t **key16_at; /* plans of bf16 rows */
 } wide_scratch;
