@@ -134,8 +134,9 @@ typedef struct kernel_grad_heads {
     const float *drop_mask;   /* NULL or [n][heads], padded: factors of weights */
     kernel_row_sums sums;
     float *d_leaky_relu; /* NULL or [heads][dim]: += slopes times L(q + k) */
-    /* NULL or [n][heads], padded, written: gradients of scores, or, where rows are keys, of counts' logarithms; products
-       */
+    /* NULL or [n][heads], padded, written: gradients of scores, or, where rows are keys, of counts' logarithms;
+       products
+ */
     float *slope, *product;
     kernel_edge_operands edges;
     kernel_edge_cache cached;

@@ -243,8 +243,9 @@ typedef struct kernel_tile {
     kernel_sigmoids sigmoid;
 } kernel_tile;
 
-/* Biases of edges, of the pairs of sixteen rows and n <= KERNEL_CHUNK columns. Row r has edges to the columns whose bits
-   columns[r] has: those of the first are at row[r], heads contiguous, and edge[r] floats after them the next ones. */
+/* Biases of edges, of the pairs of sixteen rows and n <= KERNEL_CHUNK columns. Row r has edges to the columns whose
+   bits columns[r] has: those of the first are at row[r], heads contiguous, and edge[r] floats after them the next
+   ones. */
 typedef struct kernel_edge_biases {
     hga_id n, heads;
     const uint64_t *columns; /* [KERNEL_TILE] */

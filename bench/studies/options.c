@@ -1,7 +1,7 @@
-/* options.c: what an option of a call costs: the time of a call with it over that of the same call without, forward, and
-   forward and backward, by processor time of one thread, in turns; medians over the turns.
-   bench_options [TURNS [MILLISECONDS [OPTION [TOKENS]]]]: a turn runs each call for at least so long. Exits with 1 where
-   a ratio is above the row's limit, at the row's own number of tokens. */
+/* options.c: what an option of a call costs: the time of a call with it over that of the same call without, forward,
+   and forward and backward, by processor time of one thread, in turns; medians over the turns. bench_options [TURNS
+   [MILLISECONDS [OPTION [TOKENS]]]]: a turn runs each call for at least so long. Exits with 1 where a ratio is above
+   the row's limit, at the row's own number of tokens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -131,8 +131,8 @@ static void add_feature_adjoints(const scattered *x, hga_id first, hga_id end, f
         for (hga_id h = 0; h < x->heads.n; h++) delta[h] += more[(ptrdiff_t)i * x->heads.n + h];
 }
 
-/* Sets the adjoints of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to, which
-   is 0 where weights are sigmoids. */
+/* Sets the adjoints of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to,
+   which is 0 where weights are sigmoids. */
 static void find_adjoint(const scattered *x, hga_id first, hga_id end)
 {
     const hga_tensor *d_lse = &x->call->grad->d_lse;

@@ -1,5 +1,6 @@
 /* ranks.c: canonical positions of a row's edges: their indices among all of the row's, by source, type, weight and
-   positions, as semantics/row_edges.c has them. Rows without two edges from one source are counted by their segments. */
+   positions, as semantics/row_edges.c has them. Rows without two edges from one source are counted by their
+   segments. */
 #include "edges.h"
 #include "sort.h"
 

@@ -90,9 +90,9 @@ typedef struct hga_chosen {
 
 /* Choose the blocks that rows attend to. *out is to be cleared (hga_chosen_clear); it is empty after a failure.
    HGA_EINVAL: a parameter, a tensor or a score is not what it must be: NaN and +inf are named, and so is a k_each that
-   has not one number for each chooser (hga_select_choosers); HGA_EUNSUPPORTED: minmax with query blocks; sampled queries
-   without; coarse where the choice is not causal, has query blocks or uses your scores; HGA_ENOMEM. Threads may call at
-   once. */
+   has not one number for each chooser (hga_select_choosers); HGA_EUNSUPPORTED: minmax with query blocks; sampled
+   queries without; coarse where the choice is not causal, has query blocks or uses your scores; HGA_ENOMEM. Threads
+   may call at once. */
 HGA_API hga_status hga_select_blocks(const hga_selection *s, const hga_select_input *in, hga_chosen *out);
 /* Free the arrays of a choice, and make it empty. */
 HGA_API void hga_chosen_clear(hga_chosen *c);
