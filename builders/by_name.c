@@ -260,11 +260,10 @@ static hga_status set_lists(variant_reading *r)
 /* "name=value"; a flag's name alone sets it */
 static hga_status read_parameter(variant_reading *r, char *word)
 {
-    static char yes[] = "1";
     char *value = strchr(word, '=');
     const hga_parameter *flag = value ? NULL : hga_variant_parameter(r->variant, word, strlen(word));
     if (flag && flag->kind == HGA_PARAMETER_FLAG) {
-        hga_status st = hga_variant_set(r->variant, r->parameters, word, yes);
+        hga_status st = hga_variant_set(r->variant, r->parameters, word, "1");
         return st ? st : mark_set(r, word, flag);
     }
     if (!value || value == word) return hga_fail(HGA_EINVAL, "%s: '%s' is not name=value", r->variant->name, word);

@@ -153,9 +153,8 @@ static int second_data(const arguments *a, char **text)
     graph_file second = {0};
     int status = CLI_GOOD;
     TRY(graph_file_read(a->beside, NULL, 0, &second));
-    const hga_view view = {.title = file_name(a->beside),
-                           .program = second.text ? &second.program : NULL,
-                           .max_edges = a->max_edges};
+    const hga_view view = {
+        .title = file_name(a->beside), .program = second.text ? &second.program : NULL, .max_edges = a->max_edges};
     TRY(view_data(second.graph, &view, text));
 done:
     graph_file_clear(&second);

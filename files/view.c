@@ -25,7 +25,8 @@ static void put_string(FILE *file, const char *text)
         n = fit ? fit : 1;
         if (!fit)
             fputs("\xEF\xBF\xBD", file);
-        else if (*text == '"' || *text == '\\' || *text == '<' || *text == '>' || *text == '&' || (fit == 1 && *text < ' '))
+        else if (*text == '"' || *text == '\\' || *text == '<' || *text == '>' || *text == '&' ||
+                 (fit == 1 && *text < ' '))
             fprintf(file, "\\u%04x", (unsigned)*text);
         else
             fwrite(text, 1, (size_t)n, file);
@@ -214,7 +215,8 @@ static void put_kinds(FILE *file, const hga_graph *g)
         put_string(file, kinds.name[k]);
     }
     fputs("], \"colours\": [", file);
-    for (int32_t k = 0; k < kinds.n; k++) fprintf(file, k ? ", \"#%06x\"" : "\"#%06x\"", (unsigned)hga_view_colour(HGA_COLOURS_KINDS, k));
+    for (int32_t k = 0; k < kinds.n; k++)
+        fprintf(file, k ? ", \"#%06x\"" : "\"#%06x\"", (unsigned)hga_view_colour(HGA_COLOURS_KINDS, k));
     put_ids(file, "], \"of\": ", kinds.of, sizeof *kinds.of, hga_graph_nodes(g).n);
     fputs("}", file);
 }

@@ -47,7 +47,8 @@ static void draw_case(heads_case *x)
     for (hga_id e = 0; e < KERNEL_CHUNK; e++) x->bias[e] = draw(2);
 }
 
-static heads_state attend(const kernel_table *t, const heads_case *x, hga_id n, hga_id kv, hga_id share, int near, int sigmoid)
+static heads_state attend(const kernel_table *t, const heads_case *x, hga_id n, hga_id kv, hga_id share, int near,
+                          int sigmoid)
 {
     heads_state s = {.sum = {0}};
     for (hga_id h = 0; h < kv * share; h++) s.greatest[h] = -INFINITY;
@@ -96,8 +97,7 @@ static void rows_side_by_side_have_the_bits_of_others(void **unused)
         const hga_id kv = 1 + below(5), share = 1 + below(4), n = 1 + below(KERNEL_CHUNK);
         draw_case(x);
         lay_rows(x, n, kv * DIM, 1 + below(PAGE));
-        const heads_state near = attend(t, x, n, kv, share, 1, 0),
-                          anywhere = attend(t, x, n, kv, share, 0, 0);
+        const heads_state near = attend(t, x, n, kv, share, 1, 0), anywhere = attend(t, x, n, kv, share, 0, 0);
         assert_memory_equal(&near, &anywhere, sizeof near);
         for (hga_id h = 0; h < kv * share; h++) check_head(x, &near, n, h, share);
     }

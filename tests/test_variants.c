@@ -406,9 +406,11 @@ static void refused(const char *words, hga_id n, const char *says)
 
 static void flags_are_said_in_several_words(void **state)
 {
-    static const char *const yes[] = {"window causal=1",    "window causal",     "window causal=true", "window causal=True",
-                                      "window causal=yes",  "window:causal=on:left=256", "window:left=256:causal"},
-                             *const no[] = {"window causal=0", "window causal=no", "window causal=False", "window:causal=off"};
+    static const char *const yes[] = {"window causal=1",       "window causal",     "window causal=true",
+                                      "window causal=True",    "window causal=yes", "window:causal=on:left=256",
+                                      "window:left=256:causal"},
+                             *const no[] = {"window causal=0", "window causal=no", "window causal=False",
+                                            "window:causal=off"};
     (void)state;
     for (size_t i = 0; i < sizeof yes / sizeof *yes + sizeof no / sizeof *no; i++) {
         const size_t n_yes = sizeof yes / sizeof *yes;
@@ -423,7 +425,8 @@ static void flags_are_said_in_several_words(void **state)
 /* What people type first elsewhere is refused by what it is here, and that can be built. */
 static void names_of_elsewhere_can_be_built(void **state)
 {
-    static const char *const names[] = {"longformer", "natten", "longnet", "h_transformer_1d", "bp-transformer", "full"};
+    static const char *const names[] = {"longformer",       "natten",         "longnet",
+                                        "h_transformer_1d", "bp-transformer", "full"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         hga_graph *g;
@@ -432,7 +435,8 @@ static void names_of_elsewhere_can_be_built(void **state)
         assert_ok(hga_build(hga_variant_elsewhere(names[i]), 1024, &g, &p));
         hga_graph_destroy(g);
     }
-    assert_null(hga_variant_elsewhere("")), assert_null(hga_variant_elsewhere("window")), assert_null(hga_variant_elsewhere("nothing"));
+    assert_null(hga_variant_elsewhere("")), assert_null(hga_variant_elsewhere("window")),
+        assert_null(hga_variant_elsewhere("nothing"));
 }
 
 static void wrong_words_are_named(void **state)

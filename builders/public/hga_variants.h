@@ -103,8 +103,8 @@ HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const c
 /* Fill the v->bytes bytes at `parameters` with the variant's own defaults; arrays are NULL, which is the builder's
    default. */
 HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
-/* Set one flag (1, true, yes, on; 0, false, no, off), number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters
-   that are not the builder's are HGA_EINVAL. */
+/* Set one flag (1, true, yes, on; 0, false, no, off), number or word as typed, `tokens` and `keys` among them;
+   HGA_EINVAL names what is wrong. Parameters that are not the builder's are HGA_EINVAL. */
 HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value);
 /* Set an array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
    HGA_PARAMETER_FLOATS. If another array or a number has set the count already, n must be equal to it. */
