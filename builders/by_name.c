@@ -41,7 +41,7 @@ static const struct {
     {" h_transformer h_transformer_1d htransformer1d htransformer_1d h1d ", "htransformer block=16"},
     {" treeformer ", "treeformer-fine, or treeformer-coarse"},
     {" full softmax sdpa vanilla standard eager quadratic causal ", "dense"},
-    {" documents packed block_diagonal varlen ", "segments ptr=0,.."},
+    {" documents packed block_diagonal varlen ", "segments query-segment=0,0,1,.."},
     {" tree speculative medusa eagle ", "draft"},
     {" graph gat sparse ", "a graph of your own edges: hga_builder_add_edges, hga.Graph.from_edges"},
 };

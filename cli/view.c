@@ -116,7 +116,10 @@ static const char doc[] =
     "stages: as strength of colour, as width of links, and as numbers under the pointer. A page has at most a million "
     "weights (edges of all tokens x heads).";
 
-/* ---- two hierarchies ---- */
+/* ---- the page ---- */
+
+/* What a page is called: a file's name, or "graph" of standard input. */
+static const char *title_of(const char *path) { return strcmp(path, "-") == 0 ? "graph" : file_name(path); }
 
 typedef struct two_pages {
     const char *left_title, *right_title;
@@ -154,7 +157,7 @@ static int second_data(const arguments *a, char **text)
     int status = CLI_GOOD;
     TRY(graph_file_read(a->beside, NULL, 0, &second));
     const hga_view view = {
-        .title = file_name(a->beside), .program = second.text ? &second.program : NULL, .max_edges = a->max_edges};
+        .title = title_of(a->beside), .program = second.text ? &second.program : NULL, .max_edges = a->max_edges};
     TRY(view_data(second.graph, &view, text));
 done:
     graph_file_clear(&second);
@@ -169,9 +172,9 @@ static int write_page(const arguments *a, const hga_graph *g, const hga_view *vi
     if (a->beside) TRY(second_data(a, &beside));
     TRY(view_data(g, view, &data));
     TRY(outfile_open(a->output, &out));
-    const view_page_of page = {strcmp(view->title, "-") == 0 ? "graph" : view->title, data};
+    const view_page_of page = {view->title, data};
     if (a->beside)
-        TRY(put_both(out.file, &page, &(view_page_of){file_name(a->beside), beside}));
+        TRY(put_both(out.file, &page, &(view_page_of){title_of(a->beside), beside}));
     else
         view_page_put(out.file, &page);
     TRY(outfile_keep(&out));
@@ -200,7 +203,7 @@ int run_view(int argc, char **argv)
     a.source.has_tensors = 1;
     TRY(graph_argument_read(&a.source, &f));
     weighing_of(&a.source.built, &a.by);
-    view.title = a.source.path ? file_name(a.source.path) : a.source.title;
+    view.title = a.source.path ? title_of(a.source.path) : a.source.title;
     view.program = f.text ? &f.program : NULL, view.max_edges = a.max_edges;
     if (a.by.tensors.query)
         TRY(view_weigh(&a.by, &f, a.source.title, a.source.chosen.typed_head ? a.source.chosen.head : -1, a.quiet,

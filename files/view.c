@@ -11,6 +11,7 @@
 
 #include "hga_base.h"
 #include "load.h"
+#include "output.h"
 
 enum { MOST_BLOCKS = 500000, MOST_NAMES = 200000, PAGE_SCHEMA = 1 };
 
@@ -86,9 +87,12 @@ static void put_ids(FILE *file, const char *name, const hga_id *id, size_t strid
 /* Floats with as many digits as distinguish them. */
 static void put_reals(FILE *file, const float *x, size_t stride, int64_t n)
 {
+    char text[REAL_BYTES];
     fputc('[', file);
-    for (int64_t i = 0; i < n; i++)
-        fprintf(file, i ? ",%.9g" : "%.9g", (double)*(const float *)((const char *)x + (size_t)i * stride));
+    for (int64_t i = 0; i < n; i++) {
+        if (i) fputc(',', file);
+        fputs(real_text(*(const float *)((const char *)x + (size_t)i * stride), text), file);
+    }
     fputc(']', file);
 }
 
@@ -277,6 +281,7 @@ static void put_program(FILE *file, const hga_view *v)
 static void put_weights(FILE *file, const hga_view *v, hga_id n_queries)
 {
     static const hga_seen none;
+    char text[REAL_BYTES];
     const hga_seen *e = v->n_edges ? v->edge : &none;
     fputs(",\n\"weights\": {\"heads\": [", file);
     for (hga_id h = 0; h < v->heads; h++) fprintf(file, h ? ", %d" : "%d", v->first_head + h);
@@ -285,8 +290,10 @@ static void put_weights(FILE *file, const hga_view *v, hga_id n_queries)
     put_ids(file, ", \"destination\": ", &e->destination, sizeof *e, v->n_edges);
     put_ids(file, ", \"source\": ", &e->source, sizeof *e, v->n_edges);
     fputs(",\n\"value\": [", file);
-    for (int64_t i = 0; i < v->n_edges * v->heads; i++)
-        fprintf(file, i ? ",%.4g" : "%.4g", (double)(float)v->weight[i]);
+    for (int64_t i = 0; i < v->n_edges * v->heads; i++) {
+        if (i) fputc(',', file);
+        fputs(digits_text((float)v->weight[i], 4, text), file);
+    }
     fputs("]}", file);
 }
 

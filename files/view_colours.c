@@ -10,7 +10,7 @@ static const uint32_t colours[HGA_COLOURS_KINDS + 1][8] = {
 /* The colour at t of [0, 1] on a ramp of five colours, mixed of the two next to it. */
 static uint32_t on_ramp(const uint32_t *ramp, double t)
 {
-    double at = (t < 0 ? 0 : t > 1 ? 1 : t) * 4;
+    double at = (!(t > 0) ? 0 : t > 1 ? 1 : t) * 4;
     int i = at >= 4 ? 3 : (int)at;
     uint32_t mixed = 0;
     for (int shift = 0; shift < 24; shift += 8) {
@@ -22,6 +22,6 @@ static uint32_t on_ramp(const uint32_t *ramp, double t)
 
 uint32_t hga_view_colour(hga_colours of, double at)
 {
-    if (of == HGA_COLOURS_KINDS) return colours[of][(int32_t)at % 8];
+    if (of == HGA_COLOURS_KINDS) return colours[of][at > 0 ? (int64_t)at % 8 : 0];
     return on_ramp(colours[of], at);
 }

@@ -151,7 +151,7 @@ done <<'END'
 2|block|build htransformer --tokens 5 -p block=0 -o O/x.npy
 2|structure|build htransformer --tokens 5 -p structure=ring -o O/x.npy
 2|interpolation|build htransformer --tokens 5 -p interpolation=cubic -o O/x.npy
-2|relative|build htransformer --tokens 5 -p relative=yes -o O/x.npy
+2|relative|build htransformer --tokens 5 -p relative=oui -o O/x.npy
 2|linear|build htransformer --tokens 50 -p interpolation=linear -p causal=1 -o O/x.npy
 2|branching|build hsa --tokens 5 -o O/x.npy
 2|branching|build hsa --tokens 5 -p branching=1 -o O/x.npy

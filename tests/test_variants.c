@@ -473,6 +473,7 @@ static void names_of_elsewhere_can_be_built(void **state)
         assert_ok(hga_build(hga_variant_elsewhere(names[i]), 1024, &g, &p));
         hga_graph_destroy(g);
     }
+    assert_non_null(hga_variant_elsewhere("Top-K")), assert_non_null(hga_variant_elsewhere("documents"));
     assert_null(hga_variant_elsewhere("")), assert_null(hga_variant_elsewhere("window")),
         assert_null(hga_variant_elsewhere("nothing"));
 }

@@ -17,6 +17,15 @@ coverage() { "$hga" check "$@" >found; "$hga" check bpt -p k=2 -n 16 >wanted_che
 fact commands_of_graphs_take_them coverage bpt:k=2 -n 16
 fact and_with_blanks coverage "bpt k=2" -n 16
 
+# Flags stand alone, or with a word.
+"$hga" build window -p left=3 -p causal=1 --tokens 64 -o wanted.npy || exit 1
+for flag in window:left=3:causal window:causal:left=3 "window causal=Yes left=3" window:left=3:causal=true; do
+    fact "the_flag_is_set_by_${flag//[^a-zA-Z0-9]/_}" same_graph "$flag"
+done
+fact and_as_an_option_alone same_graph window -p left=3 -p causal
+"$hga" build window -p left=3 --tokens 64 -o wanted.npy || exit 1
+fact or_is_left_out_by_off same_graph window:left=3:causal=off
+
 # Python's spelling.
 python3 - <<'END' || exit 1
 import struct

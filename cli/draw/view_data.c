@@ -1,8 +1,6 @@
 /* view_data.c: the page of hga view: its data, as libhga-files writes them, in the page's template. */
 #include "view_data.h"
 
-#include <string.h>
-
 #include "complain.h"
 #include "html.h"
 #include "version.h"
@@ -14,7 +12,6 @@ int view_data(const hga_graph *g, const hga_view *shown, char **text)
     hga_view view = *shown;
     snprintf(tool, sizeof tool, "hga %s (%s)", hga_version(), BUILD_COMMIT);
     view.tool = tool;
-    if (strcmp(view.title, "-") == 0) view.title = "graph";
     return complain_of(hga_graph_view(g, &view, text), CLI_OUTSIDE, view.title);
 }
 

@@ -80,6 +80,13 @@ static void use_full_stop(char *text)
     memmove(at + 1, at + length, strlen(at + length) + 1);
 }
 
+char *digits_text(float value, int digits, char *text)
+{
+    snprintf(text, REAL_BYTES, "%.*g", digits, (double)value);
+    use_full_stop(text);
+    return text;
+}
+
 char *real_text(float value, char *text)
 {
     for (int digits = 6; digits <= 9; digits++) {

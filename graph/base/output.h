@@ -31,6 +31,8 @@ void output_integer(output *o, int64_t value);
 void output_real(output *o, float value);
 /* Bytes that real_text needs. */
 enum { REAL_BYTES = 64 };
+/* Writes a number with so many digits, with a point in every locale, to `text`; returns it. */
+char *digits_text(float value, int digits, char *text);
 /* Writes a number as output_real does, to `text`; returns it. */
 char *real_text(float value, char *text);
 

@@ -529,7 +529,8 @@ class Names(unittest.TestCase):
         refused(self, "causal is given twice", lambda: hga.build("window causal", 8, causal=True))
         refused(self, "has no parameter 'blok'", lambda: hga.build("htransformer", 8, blok=2))
         refused(self, "which words cannot say", lambda: hga.build("window", 8, left=[[1, 2]]))
-        refused(self, "which words cannot say", lambda: hga.build("window", 8, left=lambda: 1))
+        for wrong in (lambda: 1, [], "3 right=0", {"a": 1}, ["a b"]):
+            refused(self, "which words cannot say", lambda wrong=wrong: hga.build("window", 8, left=wrong))
 
     def test_names_of_elsewhere_say_what_they_are_here(self):
         for name, here in (("longformer", "window"), ("BigBird", "use(model)"), ("natten", "neighbourhood"), ("longnet", "dilated"), ("moba", "routed")):

@@ -3,7 +3,9 @@
 import concurrent.futures
 import json
 import os
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -64,6 +66,21 @@ class Pages(unittest.TestCase):
         q = np.repeat(self.q[:, :, :1], 8, 2)
         chosen = hga.routed(33, block=4, k=2).view(q, q[:2], words=words, head=3)
         self.assertEqual(graph(chosen)["names"]["text"], words)
+
+    @unittest.skipUnless(shutil.which("localedef") and os.path.exists("/usr/share/i18n/locales/de_DE"), "no locale with commas can be made here")
+    def test_numbers_have_points_where_the_locale_has_commas(self):
+        code = (
+            "import hga, json, locale, numpy as np\n"
+            "locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8')\n"
+            "h = hga.Graph.from_edges([0, 1, 2], [1, 2, 0], 3, weight=np.array([.25, 1.5, 3], 'f4')).hierarchy()\n"
+            "x = np.eye(3, dtype='f4')\n"
+            "page = json.loads(h.view(q=x, k=x).split('id=\"graph\">')[1].split('</script>')[0])\n"
+            "print(locale.str(0.5), page['relations'][0]['explicit']['weight'], page['weights']['value'])\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", os.path.join(folder, "de_DE.UTF-8")], capture_output=True)
+            out = subprocess.run([sys.executable, "-c", code], env={**os.environ, "LOCPATH": folder}, capture_output=True, text=True)
+        self.assertEqual(out.stdout, "0,5 [3, 0.25, 1.5] [1, 1, 1]\n", out.stderr)
 
     def test_a_page_is_short_to_print(self):
         page = hga.htransformer(33, block=4).view()

@@ -175,7 +175,7 @@ class DotProductAttention(Jax):
                     self.assertLess(abs(a - b).max(), 2e-5, f"{shape} {more}")
         out, lse = hga.jax.dot_product_attention(q, k, v, return_residual=True)
         want = jax.nn.logsumexp(jnp.einsum("btnh,bsnh->bnts", q, jnp.repeat(k, 2, 2)) / 8**0.5, -1)
-        self.assertLess(abs(jnp.moveaxis(lse, 1, 2) - want).max() if lse.shape != want.shape else abs(lse - want).max(), 1e-5)
+        self.assertLess(abs(lse - jnp.moveaxis(want, 1, 2)).max(), 1e-5)  # [batch][tokens][heads]
 
     def test_what_it_has_not_is_refused_with_what_has(self):
         q = jnp.zeros((1, 6, 2, 8), np.float32)
@@ -187,6 +187,10 @@ class DotProductAttention(Jax):
             (lambda: f(q, q, q, implementation="cudnn"), "implementation"),
             (lambda: f(q[0, 0], q, q), "three of these axes"),
             (lambda: f(q, q[:, :3], q[:, :3], is_causal=True), "of one text"),
+            (lambda: f(q, q[:, :3], q[:, :3], local_window_size=2), "of one text"),
+            (lambda: f(q, q, q, local_window_size=(1, 2, 3)), "one for the left"),
+            (lambda: f(q, q, q, local_window_size=-1), "local_window_size"),
+            (lambda: f(q, q, q, is_causal="no"), "is_causal"),
         ))  # fmt: skip
 
 

@@ -8,8 +8,6 @@ from collections import OrderedDict
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, cast
 from weakref import WeakValueDictionary
 
-import numpy as np
-
 from .._core.arguments import encoded, meant, shown, whole
 from .by_content import ByContent
 from .._core.library import Error, WrongValue, check, ffi, lib, refuse, refuse_type
@@ -19,7 +17,7 @@ from .hierarchy import Hierarchy
 from .._core.plans import LEFT, PLANS
 from .registry import Variant, variant_named, variants
 from .routed import ChosenHierarchy, chosen
-from .settings import Settings, plain, values_of
+from .settings import Settings, values_of
 from .shares import blocks_of, shares_in
 from .variants import of_settings
 
@@ -119,13 +117,13 @@ class Spec:
 def with_settings(words: str, settings: Dict[str, Any]) -> str:
     """Words, and behind them what keywords say."""
     for name, value in settings.items():
-        x = np.asarray(plain(value))
         if value is None:
             continue
-        if x.ndim > 1 or x.dtype.kind not in "biufU" or (x.dtype.kind == "U" and x.ndim):
+        said = value.tolist() if hasattr(value, "tolist") else value  # numpy's and torch's numbers and arrays
+        each = said if isinstance(said, (list, tuple)) and said else [said]
+        if not all(isinstance(x, (int, float)) or (isinstance(x, str) and re.fullmatch(r"[\w.-]+", x)) for x in each):
             raise refuse_type(f"build: {name} is {shown(value)}, which words cannot say: call the variant's own function")
-        each = (str(int(y)) if isinstance(y, bool) else str(y) for y in np.atleast_1d(x).tolist())
-        words += f" {name[:-1] if name.endswith('_') else name}={','.join(each)}"
+        words += f" {name[:-1] if name.endswith('_') else name}={','.join(str(int(x)) if isinstance(x, bool) else str(x) for x in each)}"
     return words
 
 

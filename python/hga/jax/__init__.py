@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import sys
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .._core.releases import needs
@@ -18,13 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .._core.arguments import number, whole
+from .._core.arguments import flag, number, whole
 from .._graphs.by_content import ByContent
 from .._core.call import LAYOUTS, require_layout
 from .._core.library import Error, check, ffi, lib, refuse, refuse_type
 from .._graphs.calls import draws, how_of
 from .._graphs.hierarchy import Hierarchy
-from .._graphs.spec import built
+from .._graphs.spec import hierarchy_of
 from ._kind import Kind, Options, kind_of
 from .._core.normalisers import normalised, spelt
 from .._core.tables import INPUTS, ROWS, check_names, in_node_order, takes_tables, with_own
@@ -263,12 +263,6 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     return found if lse else found[0]
 
 
-@lru_cache(maxsize=64)
-def _hierarchy(n: int, n_keys: int, causal: bool, window: Optional[Tuple[int, int]]) -> Hierarchy:
-    words = "dense" if window is None else f"window left={window[0]} right={0 if causal else window[1]}"
-    return built(words, n, causal, None if n == n_keys else n_keys)
-
-
 def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, *, scale: Any = None, is_causal: bool = False,
                           query_seq_lengths: Any = None, key_value_seq_lengths: Any = None,
                           local_window_size: Union[int, Tuple[int, int], None] = None, implementation: Optional[str] = None,
@@ -289,11 +283,16 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
         if getattr(x, "ndim", 0) not in (3, 4):
             raise refuse(f"{name} has shape {getattr(x, 'shape', None)}: [batch, tokens, heads, columns], or three of these axes")
     n, n_keys = int(query.shape[-3]), int(key.shape[-3])
-    sides = local_window_size if isinstance(local_window_size, tuple) or local_window_size is None else (local_window_size, local_window_size)
-    window = None if sides is None else (whole(sides[0], "local_window_size"), whole(sides[1], "local_window_size"))
-    if n != n_keys and (is_causal or window):
+    causal, words = flag(is_causal, "is_causal"), "dense"
+    if local_window_size is not None:
+        sides = local_window_size if isinstance(local_window_size, (tuple, list)) else (local_window_size,) * 2
+        if len(sides) != 2:
+            raise refuse(f"local_window_size is {local_window_size!r}: one number, or one for the left and one for the right")
+        left, right = (whole(side, "local_window_size") for side in sides)
+        words = f"window left={left} right={0 if causal else right}"
+    if n != n_keys and (causal or local_window_size is not None):
         raise refuse(f"{n} queries and {n_keys} keys: causal attention and windows are of one text")
-    h = _hierarchy(n, n_keys, bool(is_causal), window)
+    h = hierarchy_of(words, n, causal, None if n == n_keys else n_keys)
     return attention(h, query, key, value, layout="bnhd", lse=return_residual, scale=scale)
 
 

@@ -84,6 +84,8 @@ class Made:
         rows = query(q, "query"), query(k, "key"), query(v, "value")
         return Hierarchy.attention(cast(Hierarchy, self), *rows, **more)
 
+    __call__ = attention
+
 
 def made(start: str, *arguments: Any, **more: Any) -> Made:
     return Made("", Values([], [], []))._then(start, arguments, more)
