@@ -350,8 +350,9 @@ class Kinds(unittest.TestCase):
     def test_words_are_read_as_the_library_reads_them(self):
         from hga._graphs.spec import Spec
 
-        same, other = ["window:left=3", "window left=+3", "\twindow :left=03\n", "hsa:branching=2,4:causal=1", "routed:block=2:threshold=.5e0"], [
-            "window:left=1_0", "window:left=\u0663", "window\u00a0left=3", "window:left=\x0b3", "window:causal=True", "window:causal=2", "hsa:branching=2,",
+        same, other = ["window:left=3", "window left=+3", "window:causal=True", "window:causal", "window causal=no left=3",
+                       "\twindow :left=03\n", "hsa:branching=2,4:causal=1", "routed:block=2:threshold=.5e0"], [
+            "window:left=1_0", "window:left=\u0663", "window\u00a0left=3", "window:left=\x0b3", "window:causal=2", "hsa:branching=2,",
             "hsa:branching=,2", "hsa:branching=2,1_6", "routed:threshold=nan", "routed:threshold=1_0.5", "window:left=3.0", "window:left==3", "a\nb",
             "window:left=3\n:right=x\n", "w" * 500, "", "\n", "window:le\x07ft=3", "window:left=3\0", "window:left=\ud800",
         ]  # fmt: skip

@@ -60,11 +60,11 @@ class ByContent(Threaded):
         """y itself: rows are tokens."""
         return y
 
-    @answered
     def __call__(self, q: Any, k: Any, v: Any, **options: Any) -> Any:
         """``attention``, as one calls a layer."""
         return self.attention(q, k, v, **options)
 
+    @answered
     def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", **more: Any) -> Any:
         """As Hierarchy.attention; every sample of a batch has a graph of its own."""
         if compiling():
