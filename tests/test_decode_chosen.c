@@ -474,9 +474,9 @@ static void a_prompt_chooses_by_samples(void **state)
         prompt = c, prompt.n = 150;
         prompt.how.query_block = o.prefill, prompt.how.score = HGA_SELECT_SAMPLE, prompt.how.sample = 1 + i % 4;
         open_case(&c, seed, &p);
-        o.plan = c.plan, o.page_type = c.page_type, o.selection = &prompt.how, o.same_bits = 1;
-        hga_selection asked = prompt.how;
-        asked.query_block = 1, o.selection = &asked;
+        hga_selection asked = how_of(&prompt);
+        asked.query_block = 1;
+        o.plan = c.plan, o.page_type = c.page_type, o.selection = &asked, o.same_bits = 1;
         session_open(&s, &p, &o, 0);
         attend_all(&p, &prompt, s.want, s.want_lse);
         assert_ok(hga_cache_create(s.pages, &cache));

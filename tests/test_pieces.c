@@ -118,7 +118,7 @@ static void rows_that_meet_are_in_tiles(void **state)
         problem_fill_tables(&p, 5, i % 2, 1, 0);
         assert_int_equal(count_by_row(&p, &(hga_options){.threads = 1}) > 0, p.io.node_pos.data != NULL);
         problem_fill_tables(&p, 5, 0, 0, 1);
-        assert_int_equal(count_by_row(&p, &(hga_options){.threads = 1}), 0);
+        assert_int_equal(count_by_row(&p, &(hga_options){.threads = 1}) > 0, p.io.node_pos.data != NULL);
         problem_clear(&p);
     }
 }

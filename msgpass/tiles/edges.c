@@ -256,7 +256,7 @@ static void look_further(const edge_cursor *c, edge_chunk *chunk)
 void cursor_next(edge_cursor *c, hga_pos most, edge_chunk *chunk)
 {
     hga_id limit = most < KERNEL_CHUNK ? (hga_id)most : KERNEL_CHUNK;
-    chunk->n = 0, chunk->number = c->number;
+    chunk->n = 0, chunk->number = c->number, chunk->has_gaps = c->done != NULL;
     if (c->reader->relation < 0) read_family(c, limit, chunk);
     while (chunk->n < limit && c->column < c->column_end) read_run(c, limit, chunk);
     if (chunk->n < limit) read_explicit(c, limit, chunk);

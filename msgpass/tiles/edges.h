@@ -18,7 +18,8 @@ typedef struct edge_chunk {
     int32_t type[KERNEL_CHUNK];
     float weight[KERNEL_CHUNK];
     hga_id pos_of[KERNEL_CHUNK], src_pos_of[KERNEL_CHUNK]; /* node + 1 whose position is used, 0: its own */
-    hga_pos number;                                        /* of the chunk's first edge in the row, in the order read */
+    hga_pos number;                                        /* of the chunk's first edge among those that are read */
+    int has_gaps;                                          /* not all of the row's edges are read */
 } edge_chunk;
 
 typedef struct rank_key { /* what canonical order compares; weights only distinguish twins */
@@ -113,7 +114,8 @@ int reader_has_twins(const row_reader *r, hga_id first, hga_id n);
 /* The canonical position of the edge from node src in the row at a loaded position, which has no such two edges; of a
    relation whose edges are blocks in the order of nodes. */
 hga_pos reader_rank_of(const row_reader *r, hga_id position, hga_id src);
-/* Canonical positions of a chunk's edges within the row (add that of the row's first edge). */
+/* Canonical positions of a chunk's edges within the row (add that of the row's first edge); the chunk of a row that has
+   two edges from one source has no gaps. */
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank);
 
 #endif

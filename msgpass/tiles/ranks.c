@@ -47,16 +47,6 @@ static void rank_row(row_reader *r, hga_id v)
     r->ranks.ranked = v;
 }
 
-void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank)
-{
-    if (!r->r.n_blocks) { /* explicit edges are read in canonical order; r->rank may have no capacity */
-        for (hga_id e = 0; e < chunk->n; e++) rank[e] = chunk->number + e;
-        return;
-    }
-    if (r->ranks.ranked != v) rank_row(r, v);
-    for (hga_id e = 0; e < chunk->n; e++) rank[e] = r->ranks.at[chunk->number + e].index;
-}
-
 /* ---- of rows of segments without twins ---- */
 
 /* The columns of a row in one of its segments: source positions [begin, end) but `hole`, -1: none. */
@@ -113,4 +103,21 @@ int reader_has_twins(const row_reader *r, hga_id first, hga_id n)
     hga_id i = 0;
     while (i < n && !row_has_twins(r, first + i)) i++;
     return i < n;
+}
+
+/* ---- of a chunk ---- */
+
+void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank)
+{
+    if (!r->r.n_blocks) { /* explicit edges are read in canonical order; r->rank may have no capacity */
+        for (hga_id e = 0; e < chunk->n; e++) rank[e] = chunk->number + e;
+        return;
+    }
+    if (chunk->has_gaps) {
+        const hga_id position = r->r.dst_rank ? r->r.dst_rank[v] : v;
+        for (hga_id e = 0; e < chunk->n; e++) rank[e] = reader_rank_of(r, position, chunk->src[e]);
+        return;
+    }
+    if (r->ranks.ranked != v) rank_row(r, v);
+    for (hga_id e = 0; e < chunk->n; e++) rank[e] = r->ranks.at[chunk->number + e].index;
 }
