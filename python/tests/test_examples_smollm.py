@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,11 +13,13 @@ import types
 import unittest
 from unittest import mock
 
+import numpy as np
 from shared import ROOT, output
 
 sys.path.append(str(ROOT / "examples" / "python"))
 try:
     import smollm
+    import smollm_texts as texts
     import torch
     import transformers
 except ImportError:
@@ -30,11 +33,11 @@ def bytes_of(text, return_tensors=None, add_special_tokens=True):
     return types.SimpleNamespace(input_ids=found if return_tensors is None else torch.tensor([found]))
 
 
-def small(folder=None, **more):
+def small(folder=None, dtype=None, **more):
     torch.manual_seed(3)
     config = transformers.LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
                                       num_key_value_heads=2, vocab_size=256, max_position_embeddings=2 * N, **more)  # fmt: skip
-    return transformers.AutoModelForCausalLM.from_config(config).eval(), bytes_of
+    return transformers.AutoModelForCausalLM.from_config(config).to(dtype or torch.float32).eval(), bytes_of
 
 
 @unittest.skipIf(smollm is None, "torch, transformers or safetensors is not installed")
@@ -60,7 +63,7 @@ class SmolLM(unittest.TestCase):
         want = math.exp(sum(losses) / len(losses))
         for name in ("sdpa", "hga:dense"):
             model.set_attn_implementation(name)
-            self.assertAlmostEqual(smollm.perplexity(model, ids, N, 2), want, delta=1e-4 * want)
+            self.assertAlmostEqual(smollm.perplexity_of(smollm.read_windows(model, ids, N, 2)), want, delta=1e-4 * want)
 
     def test_layers_are_named_one_by_one(self):
         name, words = smollm.implementation("0=dense,1=hsa:branching=2,4", 2)
@@ -82,15 +85,83 @@ class SmolLM(unittest.TestCase):
     def test_a_needle_is_at_its_depth_and_asked_for_at_the_end(self):
         text = smollm.text_of("gospels")
         for depth in (0.0, 0.3, 0.99):
-            ids, digits = smollm.needle(bytes_of, text, 1024, depth, random.Random(5))
+            ids, answers = texts.one_key(bytes_of, text, 1024, depth, random.Random(5))
             words = bytes(ids.tolist()).decode()
             key = words[-5:]
-            self.assertEqual((len(ids), digits), (1024, 5))
-            self.assertTrue(key.isdigit() and words.endswith(smollm.PREFETCHES + " " + key))
-            at = words.index(smollm.TELLS.format(key, key))
+            self.assertEqual((len(ids), answers), (1024, [(5, 0)]))
+            self.assertTrue(key.isdigit() and words.endswith(texts.PREFETCHES + " " + key))
+            at = words.index(texts.TELLS.format(key, key))
             self.assertTrue(at == 0 or words[at - 1] == "\n")
             self.assertAlmostEqual(at / 900, depth, delta=0.3)
             self.assertLessEqual(at, depth * 1024)
+
+    def test_several_keys_are_hidden_and_each_is_asked_for_once(self):
+        ids, answers = texts.several_keys(bytes_of, smollm.text_of("gospels"), 4096, random.Random(5))
+        words = bytes(ids.tolist()).decode()
+        self.assertEqual(len(ids), 4096)
+        self.assertEqual(len(answers), len(texts.OWNERS))
+        asked = re.findall(texts.OWNER_ASKS.format("(.*)") + " ([0-9]{5})(?![.0-9])", words)
+        self.assertEqual(sorted(owner for owner, _ in asked), sorted(texts.OWNERS))
+        self.assertNotEqual([owner for owner, _ in asked], list(texts.OWNERS))
+        for (owner, key), (begin, end) in zip(asked, answers):
+            self.assertEqual(words[4096 - begin : 4096 - end], key)
+            told = texts.OWNER_TELLS.format(owner, key, owner, key)
+            depth = (texts.OWNERS.index(owner) + 0.5) / len(texts.OWNERS)
+            self.assertAlmostEqual(words.index(told) / 4096, depth, delta=0.15)
+
+    def test_a_list_is_repeated_at_the_end(self):
+        ids, answers = texts.a_list(bytes_of, smollm.text_of("gospels"), 4096, 0.4, random.Random(5))
+        words = bytes(ids.tolist()).decode()
+        self.assertEqual((len(ids), len(answers)), (4096, texts.LISTED - texts.GIVEN))
+        items = [words[4096 - begin : 4096 - end] for begin, end in answers]
+        again = words[words.rindex("\nThe list:") :]
+        self.assertEqual(words.count(again), 2)
+        self.assertAlmostEqual(words.index(again) / 4096, 0.4, delta=0.15)
+        self.assertEqual(items, re.findall("[a-z]+$", again, re.M)[texts.GIVEN :])
+
+    def test_what_is_lost_is_by_windows_and_of_copies(self):
+        rng = np.random.default_rng(3)
+        dense = rng.uniform(1, 3, 8 * 256).astype(np.float32)
+        dense[256:512] = 0.1  # copies
+        more = np.where(dense == dense[256], 0.2, 0.01).astype(np.float32)
+        found = smollm.beside_dense(dense + more, dense, 4)
+        self.assertAlmostEqual(found["copies"]["lost"], 100 * math.expm1(0.2), delta=1e-2)
+        self.assertAlmostEqual(found["others"]["lost"], 100 * math.expm1(0.01), delta=1e-2)
+        self.assertEqual((found["copies"]["tokens"], found["others"]["tokens"]), (256, 7 * 256))
+        self.assertAlmostEqual(found["lost"], 100 * math.expm1(more.mean()), delta=1e-2)
+        self.assertAlmostEqual(found["windows"][0], 100 * math.expm1((0.2 + 0.01) / 2), delta=1e-2)
+        pieces = more.reshape(-1, 128).mean(1)
+        self.assertAlmostEqual(found["error"], 100 * pieces.std(ddof=1) / 4, delta=1e-3)
+        self.assertEqual(smollm.lost(dense, dense)["lost"], 0)
+
+    def test_tokens_one_by_one_are_those_of_the_pass(self):
+        model, ids = small()[0], torch.randint(256, (N,))
+        for name in ("sdpa", "hga:dense", "hga:window:left=40:global=4"):
+            model.set_attn_implementation(name)
+            np.testing.assert_allclose(smollm.decoded(model, name, ids, 40), smollm.nats(model, ids, N - 40)[0], atol=2e-5)
+
+    def test_budgets_are_made_once_and_losses_stand_beside_sdpa(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "found.json"
+            known = "routed:block=8:score=sample:prefill=8"
+            attentions = f"sdpa;{known}:k=6;{known}:keys=0.5"
+            asked = ("--longest", 2 * N, "--needles", 0, "--repeats", 0, "--decoded", 16, "--json", path, "--texts", "gospels", "--attention", attentions)
+            self.run_main(*asked)
+            found = json.loads(path.read_text())
+            _, alike, own = found["rows"]
+            budgets = pathlib.Path(folder) / "found.routed-block-8-score-sample-prefill-8-keys-0-5.json"
+            made = json.loads(budgets.read_text())
+            self.assertAlmostEqual(own["keys"] / made["mean_keys"], 1, delta=0.1)
+            for row in (alike, own):
+                p = row["perplexity"]["gospels"] / found["rows"][0]["perplexity"]["gospels"]
+                self.assertAlmostEqual(row["paired"]["gospels"]["lost"], 100 * (p - 1), delta=1e-3)
+                self.assertEqual(row["paired"]["gospels"]["tokens"], N)
+                self.assertEqual(row["decoded"]["gospels"]["tokens"], 16)
+            with mock.patch.object(smollm, "nats", None), mock.patch.object(smollm, "decoded", None), mock.patch.object(smollm.hga.transformers, "calibrate", None):
+                self.run_main(*asked)
+            self.assertEqual(json.loads(path.read_text())["rows"], found["rows"])
+            self.run_main(*asked, "--type", "bfloat16")
+            self.assertEqual([row.get("type") for row in json.loads(path.read_text())["rows"]], [None] * 3 + ["bfloat16"] * 3)
 
     def test_a_needle_that_a_model_knows_is_found(self):
         """A model that says again what stood behind the same byte the last time."""
