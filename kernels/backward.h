@@ -54,6 +54,8 @@ typedef struct kernel_grad_tile {
     const kernel_grad_positions *positions; /* NULL: none */
     const float *pair_bias;                 /* NULL or [n][KERNEL_TILE], added to the scores */
     float *slopes;                          /* NULL or [n][KERNEL_TILE], written: ds */
+    kernel_additive additive; /* a NULL: scores are products; else [dim], padded, for natural scores of q as it is */
+    float *d_leaky_relu;      /* NULL or [dim], padded: += gradients of contents times L(q + k) */
     kernel_sigmoids
         sigmoid;         /* on: of scores less the row's lse, in base e; ds = p (1 - p / count) times p's gradients */
     float *column_count; /* NULL or [n]: of sigmoids, sums of p times their gradients: those of counts' logarithms */
@@ -68,8 +70,10 @@ typedef struct kernel_grad_row {
     const float *drop_mask;           /* NULL or [n]: factors of the edges' weights */
     const float *q, *g;               /* padded; q scaled */
     float lse, delta;
-    float *dq;               /* sum of dc (k + r) */
-    float *ds, *dc;          /* [n], written: gradients of scores, and of contents */
+    float *dq;                /* sum of dc (k + r) */
+    float *ds, *dc;           /* [n], written: gradients of scores, and of contents */
+    kernel_additive additive; /* as in a tile; without r */
+    float *d_leaky_relu;
     kernel_sigmoids sigmoid; /* as in a tile */
     float *counts;           /* NULL or [n], written: column_count of each edge */
     /* NULL, or [n] + padding: weights p that are known, lse left out; and what ds has in their place (kernel_entmax) */

@@ -235,8 +235,9 @@ typedef struct kernel_tile {
     const uint16_t *const *k16;
     const uint32_t *v_pairs;
     hga_id odd;
-    kernel_terms terms; /* all but r */
-    float keep;         /* weights that are not dropped are multiplied with it, see a group's drop_mask */
+    kernel_additive additive; /* a NULL: scores are products; else rows' q are not scaled */
+    kernel_terms terms;       /* all but r */
+    float keep;               /* weights that are not dropped are multiplied with it, see a group's drop_mask */
     /* 1: a group of which one row is requested may have scores whose products are added up in another order: as right,
        of other bits, and several times as fast. For attend_tile alone */
     int lone;

@@ -37,6 +37,14 @@ static const struct {
     {EDGE_BIAS, "bpt k=64", 1024, 1.6, 2},
     {EDGE_BIAS, "htransformer block=16", 1024, 1.6, 2},
     {EDGE_BIAS, "fenwick", 1024, 0, 0},
+    {ADDITIVE, "dense", 1024, 3, 3},
+    {ADDITIVE, "window left=64 right=64", 1024, 3, 3},
+    {ADDITIVE, "bpt k=4", 1024, 3, 3},
+    {ADDITIVE, "bpt k=64", 1024, 3, 3},
+    {ADDITIVE, "htransformer block=16", 1024, 3, 3},
+    {ADDITIVE, "hsa branching=4 causal=1", 1024, 4, 3},
+    {ADDITIVE, "fenwick", 1024, 4, 3},
+    {ADDITIVE, "random degree=32", 1024, 3, 3},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 

@@ -6,6 +6,7 @@
 #include "live.h"
 #include "fast_columns.h"
 #include "fast.h"
+#include "fast_additive.h"
 #include "fast_states.h"
 #include "fast_tensors.h"
 #include "panel.h"
@@ -91,6 +92,8 @@ void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs 
     int64_t from = arena->used;
     for (hga_id f = 1; f <= p->program->n_fields; f++) lay_out_field(p, f, arena);
     if (needs->n_rel_key) p->scores.rel_key = carve_floats(arena, (int64_t)needs->n_rel_key * padded(plan->shape.dim));
+    if (scores_are_sums(plan))
+        p->scores.additive = carve_floats(arena, (int64_t)plan->shape.n_heads * padded(plan->shape.dim));
     p->memory.bytes = arena->used - from;
     p->chunks = columns_lay_out(p, arena);
     if (attends_by_mass(p->program)) p->scores.log_mass = carve_floats(arena, p->nodes.n);
@@ -126,7 +129,7 @@ void fast_begin(const gradient_call *c, fast_thread *first, hga_id n_threads, fa
     p->call = c, p->rows.lists = c->lists;
     p->team.thread = first, p->team.n = n_threads, p->panel = first->panel, p->own.numbers = first->numbers;
     p->own.whole = first->whole;
-    pad_rel_key(p);
+    pad_rel_key(p), additive_load(p);
     p->scores.softcap = call_number(HGA_TABLE_SOFTCAP, p->program, c->io), p->scores.slopes = c->io->slopes.data;
     plan_orders(p), plan_clearing(p);
     for (hga_id v = 0; p->scores.log_mass && v < p->nodes.n; v++) p->scores.log_mass[v] = logf(p->nodes.mass[v]);

@@ -48,7 +48,7 @@ static hga_status attend_row(fast_pass *p, hga_id s, hga_id v, float *q)
     double sum = greatest != -INFINITY ? 1 : 0;
     hga_status st = edges_read(&p->rows, v);
     if (st) return st;
-    p->plan->machine.kernels->scale(p->field[stage->query].padded, p->call->scale, value_row(p, stage->query, v), q);
+    p->plan->machine.kernels->scale(p->field[stage->query].padded, query_scale(p), value_row(p, stage->query, v), q);
     for (int64_t at = 0; at < p->rows.n; at += KERNEL_CHUNK) {
         int64_t n = p->rows.n - at < KERNEL_CHUNK ? p->rows.n - at : KERNEL_CHUNK;
         attend_chunk(p, s, v, q, at, (hga_id)n, &greatest, &sum);

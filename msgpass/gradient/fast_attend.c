@@ -32,7 +32,7 @@ static int64_t panel_floats(const hga_plan *plan)
     hga_id dim = padded(plan->shape.dim), dim_v = padded(plan->shape.dim_v);
     hga_id pos_dim = padded(plan->shape.pos_dim);
     return GROUPS * group_floats(dim, dim_v) + 2 * (int64_t)dim * WINDOW +
-           (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 3 * PAIRS + most_columns(plan) + LINE_FLOATS;
+           (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 3 * PAIRS + dim + most_columns(plan) + LINE_FLOATS;
 }
 
 int64_t panel_bytes(const hga_plan *plan)
@@ -86,7 +86,7 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     x->operands.pair_bias = x->operands.d_own + pos_dim * KERNEL_TILE,
     x->operands.slopes = x->operands.pair_bias + PAIRS;
     x->operands.pair_type = (int32_t *)(x->operands.slopes + PAIRS),
-    x->operands.row = (float *)(x->operands.pair_type + PAIRS);
+    x->operands.d_additive = (float *)(x->operands.pair_type + PAIRS), x->operands.row = x->operands.d_additive + dim;
     x->finding.seen.n_types = most_types(plan);
     HGA_TRY(
         hga_new(&plan->memory.user, x->finding.seen.n_types, sizeof *x->finding.seen.index, &x->finding.seen.index));

@@ -2,6 +2,7 @@
    that hold too few. */
 #include "fast_edges.h"
 #include "carve.h"
+#include "fast_additive.h"
 #include "fast_columns.h"
 #include "fast_rows.h"
 #include "panel.h"
@@ -76,6 +77,7 @@ void score_edges(const fast_pass *p, hga_id s, hga_id v, const float *q, const r
     p->plan->machine.kernels->grad_scores(&(kernel_grad_row){.n = n,
                                                              .dim = p->plan->shape.dim,
                                                              .k = k,
+                                                             .additive = additive_at_hand(p),
                                                              .terms.r = p->scores.rel_key ? r : NULL,
                                                              .terms.bias = base,
                                                              .q = q,
@@ -182,6 +184,8 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                           .dim_v = p->plan->shape.dim_v,
                                                           .k = k,
                                                           .v = value,
+                                                          .additive = additive_at_hand(p),
+                                                          .d_leaky_relu = additive_sums_begin(p),
                                                           .terms.r = io->rel_key.data ? r : NULL,
                                                           .dk = with_keys ? dk : NULL,
                                                           .dv = with_values ? dv : NULL,
@@ -199,6 +203,7 @@ void run_some_edges(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                           .counts = counts_differ ? count : NULL,
                                                           .weight = known.weight,
                                                           .slope = known.slope});
+    additive_sums_end(p);
     if (p->scores.needs_tables) sum_tables(p, s, g, row, x, n, ds, dc, counts_differ ? count : ds);
 }
 

@@ -78,6 +78,7 @@ typedef struct pass_scores {
     float *log_mass;     /* [n_nodes]; NULL where no stage attends by mass */
     int needs_tables;    /* any gradient that sums over edges one by one */
     float *rel_key;      /* the table, its rows padded with zeros; NULL without */
+    float *additive;     /* [n_heads][padded]: vectors of additive scores, times the scale; NULL: products */
     float softcap;       /* of contents, 0: none */
     const float *slopes; /* [n_heads], NULL: none */
 } pass_scores;
@@ -138,6 +139,9 @@ static inline brood brood_of(const hga_nodes *nodes, hga_id v)
     const hga_id *ptr = nodes->child_ptr + (v - nodes->level_ptr[1]);
     return (brood){ptr[1] - ptr[0], ptr[0], nodes->child_list ? nodes->child_list + ptr[0] : NULL};
 }
+
+/* What queries are multiplied with: additive scores have the scale in their vectors. */
+static inline float query_scale(const fast_pass *p) { return scores_are_sums(p->plan) ? 1 : p->call->scale; }
 
 static inline hga_id row_number(const fast_pass *p, hga_id f, hga_id v)
 {

@@ -78,9 +78,9 @@ static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
             memset(row, 0, (size_t)x->padded * sizeof *row);
         } else if (x->by_row) {
             read_query(p, s, &input, v, row);
-            p->plan->machine.kernels->scale(x->padded, p->call->scale, row, row);
+            p->plan->machine.kernels->scale(x->padded, query_scale(p), row, row);
         } else {
-            p->plan->machine.kernels->scale(x->padded, p->call->scale, value_row(p, f, v), row);
+            p->plan->machine.kernels->scale(x->padded, query_scale(p), value_row(p, f, v), row);
         }
     }
 }
@@ -205,7 +205,7 @@ static void finish_queries(const fast_pass *p, const fast_field *x, const group 
         if (g->node[i] < 0)
             memset(dq, 0, (size_t)x->padded * sizeof *dq);
         else
-            p->plan->machine.kernels->scale(x->padded, p->call->scale, dq, dq);
+            p->plan->machine.kernels->scale(x->padded, query_scale(p), dq, dq);
     }
 }
 
@@ -248,16 +248,16 @@ static void add_queries(fast_pass *p, hga_id s, hga_id f, const group *g, hga_id
         if (g->node[i] < 0)
             memset(to, 0, (size_t)x->padded * sizeof *to);
         else if (writes)
-            p->plan->machine.kernels->scale(x->padded, p->call->scale, dq, to);
+            p->plan->machine.kernels->scale(x->padded, query_scale(p), dq, to);
         else
-            p->plan->machine.kernels->blend(x->padded, 1, to, p->call->scale, dq, to);
+            p->plan->machine.kernels->blend(x->padded, 1, to, query_scale(p), dq, to);
     }
 }
 
 void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first)
 {
     hga_id query = p->program->stage[s].query;
-    for (hga_id i = 0; p->sums.of[HGA_TABLE_SCALE] && i < KERNEL_TILE; i++)
+    for (hga_id i = 0; p->sums.of[HGA_TABLE_SCALE] && !p->scores.additive && i < KERNEL_TILE; i++)
         if (g->node[i] >= 0) add_scale(p, s, g, i);
     p->field[query].by_row ? give_to_caller(p, query, g, first) : add_queries(p, s, query, g, first);
 }

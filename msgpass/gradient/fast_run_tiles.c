@@ -1,6 +1,7 @@
 /* fast_run_tiles.c: runs the tiles of a panel, by column: gathers the kernel's arguments and adds its results to
    gradients. */
 #include "carve.h"
+#include "fast_additive.h"
 #include "fast_columns.h"
 #include "fast_draws.h"
 #include "fast_rows.h"
@@ -264,6 +265,8 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
                             .v = x->near.v,
                             .dk = has_adjoint(p, stage->key) ? x->near.dk : NULL,
                             .dv = has_adjoint(p, stage->value) ? x->near.dv : NULL,
+                            .additive = additive_at_hand(p),
+                            .d_leaky_relu = additive_sums_begin(p),
                             .terms.cap = p->scores.softcap,
                             .sigmoid.on = weights_are_sigmoids(p->plan)};
     if (p->scores.slopes) out.terms.column_at = x->near.at, out.terms.slope = p->scores.slopes[p->heads.head];
@@ -302,6 +305,7 @@ static hga_status run_alike(fast_pass *p, const hga_stage *stage, tile *t)
     if (stage->by_mass) add_masses(p, t, bias, inverse, &out);
     if (p->sums.of[HGA_TABLE_LOG_MASS]) sum_counts(&out, column_sum, count);
     p->plan->machine.kernels->grad_tile(&out);
+    additive_sums_end(p);
     take_masses(p, t, out.sigmoid.on ? count : column_sum);
     return HGA_OK;
 }
@@ -341,6 +345,7 @@ static hga_status run_alone(fast_pass *p, hga_id s, tile *t)
     if (x->parts.ranks) gather_biases(p, t, g, 0), out.pair_bias = x->operands.pair_bias;
     if (p->sums.of[HGA_TABLE_EDGE_BIAS] && x->parts.ranks) out.slopes = x->operands.slopes;
     p->plan->machine.kernels->grad_tile(&out);
+    additive_sums_end(p);
     if (by_column) take_types(p, t, with_keys, column_sum);
     if (out.indices) take_indices(p, t, typed.d_bias);
     if (out.positions) take_positions(p, t, g);

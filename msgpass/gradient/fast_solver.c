@@ -340,6 +340,7 @@ done:
 static const char *refuses_stages(const hga_plan *plan, unsigned features, reason *buffer)
 {
     const char *why = edge_features_named(features);
+    if (scores_are_sums(plan) && features & CALL_HAS_TYPE_KEYS) return "additive scores have relative keys";
     return why ? why : must_be_plain(plan, buffer);
 }
 

@@ -111,6 +111,7 @@ typedef struct panel_operands {
     float *position, *d_position, *own, *own_transposed, *d_own; /* of a tile's columns, and of its rows */
     float *pair_bias, *slopes;                                   /* [WINDOW][KERNEL_TILE] */
     int32_t *pair_type;                                          /* the same */
+    float *d_additive;                                           /* [padded]: of a tile or of some edges */
     float *row;                                                  /* a row of the caller's */
 } panel_operands;
 

@@ -402,7 +402,6 @@ const char *must_be_plain(const hga_plan *plan, reason *buffer)
         return "another normaliser than softmax";
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (plan->stage[s].kind == KIND_ATTEND_INSIDE) return "attention and its energies are one stage";
-    if (scores_are_sums(plan)) return "additive scores";
     const char *why = is_generic(plan, buffer);
     if (why) return why;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {

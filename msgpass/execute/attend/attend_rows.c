@@ -50,26 +50,36 @@ static hga_id query_width(const worker *w)
     return scores_are_sums(w->plan) && dim == 1 ? 1 : padded(dim);
 }
 
+void load_additive(const worker *w)
+{
+    const float *input = w->io->additive.data;
+    const hga_id dim = w->plan->shape.dim, width = query_width(w);
+    for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
+        for (hga_id j = 0; j < dim; j++)
+            w->rows.row.additive[h * width + j] = (input ? input[h * dim + j] : 1) * w->workspace->scores.scale_2;
+}
+
+const float *additive_of(const worker *w, hga_id head)
+{
+    return scores_are_sums(w->plan) ? w->rows.row.additive + head * query_width(w) : NULL;
+}
+
 /* With additive scores the scale is applied to the vector. */
-static void load_additive(worker *w, const row_job *job)
+static void load_sums(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const bound_field *q = read_field(w, s, s->query);
-    const float *row = bound_row(q, job->v), *input = w->io->additive.data;
-    hga_id dim = w->plan->shape.dim, padded_dim = query_width(w);
-    ptrdiff_t stride = bound_head(q, job->v);
+    const float *row = bound_row(q, job->v);
+    const hga_id dim = w->plan->shape.dim, width = query_width(w);
+    const ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
-        for (hga_id j = 0; j < dim; j++) {
-            w->rows.row.query[h * padded_dim + j] = row[h * stride + j];
-            w->rows.row.additive[h * padded_dim + j] = (input ? input[h * dim + j] : 1) * w->workspace->scores.scale_2;
-        }
+        for (hga_id j = 0; j < dim; j++) w->rows.row.query[h * width + j] = row[h * stride + j];
+    load_additive(w);
 }
 
 void attend_load(worker *w, const row_job *job)
 {
-    (scores_are_sums(w->plan)    ? load_additive
-     : w->plan->fields.bf16_rows ? load_bf16_queries
-                                 : load_row_queries)(w, job);
+    (scores_are_sums(w->plan) ? load_sums : w->plan->fields.bf16_rows ? load_bf16_queries : load_row_queries)(w, job);
 }
 
 static void attend_nothing(worker *w)
@@ -163,7 +173,7 @@ static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id kno
         .share = shape->n_heads / shape->n_kv_heads,
         .q = w->rows.row.query,
         .q_head = query_width(w),
-        .additive.a = scores_are_sums(w->plan) ? w->rows.row.additive : NULL,
+        .additive.a = additive_of(w, 0),
         .additive.negative_slope = w->plan->program.negative_slope,
         .columns.k = w->rows.at.k + first,
         .columns.v = w->rows.at.v + first,
@@ -307,7 +317,7 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
         .dim = shape->dim,
         .dim_v = shape->dim_v,
         .q = w->rows.row.query + h * query_width(w),
-        .additive.a = scores_are_sums(w->plan) ? w->rows.row.additive + h * query_width(w) : NULL,
+        .additive.a = additive_of(w, h),
         .additive.negative_slope = w->plan->program.negative_slope,
         .k = own_k ? w->rows.at.k_head : w->rows.at.k,
         .v = at->same_v ? w->rows.at.v : w->rows.at.v_head,

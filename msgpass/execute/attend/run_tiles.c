@@ -2,6 +2,7 @@
    are all in the batch opens and closes there: its states are never written to memory. */
 #include "run_tiles.h"
 #include "attend.h"
+#include "attend_row.h"
 #include "carve.h"
 #include "dropout.h"
 #include "edge_biases.h"
@@ -65,7 +66,8 @@ static void load_group_queries(worker *w, const row_group *g, hga_id head, ptrdi
         k->round_bf16(shape->dim * KERNEL_TILE, out, out);
         k->scale(shape->dim * KERNEL_TILE, w->workspace->scores.scale_2, out, out);
     } else {
-        k->transpose_rows(g->n_rows, row, w->workspace->scores.scale_2, shape->dim, out);
+        const float scale = scores_are_sums(w->plan) ? 1 : w->workspace->scores.scale_2;
+        k->transpose_rows(g->n_rows, row, scale, shape->dim, out);
     }
 }
 
@@ -392,6 +394,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .k16 = w->rows.at.k16_head + first,
                      .v = w->rows.at.v_head + first,
                      .v_row = w->rows.at.v_row,
+                     .additive = {additive_of(w, head), w->plan->program.negative_slope},
                      .terms.bias = column_bias + first,
                      .terms.scale = w->workspace->scores.scale_2,
                      .keep = weight_of_undropped(w),
@@ -447,6 +450,7 @@ void run_tiles(void *context, tile_batch *b)
 void run_listed_tiles(worker *w, tile_batch *b)
 {
     for (hga_id i = 0; i < b->n; i++) load_operands(w, &b->chunk[i]);
+    if (scores_are_sums(w->plan)) load_additive(w);
     find_slots(b);
     for (hga_id kv = w->heads.kv_first; kv < w->heads.kv_end; kv++)
         for (hga_id i = 0; i < b->n; i++) run_chunk(w, &b->chunk[i], kv);

@@ -23,7 +23,7 @@ enum { ROWS = 1u << JOB_ROWS, HAVE_SPLITS = 1u << JOB_SPLITS };
 
 enum {
     /* features that no function for several rows supports */
-    NOT_TOGETHER = IS_PLAIN | HOLDS_ROWS | ADDS_SCORES | CALL_HAS_EDGE_BIASES | CALL_HAS_OF_EDGES | CAPS_KEYS |
+    NOT_TOGETHER = IS_PLAIN | HOLDS_ROWS | ADDS_SCORES | CALL_HAS_EDGE_BIASES | CALL_HAS_OF_EDGES | BENDS_KEYS |
                    HAS_ROWLESS_COLUMNS,
     NOT_IN_TILES = NOT_TOGETHER | IS_ORDERED | IS_LISTED,
     NOT_IN_FAMILIES = CALL_HAS_POSITIONS | CALL_HAS_SLOPES | READS_SIXTEEN | MANY_HEADS | CONTINUES | IS_STRICT
@@ -46,8 +46,8 @@ static const attend_solver solvers[N_ATTEND_SOLVERS] = {
     [SOLVER_EQUAL] = {"panels of equal families", ROWS,
                       NOT_IN_TILES | NOT_IN_FAMILIES | CALL_HAS_TYPES | DROPS_WEIGHTS | SOME_ROWS | SPLITS_HEADS,
                       equal_fits, "no panel has families of one size alone", equal_run},
-    [SOLVER_TILES] = {"tiles", ROWS, (NOT_IN_TILES & ~CALL_HAS_EDGE_BIASES) | IS_STRICT | IS_UNRANKED, NULL,
-                      "too few of sixteen rows share a column", tiles_run},
+    [SOLVER_TILES] = {"tiles", ROWS, (NOT_IN_TILES & ~(CALL_HAS_EDGE_BIASES | ADDS_SCORES)) | IS_STRICT | IS_UNRANKED,
+                      NULL, "too few of sixteen rows share a column", tiles_run},
     [SOLVER_STRICT] = {"strict tiles", ROWS, NOT_IN_TILES | IS_LOOSE, NULL, "too few of sixteen rows share a column",
                        tiles_run},
     [SOLVER_FAMILIES] = {"families", ROWS, NOT_IN_TILES | NOT_IN_FAMILIES, NULL, "no few rows have a few columns alone",
@@ -117,7 +117,7 @@ static const struct {
     {IS_UNRANKED, "the call has biases of edges, which blocks do not have in the order of sources"},
     {CALL_HAS_EDGE_KEYS, "the call has keys of edges"},
     {CALL_HAS_EDGE_VALUES, "the call has features of edges"},
-    {CAPS_KEYS, "scores that relative keys are part of are capped"},
+    {BENDS_KEYS, "scores that relative keys are part of are capped or additive"},
     {ADDS_KEYS, "relative keys need 32 bits and products, keys of edges 32 bits"},
     {CALL_HAS_TYPE_KEYS, "the call has relative keys"},
     {CALL_HAS_TYPE_BIASES, "the call has biases of types"},
@@ -192,7 +192,7 @@ static unsigned find_call(const hga_plan *plan, unsigned call_has, int some_rows
     const int keys = (call_has & CALL_HAS_TYPE_KEYS) != 0, sums = scores_are_sums(plan),
               drops = plan->options.dropout > 0;
     unsigned x = call_has & (FORWARD_FEATURE_SETS - 1);
-    if (keys && call_has & CALL_HAS_CAP) x |= CAPS_KEYS;
+    if (keys && (call_has & CALL_HAS_CAP || sums)) x |= BENDS_KEYS;
     if (keys && (plan->fields.bf16_rows || sums)) x |= ADDS_KEYS;
     if (call_has & CALL_HAS_EDGE_KEYS && plan->fields.bf16_rows) x |= ADDS_KEYS;
     if (drops) x |= DROPS_WEIGHTS;

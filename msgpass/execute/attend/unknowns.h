@@ -8,7 +8,7 @@
 
 enum {
     /* the call's features have the bits of call.h, CALL_HAS_* below FORWARD_FEATURE_SETS */
-    CAPS_KEYS = FORWARD_FEATURE_SETS,
+    BENDS_KEYS = FORWARD_FEATURE_SETS,
     SOME_ROWS = FORWARD_FEATURE_SETS << 1,
     /* then the plan's */
     DROPS_ALIKE = FORWARD_FEATURE_SETS << 2,
