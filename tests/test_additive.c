@@ -243,7 +243,7 @@ static void gradients_in_tiles_are_plain_ones(void **state)
     static const hga_shape of[] = {{.n_heads = 4, .n_kv_heads = 2, .dim = 13, .dim_v = 21},
                                    {.n_heads = 2, .dim = 64},
                                    {.n_heads = 3, .dim = 1, .dim_v = 5}};
-    static const float slopes[] = {0.05f, 0.02f, 0, 0.1f};
+    static const float slopes[] = {0.05f, 0.02f, 0, 0.1f}, leaky[] = {0.2f, 0, 1, -0.5f, 1.5f};
     static float a[2 * 64];
     (void)state;
     for (size_t j = 0; j < sizeof a / sizeof *a; j++) a[j] = 0.0625f * (float)(j * 7 % 17) - 0.5f;
@@ -259,7 +259,7 @@ static void gradients_in_tiles_are_plain_ones(void **state)
         problem_fill(&p, (uint64_t)i);
         if (sigmoids) p.io.lse.data = NULL;
         problem_fill_tables(&p, (uint64_t)i, 0, 0, i % 2);
-        bring_to(&p.io, &m), p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = i % 8 ? 0.2f : 0;
+        bring_to(&p.io, &m), p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = leaky[i % 5];
         slope plain = slope_create(&p, 1), fast = slope_create(&p, 1), two = slope_create(&p, 1);
         hga_options options = {.threads = 1, .dropout = i % 4 == 3 ? 0.25f : 0, .isa = isas[i / 7 % 2]};
         hga_plan *plan;
@@ -274,6 +274,30 @@ static void gradients_in_tiles_are_plain_ones(void **state)
         for (int k = 0; k < N_SLOW_INPUTS; k++)
             assert_memory_equal(fast.of[k], two.of[k], (size_t)fast.n[k] * sizeof *fast.of[k]);
         slope_clear(&plain), slope_clear(&fast), slope_clear(&two), problem_clear(&p);
+    }
+}
+
+/* A key that is infinite has weight 0 where it takes scores to -inf, with any slope. */
+static void infinite_keys_are_plain_ones(void **state)
+{
+    static const float leaky[] = {0.2f, 0, 1, -1, 1.5f, 100};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        problem p = {.shape = {.n_heads = 1, .dim = 8}};
+        float a[8];
+        operands m = {.additive = a};
+        for (int c = 0; c < 8; c++) a[c] = -0.25f * (float)(c + 1);
+        assert_ok(hga_build("dense", 64, &p.graph, &p.program));
+        problem_fill(&p, (uint64_t)i);
+        bring_to(&p.io, &m), p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = leaky[i];
+        for (int c = 0; c < 8; c++) ((float *)p.io.key.data)[c] = INFINITY;
+        float *got = problem_out(&p, &(hga_options){.threads = 1}, NULL),
+              *want = problem_out(&p, &(hga_options){.generic = 1}, NULL);
+        for (int64_t j = 0; j < out_count(&p); j++)
+            if (!(fabsf(got[j] - want[j]) < 1e-4f * fmaxf(1, fabsf(want[j]))))
+                fail_msg("slope %g: number %d is %g, not %g", (double)leaky[i], (int)j, (double)got[j],
+                         (double)want[j]);
+        free(got), free(want), problem_clear(&p);
     }
 }
 
@@ -431,6 +455,7 @@ int main(void)
                                        cmocka_unit_test(gradients_of_mixed_signs_are_slopes),
                                        cmocka_unit_test(gradients_are_plain_ones),
                                        cmocka_unit_test(gradients_in_tiles_are_plain_ones),
+                                       cmocka_unit_test(infinite_keys_are_plain_ones),
                                        cmocka_unit_test(sums_of_zero_have_the_negative_slope),
                                        cmocka_unit_test(a_loss_moves_the_vector),
                                        cmocka_unit_test(weights_are_what_outputs_are_made_of),

@@ -24,6 +24,7 @@ static const char *const graphs[] = {"dense",
                                      "htransformer block=8",
                                      "hsa branching=2,4,8 causal=1",
                                      "dilated",
+                                     "window left=120 right=120 stride=4",
                                      TWINS,
                                      RAGGED,
                                      COMBED};

@@ -207,7 +207,7 @@ static inline int edges_have_counts(const hga_plan *plan, hga_id stage)
     return plan->program.stage[stage].by_mass || plan->stage[stage].relation.weighted;
 }
 static inline int scores_are_sums(const hga_plan *plan) { return plan->program.scores == HGA_SCORES_ADDITIVE; }
-/* Additive scores and whole rows run row by row, in float32. */
+/* Additive scores and whole rows are read in float32, all heads of a row by one thread. */
 static inline int attends_by_rows(const hga_plan *plan) { return scores_are_sums(plan) || rows_are_whole(plan); }
 
 /* slice_plan.c: makes what executions of some rows of the output need of the plan (slices.h), where there may be

@@ -293,7 +293,7 @@ static unsigned find_unranked(const tile_chooser *t, const row_panel *p)
 {
     unsigned unranked = 0;
     for (hga_id g = 0; t->ranks && g < p->n_groups; g++)
-        unranked |= (unsigned)reader_has_twins(t->reader, p->group[g].first, p->group[g].n_rows) << g;
+        unranked |= (unsigned)!reader_counts(t->reader, p->group[g].first, p->group[g].n_rows) << g;
     return unranked;
 }
 

@@ -109,13 +109,13 @@ void cursor_skip(edge_cursor *c, hga_pos n);
 hga_status reader_rank_capacity(row_reader *r, hga_pos edges, const hga_allocator *a);
 /* Frees that memory. */
 void reader_unrank(row_reader *r, const hga_allocator *a);
-/* Whether any of the n loaded rows from position `first` on has two edges from one source. */
-int reader_has_twins(const row_reader *r, hga_id first, hga_id n);
-/* The canonical position of the edge from node src in the row at a loaded position, which has no such two edges; of a
-   relation whose edges are blocks in the order of nodes. */
+/* Whether the n loaded rows from position `first` on have few segments, and no two edges from one source. */
+int reader_counts(const row_reader *r, hga_id first, hga_id n);
+/* The canonical position of the edge from node src in such a row, at a loaded position; of a relation whose edges are
+   blocks in the order of nodes. */
 hga_pos reader_rank_of(const row_reader *r, hga_id position, hga_id src);
-/* Canonical positions of a chunk's edges within the row (add that of the row's first edge); the chunk of a row that has
-   two edges from one source has no gaps. */
+/* Canonical positions of a chunk's edges within the row (add that of the row's first edge); the chunk of a row
+   that reader_counts does not take has no gaps. */
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank);
 
 #endif

@@ -136,10 +136,10 @@ typedef struct tile_chooser {
     const row_reader *reader; /* of the panel's segments */
     int types, positions;     /* do scores depend on types, on positions? */
     int ranks;                /* do they depend on which of the row's edges an edge is? */
-    unsigned unranked;        /* then: groups, as bits, with pairs that have two edges: none of them is in a tile */
-    int families_have_types;  /* families' scores depend on their columns' types, which rows may not distinguish then */
-    int strict;               /* hga_options.strict_rows */
-    int leaves_out;           /* are there rows that are not computed, whose columns may not have been written? */
+    unsigned unranked; /* then: groups, as bits, whose rows reader_counts does not take: none of them is in a tile */
+    int families_have_types; /* families' scores depend on their columns' types, which rows may not distinguish then */
+    int strict;              /* hga_options.strict_rows */
+    int leaves_out;          /* are there rows that are not computed, whose columns may not have been written? */
     tile_runner run;
     family_runner run_families; /* NULL: there are no families */
     family_chunk families;      /* that are being laid, or were */

@@ -177,7 +177,8 @@ HGA_API void hga_plan_destroy(hga_plan *plan);
    most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of the same bits;
    an update drops it, and workspaces made before run without it. The first call with slopes adds eight bytes a node to
    the plan, until an update, and the first with biases of edges as many. A workspace's first call with biases of edges
-   takes 40 bytes for each edge of the widest row and each thread, where the relation has blocks. */
+   takes 40 bytes for each edge of the widest row and each thread, where the relation has blocks, and 530 kB more for
+   each thread. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, retained for updates or in use. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
