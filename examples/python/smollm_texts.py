@@ -40,10 +40,13 @@ def whole_text(name):
     return pathlib.Path(name).read_text(encoding="utf-8")
 
 
+def hash_of(name):
+    return hashlib.sha256(whole_text(name).encode()).hexdigest()
+
+
 def text_of(name):
     """The text; says so where it is not the one that was measured."""
-    text = whole_text(name)
-    found = hashlib.sha256(text.encode()).hexdigest()
+    text, found = whole_text(name), hash_of(name)
     if PINNED.get(name, found) != found:
         print(f"{name} is not the text of docs/models.md here: its SHA-256 is {found}, not {PINNED[name]}", file=sys.stderr, flush=True)
     return text

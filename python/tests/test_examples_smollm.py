@@ -149,7 +149,7 @@ class SmolLM(unittest.TestCase):
             self.run_main(*asked)
             found = json.loads(path.read_text())
             _, alike, own = found["rows"]
-            budgets = pathlib.Path(folder) / "found.routed-block-8-score-sample-prefill-8-keys-0-5.json"
+            budgets = pathlib.Path(folder) / "found.routed-block-8-score-sample-prefill-8-keys-0-5-256-library-pages-float32.json"
             made = json.loads(budgets.read_text())
             self.assertAlmostEqual(own["keys"] / made["mean_keys"], 1, delta=0.1)
             for row in (alike, own):
@@ -160,6 +160,9 @@ class SmolLM(unittest.TestCase):
             with mock.patch.object(smollm, "nats", None), mock.patch.object(smollm, "decoded", None), mock.patch.object(smollm.hga.transformers, "calibrate", None):
                 self.run_main(*asked)
             self.assertEqual(json.loads(path.read_text())["rows"], found["rows"])
+            for wrong in (("--longest", N), ("--seed", 2), ("--decoded", 8)):
+                with self.assertRaisesRegex(SystemExit, f"was made with {wrong[0][2:]} "):
+                    self.run_main(*asked, *wrong)
             self.run_main(*asked, "--type", "bfloat16")
             self.assertEqual([row.get("type") for row in json.loads(path.read_text())["rows"]], [None] * 3 + ["bfloat16"] * 3)
 
