@@ -227,7 +227,7 @@ class Budgets(OnOneThread, unittest.TestCase):
         with open(bad, "w") as file:
             file.write('{"format": "hga-graph", "schema": 1}')
         for says, name in (
-            ("budgets=@none.json: No such file", f"{WORDS}:budgets=@none.json"),
+            (f"budgets=@{os.path.abspath('none.json')}: No such file", f"{WORDS}:budgets=@none.json"),
             (f"budgets=@{bad}: no file of hga.transformers.calibrate", f"{WORDS}:budgets=@{bad}"),
             ("block is 16, and the file's budgets are of block=8", f"routed:block=16:budgets=@{self.path}"),
             ("share is all, and the file's budgets are of share=head", f"{WORDS}:share=all:budgets=@{self.path}"),
