@@ -105,14 +105,11 @@ def split(words: str) -> Tuple[str, Optional[str]]:
     return _FILE.sub("", words), found[0][1:]
 
 
-def absolute(words: str) -> str:
-    """The same file from any folder, where words can say it."""
-
-    def whole_path(found: "re.Match[str]") -> str:
-        path = os.path.abspath(os.path.expanduser(found[0]))
-        return found[0] if ":" in path else path
-
-    return re.sub("(?<=:budgets=@)[^:]+", whole_path, words)
+def absolute(name: Any) -> Any:
+    """A name whose file is the same from any folder, where words can say it."""
+    path = split(name)[1] if isinstance(name, str) else None
+    full = os.path.abspath(os.path.expanduser(path or ""))
+    return name if path is None or ":" in full else name.replace(f"@{path}", f"@{full}")
 
 
 def _check_words(words: str, spec: Spec, b: Budgets) -> None:
@@ -150,12 +147,8 @@ def of_layer(words: str, layer: int, module: Any) -> str:
         return words
     if not getattr(module, "is_causal", True):
         return "dense"
-    of_layers = known[-1][1]
-    if len(known) > 1:
-        own = identity_of(module.config)
-        of_layers = next((found for identity, found in known if identity == own), [])
-    if not of_layers:
-        raise refuse(f"{words}: the file had budgets of other models: set the attention again")
+    own = identity_of(module.config) if len(known) > 1 else known[0][0]
+    of_layers: List[str] = next((found for identity, found in known if identity == own), [])
     if not 0 <= layer < len(of_layers):
         raise no_layer(words, layer)
     return of_layers[layer]

@@ -140,21 +140,17 @@ def divide(errors: Tensor, costs: Tensor, mean: float) -> Tensor:
 # ---- the model ----
 
 
-def _configs(model: Any) -> List[Any]:
-    """Of the model and its parts, and those inside them."""
-    waiting, found = [m.config for m in model.modules() if hasattr(m, "config")], {}
-    while waiting:
-        config = waiting.pop()
-        if id(config) not in found and hasattr(config, _IMPLEMENTATION):
-            found[id(config)] = config
-            waiting += [getattr(config, name, None) for name in config.sub_configs]
-    return list(found.values())
+def _configs(config: Any) -> List[Any]:
+    """A configuration and those inside it."""
+    inner = (getattr(config, name, None) for name in config.sub_configs)
+    return [config, *(one for c in inner if c is not None for one in _configs(c))]
 
 
 @contextlib.contextmanager
 def _frozen(model: Any) -> Iterator[None]:
     """Evaluated, by hga's dense attention, and without gradients of weights; afterwards it is as it was."""
-    training, before = [m for m in model.modules() if m.training], [(c, getattr(c, _IMPLEMENTATION)) for c in _configs(model)]
+    training, configs = [m for m in model.modules() if m.training], [m.config for m in model.modules() if hasattr(m, "config")]
+    before = [(c, getattr(c, _IMPLEMENTATION)) for config in configs if hasattr(config, _IMPLEMENTATION) for c in _configs(config)]
     learned = [p for p in model.parameters() if p.requires_grad]
     try:
         model.eval()
@@ -172,15 +168,11 @@ def _frozen(model: Any) -> Iterator[None]:
 
 
 class _Causal(Watch):
-    """Refuses attention that looks ahead."""
-
-    attends = False
+    """Is each attention that is seen causal?"""
 
     def before(self, attend: Callable[..., Any]) -> Callable[..., Any]:
         def watched(module: Any, *arguments: Any, **more: Any) -> Any:
-            if not getattr(module, "is_causal", True):
-                raise refuse(f"calibrate: {type(module).__name__} attends to later tokens: a causal language model is needed")
-            self.attends = True
+            self.seen = getattr(self, "seen", True) and bool(getattr(module, "is_causal", True))
             return attend(module, *arguments, **more)
 
         return watched
@@ -191,10 +183,8 @@ def _check_causal(model: Any, ids: Tensor) -> None:
     watch = _Causal()
     with torch.no_grad(), watched_by(watch, model):
         logits = getattr(model(input_ids=ids[:, :1]), "logits", None)
-    if not watch.attends:
-        raise refuse(f"calibrate: {type(model).__name__} attends by nothing that hga serves")
-    if logits is None or logits.dim() != 3 or logits.shape[2] <= int(ids.max()):
-        raise refuse(f"calibrate: {type(model).__name__} gives no logits of each token: a causal language model is needed")
+    if not getattr(watch, "seen", False) or logits is None or logits.dim() != 3 or logits.shape[2] <= int(ids.max()):
+        raise refuse(f"calibrate: {type(model).__name__}: a causal language model is needed, whose tokens attend to those before them and give logits")
 
 
 def _ids(text: Any, tokenizer: Any) -> Tensor:
@@ -287,12 +277,10 @@ def _path(path: Any) -> str:
     """Of a file that can be written, and that a name of attention can have."""
     found = os.path.expanduser(path_of(path))
     folder = os.path.dirname(found) or "."
-    for wrong, why in (
-        (":" in found, "attn_implementation=\"hga:..:budgets=@FILE\" cannot have a colon in it"), (not os.path.isdir(folder), f"there is no folder {folder}"),
-        (os.path.isdir(found), "it is a folder"), (not os.access(folder, os.W_OK), f"nothing can be written in the folder {folder}"),
-    ):  # fmt: skip
-        if wrong:
-            raise refuse(f"calibrate: path={found!r}: {why}")
+    if ":" in found:
+        raise refuse(f"calibrate: path={found!r}: budgets=@FILE in a name of attention cannot have a colon in it")
+    if os.path.isdir(found) or not os.access(folder, os.W_OK):
+        raise refuse(f"calibrate: path={found!r}: no file can be written there")
     return found
 
 

@@ -24,10 +24,6 @@ def _is_ours(name: Any) -> bool:
     return isinstance(name, str) and name.startswith(PREFIX)
 
 
-def _absolute(name: Any) -> Any:
-    return absolute(name) if _is_ours(name) else name
-
-
 class _Names(dict):  # type: ignore[type-arg]
     """The functions of transformers by their names, and one for every name that begins with "hga:"."""
 
@@ -87,7 +83,7 @@ _PARTS: Dict[str, Tuple[str, ...]] = {}  # names that names by layer are made of
 
 def by_layer(layers: Dict[int, str], otherwise: str) -> str:
     """A name for attention that differs by layer."""
-    name, layers, otherwise = f"{PREFIX}layers-{next(_NUMBERS)}", {i: _absolute(own) for i, own in layers.items()}, _absolute(otherwise)
+    name, layers, otherwise = f"{PREFIX}layers-{next(_NUMBERS)}", {i: absolute(own) for i, own in layers.items()}, absolute(otherwise)
     _PARTS[name] = (*layers.values(), otherwise)
     return add(name, _named(otherwise, layers))
 
@@ -124,7 +120,7 @@ def _fit(cls: type, config: Any, names: Iterable[Any]) -> None:
 
 def _implementation(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:
     """PreTrainedModel's choice and change of implementation."""
-    named, keywords = [_absolute(x) for x in arguments], {word: _absolute(x) for word, x in more.items()}
+    named, keywords = [absolute(x) for x in arguments], {word: absolute(x) for word, x in more.items()}
     _fit(type(self), self.config, (*named, *keywords.values()))
     return inner(self, *named, **keywords)
 
