@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 import unittest
+import unittest.mock
 
 import hga
 import numpy as np
@@ -117,7 +118,7 @@ class Budgets(OnOneThread, unittest.TestCase):
         self.path = os.path.join(self.folder.name, "b.json")
 
     def calibrated(self, m, **more):
-        return hga.transformers.calibrate(m, ids_of(), keys=0.4, path=self.path, pieces=PIECES, rows=ROWS, **{"attention": WORDS, **more})
+        return hga.transformers.calibrate(m, ids_of(), path=self.path, pieces=PIECES, rows=ROWS, **{"attention": WORDS, "keys": 0.4, **more})
 
     def test_errors_are_those_of_the_definition(self):
         for name, share in (("Llama", "head"), ("Llama", "group"), ("GPT-2", "all"), ("Gemma2", "head")):
@@ -227,7 +228,7 @@ class Budgets(OnOneThread, unittest.TestCase):
         with open(bad, "w") as file:
             file.write('{"format": "hga-graph", "schema": 1}')
         for says, name in (
-            ("budgets=@none.json: No such file", f"{WORDS}:budgets=@none.json"),
+            (f"budgets=@{os.path.abspath('none.json')}: No such file", f"{WORDS}:budgets=@none.json"),
             (f"budgets=@{bad}: no file of hga.transformers.calibrate", f"{WORDS}:budgets=@{bad}"),
             ("block is 16, and the file's budgets are of block=8", f"routed:block=16:budgets=@{self.path}"),
             ("share is all, and the file's budgets are of share=head", f"{WORDS}:share=all:budgets=@{self.path}"),
@@ -246,6 +247,96 @@ class Budgets(OnOneThread, unittest.TestCase):
         refused(self, "one text is needed", lambda: hga.transformers.calibrate(m, ids.view(2, -1)))
         with self.assertRaisesRegex(TypeError, "model is a dict"):
             hga.transformers.calibrate({}, ids)
+
+    def test_a_pass_outlives_the_file_that_the_model_attends_by(self):
+        m, name = made(), f"hga:{WORDS}:budgets=@{self.path}"
+        self.calibrated(m)
+        m.set_attn_implementation(name)
+        found = m(input_ids=ids_of(100)[None], use_cache=False).logits
+        other = made(num_key_value_heads=4)
+        self.calibrated(other, keys=0.2)
+        other.set_attn_implementation(name)
+        self.assertTrue(torch.equal(m(input_ids=ids_of(100)[None], use_cache=False).logits, found))
+        os.remove(self.path)
+        self.assertTrue(hga.transformers.calibrate(m, ids_of(), keys=0.4, pieces=2, rows=ROWS, attention=WORDS)["shares"])
+        self.assertEqual(m.config._attn_implementation, name)
+        self.assertTrue(all(p.requires_grad for p in m.parameters()))
+
+    def test_files_by_paths_of_a_folder(self):
+        m, before = made(), os.getcwd()
+        self.calibrated(m)
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.folder.name)
+        m.set_attn_implementation(f"hga:{WORDS}:budgets=@b.json")
+        os.chdir(before)
+        self.assertEqual(m.config._attn_implementation, f"hga:{WORDS}:budgets=@{os.path.realpath(self.path)}")
+        m(input_ids=ids_of(100)[None], use_cache=False)
+        with unittest.mock.patch.dict(os.environ, HOME=self.folder.name):
+            m.set_attn_implementation(f"hga:{WORDS}:budgets=@~/b.json")
+
+    def test_a_decoder_beside_another_model(self):
+        vision = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48, image_size=28, patch_size=14)
+        text = dict(TEXT, head_dim=8, sliding_window=40, layer_types=["full_attention", "sliding_attention", "full_attention"])
+        c = tf.Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=4, image_token_index=89)
+        m = tf.Gemma3ForConditionalGeneration._from_config(c, attn_implementation={"text_config": "sdpa", "vision_config": "eager"}).eval()
+        before = [x._attn_implementation for x in (m.config, m.config.text_config, m.config.vision_config)]
+        self.calibrated(m)
+        self.assertEqual([x._attn_implementation for x in (m.config, m.config.text_config, m.config.vision_config)], before)
+        m.set_attn_implementation(f"hga:{WORDS}:budgets=@{self.path}")
+        ids = ids_of(60)[None].clamp(max=80)
+        ids[0, 10:14] = 89
+        self.assertEqual(m(input_ids=ids, pixel_values=torch.ones(1, 3, 28, 28), use_cache=False).logits.shape, (1, 60, 90))
+
+    def test_ids_and_numbers_of_any_type(self):
+        m, more = made(), dict(pieces=2, rows=ROWS, attention=WORDS)
+        want = hga.transformers.calibrate(m, ids_of(), keys=0.5, **more)
+        for ids, keys in ((ids_of().numpy().astype(np.int32), np.float32(0.5)), (ids_of().to(torch.uint8), torch.tensor(0.5))):
+            self.assertEqual(json.dumps(hga.transformers.calibrate(m, ids, keys=keys, **more)), json.dumps(want))
+        with torch.inference_mode():
+            self.assertEqual(hga.transformers.calibrate(m, ids_of(), keys=0.5, **more), want)
+            other = made()
+        refused(self, "inference_mode", lambda: hga.transformers.calibrate(other, ids_of(), **more))
+
+    def test_what_cannot_be_calibrated_is_refused_before_the_pass(self):
+        m, folder = made(), self.folder.name
+        for says, wrong in (
+            ("keys is None", dict(keys=None)), ("keys is '0.25'", dict(keys="0.25")), ("shares is None", dict(shares=None)),
+            ("attention is None", dict(attention=None)),
+            ("file 5 is no name", dict(path=5)), ("no file can be written", dict(path=f"{folder}/no/b.json")), ("no file can be written", dict(path=folder)),
+            ("cannot have a colon", dict(path=f"{folder}/a:b")), ("coarse", dict(attention=f"{WORDS}:coarse=1")),
+        ):  # fmt: skip
+            with unittest.mock.patch.object(type(m), "forward", side_effect=AssertionError):
+                refused(self, says, lambda wrong=wrong: hga.transformers.calibrate(m, ids_of(), **{"attention": WORDS, "pieces": 2, "rows": 16, **wrong}))
+        hidden = {"input_ids": ids_of()[None], "attention_mask": (torch.arange(N)[None] > 3).long()}
+        refused(self, "attention_mask hides", lambda: hga.transformers.calibrate(m, hidden, attention=WORDS))
+        bert = tf.BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48, vocab_size=90)
+        for other in (tf.BertForMaskedLM(bert), m.model):
+            refused(self, "a causal language model is needed", lambda other=other: hga.transformers.calibrate(other, ids_of(), pieces=2, rows=16, keys=0.4))
+        self.calibrated(m)
+        with unittest.mock.patch("json.dump", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            self.calibrated(m)
+        self.assertEqual(os.listdir(folder), ["b.json"])
+
+    def test_a_window_as_long_as_the_text_hides_nothing(self):
+        m = tf.MistralForCausalLM(tf.MistralConfig(**TEXT, sliding_window=N)).eval()
+        self.assertEqual(self.calibrated(m)["calibrated_layers"], [0, 1, 2])
+        m = tf.MistralForCausalLM(tf.MistralConfig(**TEXT, sliding_window=N - 1)).eval()
+        refused(self, "all layers of MistralForCausalLM slide", lambda: self.calibrated(m))
+
+    def test_broken_files_are_named(self):
+        m = made()
+        b = self.calibrated(m)
+        for says, breaks in (
+            ("KeyError: 'config'", lambda x: x["model"].pop("config")), ("KeyError: 'name'", lambda x: x["model"].pop("name")),
+            ("block is inf", lambda x: x.update(block=float("inf"))),
+            ("shares of 2 layers, and the model has 3", lambda x: x["shares"].pop()), ("different numbers of shares", lambda x: x["shares"][1].pop()),
+            ("3 shares in a layer of 4 heads", lambda x: [row.pop() for row in x["shares"]]),
+        ):  # fmt: skip
+            broken = copy.deepcopy(b)
+            breaks(broken)
+            with open(self.path, "w") as file:
+                json.dump(broken, file)
+            refused(self, f"{re.escape(self.path)}.*{says}", lambda: m.set_attn_implementation(f"hga:{WORDS}:budgets=@{self.path}"))
 
     def test_shares_in_words(self):
         h = hga.build("routed:block=8:k-shares=0.5,1,0.01,0.3:causal=1", 100)

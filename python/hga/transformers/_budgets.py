@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+from .._core.arguments import whole
 from .._core.library import Error, refuse
 from .._graphs.settings import values_of
 from .._graphs.spec import Spec, spec_of
@@ -31,7 +33,7 @@ def identity_of(config: Any) -> Dict[str, Any]:
     rope = getattr(c, "rope_parameters", None)
     if told["rope_theta"] is None and isinstance(rope, dict):
         told["rope_theta"] = rope.get("rope_theta")
-    return {name: x if isinstance(x, str) or x is None else float(x) for name, x in told.items()}
+    return {name: float(x) if isinstance(x, (int, float)) else x and str(x) for name, x in told.items()}
 
 
 def hash_of(identity: Dict[str, Any]) -> str:
@@ -54,6 +56,12 @@ class Budgets(NamedTuple):
         """Refuse a model that these numbers are not of."""
         own = identity_of(config)
         if hash_of(own) == self.model["config_hash"]:
+            row, layers = len(self.shares[0]), int(own["num_hidden_layers"] or 0)
+            heads = own["num_attention_heads"] or row
+            if len(self.shares) < layers:
+                raise refuse(f"budgets=@{self.path}: shares of {len(self.shares)} layers, and the model has {layers}")
+            if row != {"head": heads, "all": 1}.get(self.share, row) or heads % row:
+                raise refuse(f"budgets=@{self.path}: {row} shares in a layer of {heads:g} heads, share={self.share}")
             return
         told = self.model["config"]
         name = next((n for n in own if told.get(n) != own[n]), "config_hash")
@@ -67,14 +75,17 @@ class Budgets(NamedTuple):
 
 def read(path: str) -> Budgets:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
             found = json.load(file)
         if found["format"] != FORMAT or found["schema"] != 1:
             raise ValueError(f"format {found['format']}, schema {found['schema']}")
         shares = [[float(s) for s in layer] for layer in found["shares"]]
         if not shares or not all(layer and all(0 < s <= 1 for s in layer) for layer in shares):
             raise ValueError("shares are not above 0 and at most 1")
-        return Budgets(path, dict(found["model"], config_hash=str(found["model"]["config_hash"])), int(found["block"]), str(found["share"]), shares)
+        if len({len(layer) for layer in shares}) > 1:
+            raise ValueError("layers have different numbers of shares")
+        model = {"name": str(found["model"]["name"]), "config": dict(found["model"]["config"]), "config_hash": str(found["model"]["config_hash"])}
+        return Budgets(path, model, whole(found["block"], "block", least=1), str(found["share"]), shares)
     except OSError as e:
         raise refuse(f"budgets=@{path}: {e.strerror or e}") from None
     except (ValueError, KeyError, TypeError) as e:
@@ -94,6 +105,13 @@ def split(words: str) -> Tuple[str, Optional[str]]:
     return _FILE.sub("", words), found[0][1:]
 
 
+def absolute(name: Any) -> Any:
+    """A name whose file is the same from any folder, where words can say it."""
+    path = split(name)[1] if isinstance(name, str) else None
+    full = os.path.abspath(os.path.expanduser(path or ""))
+    return name if path is None or ":" in full else name.replace(f"@{path}", f"@{full}")
+
+
 def _check_words(words: str, spec: Spec, b: Budgets) -> None:
     if not spec.chooses or spec.settings.declared & {"k", "threshold"} or spec.shares:
         raise refuse(f"{words}: budgets are of routed, instead of k and threshold")
@@ -103,7 +121,8 @@ def _check_words(words: str, spec: Spec, b: Budgets) -> None:
             raise refuse(f"{words}: {name} is {own}, and the file's budgets are of {name}={its}")
 
 
-_OF_LAYERS: Dict[str, List[str]] = {}  # of words with a file: the words of each layer
+# Of words with a file, which may have had budgets of several models: what a configuration is known by, and the words of each layer.
+_OF_LAYERS: Dict[str, List[Tuple[Dict[str, Any], List[str]]]] = {}
 
 
 def know(words: str, config: Any = None) -> None:
@@ -116,14 +135,20 @@ def know(words: str, config: Any = None) -> None:
     _check_words(words, spec, b)
     if config is not None:
         b.check_model(config)
-    _OF_LAYERS[words] = [b.words(rest, layer) for layer in range(len(b.shares))]
+    own = b.model["config"] if config is None else identity_of(config)
+    others = [known for known in _OF_LAYERS.get(words, ()) if known[0] != own]
+    _OF_LAYERS[words] = [*others, (own, [b.words(rest, layer) for layer in range(len(b.shares))])]
 
 
-def of_layer(words: str, layer: int) -> str:
-    """The words of a layer: the same, unless they have a file."""
-    of_layers = _OF_LAYERS.get(words)
-    if of_layers is None:
+def of_layer(words: str, layer: int, module: Any) -> str:
+    """The words of a layer: the same, unless they have a file. What is beside a decoder, such as of images, attends densely."""
+    known = _OF_LAYERS.get(words)
+    if known is None:
         return words
+    if not getattr(module, "is_causal", True):
+        return "dense"
+    own = identity_of(module.config) if len(known) > 1 else known[0][0]
+    of_layers: List[str] = next((found for identity, found in known if identity == own), [])
     if not 0 <= layer < len(of_layers):
         raise no_layer(words, layer)
     return of_layers[layer]

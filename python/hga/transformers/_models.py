@@ -12,7 +12,7 @@ import torch
 from .._core.releases import asks, asks_later, before_five, cache_argument, has, is_older, private, refuse_older
 from .._core.library import refuse
 from ._attention import PREFIX, attend, words_of
-from ._budgets import know, of_layer
+from ._budgets import absolute, know, of_layer
 from ._generation import Cache
 from ._masks import mask
 from ._served import serves_layers_of
@@ -49,7 +49,7 @@ def _named(name: str, layers: Optional[Dict[int, str]] = None) -> Callable[..., 
     def attention(module: Any, *arguments: Any, **more: Any) -> Any:
         layer = int(getattr(module, "layer_idx", -1))
         own = layers.get(layer, name) if layers else name
-        return attend(PREFIX + of_layer(words_of(own), layer), module, *arguments, **more)
+        return attend(PREFIX + of_layer(words_of(own), layer, module), module, *arguments, **more)
 
     return attention
 
@@ -83,7 +83,7 @@ _PARTS: Dict[str, Tuple[str, ...]] = {}  # names that names by layer are made of
 
 def by_layer(layers: Dict[int, str], otherwise: str) -> str:
     """A name for attention that differs by layer."""
-    name = f"{PREFIX}layers-{next(_NUMBERS)}"
+    name, layers, otherwise = f"{PREFIX}layers-{next(_NUMBERS)}", {i: absolute(own) for i, own in layers.items()}, absolute(otherwise)
     _PARTS[name] = (*layers.values(), otherwise)
     return add(name, _named(otherwise, layers))
 
@@ -103,6 +103,11 @@ def _check_model(cls: type, config: Any, name: str) -> None:
         raise refuse(f"{who}: its decoder attends from one text to another")
 
 
+def _reads_text(cls: Any, config: Any) -> bool:
+    """Or is it what sees images or hears beside a decoder?"""
+    return cls.main_input_name == "input_ids" and getattr(config.get_text_config(decoder=True), "vocab_size", None) is not None
+
+
 def _fit(cls: type, config: Any, names: Iterable[Any]) -> None:
     """Names of ours are made known, and fit the model."""
     for name in filter(_is_ours, names):
@@ -110,13 +115,14 @@ def _fit(cls: type, config: Any, names: Iterable[Any]) -> None:
         _check_model(cls, config, name)
         for one in _PARTS.get(name, (name,)):
             if "budgets=" in one:
-                know(words_of(one), config)
+                know(words_of(one), config if _reads_text(cls, config) else None)
 
 
 def _implementation(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:
     """PreTrainedModel's choice and change of implementation."""
-    _fit(type(self), self.config, (*arguments, *more.values()))
-    return inner(self, *arguments, **more)
+    named, keywords = [absolute(x) for x in arguments], {word: absolute(x) for word, x in more.items()}
+    _fit(type(self), self.config, (*named, *keywords.values()))
+    return inner(self, *named, **keywords)
 
 
 def _autoset(inner: Callable[..., Any], cls: type, config: Any, *arguments: Any, **more: Any) -> Any:
