@@ -233,7 +233,7 @@ class Budgets(OnOneThread, unittest.TestCase):
             ("block is 16, and the file's budgets are of block=8", f"routed:block=16:budgets=@{self.path}"),
             ("share is all, and the file's budgets are of share=head", f"{WORDS}:share=all:budgets=@{self.path}"),
             ("budgets are of routed, instead of k and threshold", f"{WORDS}:k=4:budgets=@{self.path}"),
-            ("budgets are of routed", f"dense:budgets=@{self.path}"),
+            ("budgets are of routed", f"dense:budgets=@{self.path}"), ("budgets are without coarse", f"{WORDS}:coarse=32:budgets=@{self.path}"),
             ("budgets=@FILE, once", f"{WORDS}:budgets={self.path}"),
         ):  # fmt: skip
             refused(self, re.escape(says), lambda name=name: m.set_attn_implementation(f"hga:{name}"))

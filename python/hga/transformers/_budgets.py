@@ -116,6 +116,8 @@ def _check_words(words: str, spec: Spec, b: Budgets) -> None:
     if not spec.chooses or spec.settings.declared & {"k", "threshold"} or spec.shares:
         raise refuse(f"{words}: budgets are of routed, instead of k and threshold")
     settings = values_of(spec.settings)
+    if settings["coarse"]:
+        raise refuse(f"{words}: budgets are without coarse, with which a head that gets all blocks is not dense")
     for name, own, its in (("block", settings["block"], b.block), ("share", settings["share"], b.share)):
         if own != its:
             raise refuse(f"{words}: {name} is {own}, and the file's budgets are of {name}={its}")
