@@ -56,8 +56,8 @@ typedef struct kernel_grad_tile {
     float *slopes;                          /* NULL or [n][KERNEL_TILE], written: ds */
     kernel_additive additive; /* a NULL: scores are products; else [dim], padded, for natural scores of q as it is */
     float *d_leaky_relu;      /* NULL or [dim], padded: += gradients of contents times L(q + k) */
-    kernel_sigmoids
-        sigmoid;         /* on: of scores less the row's lse, in base e; ds = p (1 - p / count) times p's gradients */
+    /* on: of scores less the row's lse, in base e; ds = p (1 - p / count) times p's gradients */
+    kernel_sigmoids sigmoid;
     float *column_count; /* NULL or [n]: of sigmoids, sums of p times their gradients: those of counts' logarithms */
 } kernel_grad_tile;
 
@@ -138,9 +138,8 @@ typedef struct kernel_grad_heads {
     const float *drop_mask;   /* NULL or [n][heads], padded: factors of weights */
     kernel_row_sums sums;
     float *d_leaky_relu; /* NULL or [heads][dim]: += slopes times L(q + k) */
-    /* NULL or [n][heads], padded, written: gradients of scores, or, where rows are keys, of counts' logarithms;
-       products
- */
+    /* NULL or [n][heads], padded, written: gradients of scores, or, where rows are keys, of counts' logarithms; and
+       products */
     float *slope, *product;
     kernel_edge_operands edges;
     kernel_edge_cache cached;

@@ -16,8 +16,8 @@ typedef void (*heads_runner)(worker *w, kernel_heads *heads, hga_id first, const
 
 /* Loads the vectors of additive scores, times the scale. */
 void load_additive(const worker *w);
-/* A head's vector, once it is loaded; NULL: scores are products. */
-const float *additive_of(const worker *w, hga_id head);
+/* A head's vector, once it is loaded; the vectors of all heads from it on. */
+kernel_additive additive_of(const worker *w, hga_id head);
 /* Loads the row's queries. */
 void attend_load(worker *w, const row_job *job);
 /* Finds the chunk's keys and values, its score bases and, where tables of edges need them, its ranks. */

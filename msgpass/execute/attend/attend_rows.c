@@ -59,9 +59,10 @@ void load_additive(const worker *w)
             w->rows.row.additive[h * width + j] = (input ? input[h * dim + j] : 1) * w->workspace->scores.scale_2;
 }
 
-const float *additive_of(const worker *w, hga_id head)
+kernel_additive additive_of(const worker *w, hga_id head)
 {
-    return scores_are_sums(w->plan) ? w->rows.row.additive + head * query_width(w) : NULL;
+    const float *a = scores_are_sums(w->plan) ? w->rows.row.additive + head * query_width(w) : NULL;
+    return (kernel_additive){a, w->plan->program.negative_slope};
 }
 
 /* With additive scores the scale is applied to the vector. */
@@ -173,8 +174,7 @@ static kernel_heads heads_of(const worker *w, hga_id first, hga_id n, hga_id kno
         .share = shape->n_heads / shape->n_kv_heads,
         .q = w->rows.row.query,
         .q_head = query_width(w),
-        .additive.a = additive_of(w, 0),
-        .additive.negative_slope = w->plan->program.negative_slope,
+        .additive = additive_of(w, 0),
         .columns.k = w->rows.at.k + first,
         .columns.v = w->rows.at.v + first,
         .known = known,
@@ -317,8 +317,7 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
         .dim = shape->dim,
         .dim_v = shape->dim_v,
         .q = w->rows.row.query + h * query_width(w),
-        .additive.a = additive_of(w, h),
-        .additive.negative_slope = w->plan->program.negative_slope,
+        .additive = additive_of(w, h),
         .k = own_k ? w->rows.at.k_head : w->rows.at.k,
         .v = at->same_v ? w->rows.at.v : w->rows.at.v_head,
         .k_offset = offset,

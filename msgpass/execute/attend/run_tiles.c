@@ -394,7 +394,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .k16 = w->rows.at.k16_head + first,
                      .v = w->rows.at.v_head + first,
                      .v_row = w->rows.at.v_row,
-                     .additive = {additive_of(w, head), w->plan->program.negative_slope},
+                     .additive = additive_of(w, head),
                      .terms.bias = column_bias + first,
                      .terms.scale = w->workspace->scores.scale_2,
                      .keep = weight_of_undropped(w),
