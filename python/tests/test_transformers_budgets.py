@@ -162,6 +162,15 @@ class Budgets(OnOneThread, unittest.TestCase):
             m.set_attn_implementation(hga.transformers.by_layer({0: "hga:dense", **{i: f"hga:{words}:k={k}" for i, k in enumerate(ks) if i}}, "hga:dense"))
             self.assertTrue(torch.equal(m(input_ids=ids_of(77)[None], use_cache=False).logits, mixed))
 
+    def test_a_compiled_model_needs_no_call_before(self):
+        m = made()
+        self.calibrated(m)
+        m.set_attn_implementation(f"hga:{WORDS}:budgets=@{self.path}")
+        self.addCleanup(torch._dynamo.reset)
+        with torch.no_grad():
+            found = torch.compile(m, backend="eager")(ids_of()[None], use_cache=False).logits
+            torch.testing.assert_close(found, m(ids_of()[None], use_cache=False).logits, rtol=1e-5, atol=1e-5)
+
     def test_a_share_of_all_is_dense(self):
         m = made()
         hga.transformers.calibrate(m, ids_of(), keys=1, path=self.path, pieces=PIECES, rows=ROWS, attention=WORDS)

@@ -177,7 +177,7 @@ def refuse_second(ctx: Any, *d: Any) -> Any:
     raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
 
 
-def _unseen(run: Callable[..., Any]) -> Callable[..., Any]:
+def unseen(run: Callable[..., Any]) -> Callable[..., Any]:
     """The function, into which dynamo does not look where a program has imported it."""
     disabled: Optional[Callable[..., Any]] = None
 
@@ -203,7 +203,7 @@ _OPERATORS: Sequence[Tuple[Any, ...]] = (
 
 for _name, _schema, _run, _fake, _backward, _setup in _OPERATORS:
     LIBRARY.define(_name + _schema, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
-    LIBRARY.impl(_name, _unseen(_run), "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+    LIBRARY.impl(_name, unseen(_run), "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     torch.library.register_fake(f"hga::{_name}", _fake, lib=LIBRARY)
     torch.library.register_autograd(f"hga::{_name}", _backward, setup_context=_setup, lib=LIBRARY)
 

@@ -14,7 +14,7 @@ from .._core.arrays import as_numpy
 from ._documents import Document, documents
 from .._graphs.hierarchy import Hierarchy
 from .._graphs.calls import How
-from ._one_pass import PASSES, Inputs, Pass, behind, ticket_for, whole
+from ._one_pass import PASSES, Inputs, Pass, behind, ticket_for, unseen, whole
 from ._operators import flattened, has_numbers, has_tangent, refuse_forward, tables_of, tensor_of
 from .._core.precision import AUTO
 from .._graphs.spec import hierarchy_of, spec_of
@@ -174,8 +174,14 @@ def _chosen(
         more["seed"] = 0 if seed is None else seed if torch.compiler.is_compiling() else int(seed)
         out: Tensor = hierarchy_of(words, q.shape[2], causal).attention(q, k, v, **more)
         return out.transpose(1, 2)
-    if torch.compiler.is_compiling():
-        raise refuse(f"{words}: inside torch.compile, what documents choose is known of samples of one length alone")
+    chosen: Tensor = _chosen_by_documents(words, q, k, v, mask, offsets, causal, more, seed)
+    return chosen
+
+
+@unseen  # how many documents there are depends on the mask's numbers
+def _chosen_by_documents(
+    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, causal: bool, more: Dict[str, Any], seed: Optional_
+) -> Tensor:  # fmt: skip
     _check(words, q, k, v)
     out = v.new_zeros(q.shape[0], q.shape[1], q.shape[2], v.shape[-1])
     rows: List[Tuple[Document, Tensor]] = []
