@@ -176,13 +176,22 @@ static void gradients_have_strides(void **state)
     free(wide), slope_clear(&packed), slope_clear(&apart), problem_clear(&p);
 }
 
+/* Where the machine multiplies pairs of bfloat16, tiles round the weights, too: outputs are off by as much as
+   test_bf16.c allows, and so are gradients, which outputs go into. */
+static double near_rounded(void)
+{
+    int pairs;
+    assert_ok(hga_isa_pairs(NULL, &pairs));
+    return pairs ? 2e-2 : 5e-5;
+}
+
 /* Rounding to bfloat16 is passed straight through, and both ways round the same. */
 static void rounded_operands_have_the_plain_gradient(problem *p, uint64_t seed)
 {
     slope plain = slope_create(p, seed), fast = slope_create(p, seed);
     slope_run(&plain, (hga_options){.generic = 1, .precision = HGA_PRECISION_BF16});
     slope_run(&fast, (hga_options){.precision = HGA_PRECISION_BF16});
-    assert_same_slopes(&plain, &fast, 5e-5);
+    assert_same_slopes(&plain, &fast, near_rounded());
     slope_clear(&plain), slope_clear(&fast);
 }
 
@@ -200,7 +209,7 @@ static void check_dropped_gradients(problem *p, uint64_t seed)
     plain.generic = 1;
     p->io.seed = seed;
     slope_run(&want, plain), slope_run(&one, options);
-    assert_same_slopes(&want, &one, 5e-5);
+    assert_same_slopes(&want, &one, near_rounded());
     options.threads = 3;
     slope_run(&more, options);
     for (int i = 0; i < N_SLOW_INPUTS; i++) assert_same_bits(p->name, more.of[i], one.of[i], one.n[i]);
