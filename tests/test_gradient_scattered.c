@@ -76,6 +76,55 @@ static void plain_scores_go_with_all_heads(void **state)
     }
 }
 
+/* Rows of the same number of edges, to tokens anywhere. */
+static problem even_rows(hga_id n, hga_id degree, hga_shape shape)
+{
+    problem p = {.name = "even rows", .shape = shape};
+    uint64_t rng = 5;
+    hga_id near;
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, n, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id v = 0; v < n; v++)
+        for (hga_id i = 0; i < degree; i++) assert_ok(hga_builder_add_edge(b, near, random_below(&rng, n), v, 0, 1));
+    assert_ok(hga_builder_finish(b, &p.graph));
+    hga_builder_destroy(b);
+    assert_ok(hga_program_attention(&p.program, near));
+    problem_fill(&p, 1);
+    return p;
+}
+
+/* Of two solvers the faster one goes, by estimate, and the other one's reason has both times; gradients are the plain
+   ones. */
+static void the_faster_solver_goes(void **state)
+{
+    (void)state;
+    static const char *const all_heads = "row by row and source by source, all heads together", *const by_heads =
+                                                                                                    "a head at a time";
+    static const struct {
+        hga_id n, degree;
+        hga_shape shape;
+        int together;
+    } cases[] = {{600, 3, {.n_heads = 8, .dim = 8}, 1},
+                 {600, 40, {.n_heads = 8, .dim = 8}, 1},
+                 {600, 3, {.n_heads = 2, .dim = 64}, 1},
+                 {600, 40, {.n_heads = 2, .dim = 64}, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        problem p = even_rows(cases[i].n, cases[i].degree, cases[i].shape);
+        const char *name, *refusal, *other = cases[i].together ? by_heads : all_heads;
+        hga_plan *plan;
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
+        assert_string_equal(way_back(plan), cases[i].together ? all_heads : by_heads);
+        for (hga_id j = 0; (name = hga_plan_gradient_tried(plan, NULL, NULL, j, &refusal)); j++)
+            if (!strcmp(name, other)) assert_non_null(strstr(refusal, "it takes longer: about "));
+        slope plain = slope_create(&p, 1), fast = slope_create(&p, 1);
+        slope_run(&plain, (hga_options){.generic = 1}), slope_run(&fast, (hga_options){.threads = 2});
+        assert_same_slopes(&plain, &fast, 2e-5);
+        slope_clear(&plain), slope_clear(&fast), hga_plan_destroy(plan), problem_clear(&p);
+    }
+}
+
 /* With all that scores may have, products or sums: the gradients of the plain way, by every instruction set; the same
    bits at any number of threads, in strips or not, when something is added or not. */
 static void scattered_edges_have_plain_gradients(void **state)
@@ -272,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_scores_go_with_all_heads),
+        cmocka_unit_test(the_faster_solver_goes),
         cmocka_unit_test(some_rows_give_what_they_give_alone),
         cmocka_unit_test(what_nobody_reads_has_gradients_of_zero),
         cmocka_unit_test(a_row_without_weights_may_hold_anything),

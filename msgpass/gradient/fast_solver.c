@@ -1,6 +1,7 @@
 /* fast_solver.c: a head at a time, as two solvers: subtree by subtree, or stage by stage. What is made once,
    threads, memory; then each head group is a pass. */
 #include "carve.h"
+#include "estimate.h"
 #include "gradient_rows.h"
 #include "fast_attend.h"
 #include "fast_columns.h"
@@ -350,6 +351,19 @@ static const char *refuses_trees(const hga_plan *plan, unsigned features, reason
     return why ? why : subtrees_refuse(plan, buffer);
 }
 
+/* Of edges listed one by one in a single stage: what else there is has no other solver to be compared with. A head's
+   keys and values, and their gradients, are read and written in the order of the edges. */
+static double estimate_stages(const hga_plan *plan)
+{
+    const hga_relation *r = &plan->stage[0].relation;
+    if (plan->program.n_stages != 1 || plan->stage[0].kind != KIND_ATTEND || !r->ptr || r->n_blocks) return 0;
+    const double columns = (double)plan->shape.dim + plan->shape.dim_v, rows = plan->nodes.level_ptr[1];
+    const double far = doublings(rows * columns * 2 * sizeof(float)), moved = far * far * columns;
+    const double shared = (double)plan->shape.n_kv_heads / plan->shape.n_heads;
+    return plan->shape.n_heads *
+           ((double)r->n_edges * (19 + 0.0091 * shared * moved) + rows * (104 + 0.12 * columns + 0.091 * moved));
+}
+
 const solver subtrees_solver = {.name = "a subtree at a time, a head at a time",
                                 .by_heads = 1,
                                 .reads_out = 1,
@@ -364,6 +378,7 @@ const solver subtrees_solver = {.name = "a subtree at a time, a head at a time",
 const solver stages_solver = {.name = "a head at a time",
                               .reads_out = 1,
                               .refuses = refuses_stages,
+                              .estimate = estimate_stages,
                               .skips = runs_by_panels,
                               .make = make_stages,
                               .drop = drop_fast,

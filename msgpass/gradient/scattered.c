@@ -5,6 +5,7 @@
    the rows of the next edges are prefetched: the hardware does not foresee them. */
 #include "scattered.h"
 #include "carve.h"
+#include "estimate.h"
 #include "plan.h"
 #include "thread_binding.h"
 
@@ -56,9 +57,43 @@ static const char *scattered_refuses(const hga_plan *plan, unsigned features, re
     return NULL;
 }
 
-/* ---- edges by their sources ---- */
+/* ---- how long a call takes ---- */
+
+/* All heads of two rows have so many numbers that computing an edge's weight and slope again takes longer than to read
+   them (measured). */
+enum { LONG_PRODUCTS = 512 };
+
+static hga_pos count_edges(const scattered *x)
+{
+    const hga_pos *ptr = scattered_sources(x).ptr;
+    return ptr[x->rows.n] - ptr[0];
+}
+
+/* Does it pay that the first pass writes weights and slopes for the second? They take no more than a quarter of the
+   tensors and their gradients. */
+static int slopes_pay(const scattered *x)
+{
+    int64_t edge = (int64_t)sizeof *x->edges.index + 2 * x->plan->shape.n_heads * (int64_t)sizeof *x->edges.weights;
+    return x->plan->shape.n_heads * (x->operands.q.columns + x->operands.v.columns) >= LONG_PRODUCTS &&
+           edge * count_edges(x) <= tensor_bytes(x->plan) / 4;
+}
 
 static scattered scattered_of(const hga_plan *plan);
+
+/* Both passes read the rows at the other ends with all heads, and prefetch them. */
+static double estimate_scattered(const hga_plan *plan)
+{
+    const scattered x = scattered_of(plan);
+    const double edges = (double)count_edges(&x), rows = ((double)x.rows.n + x.keys.n) / 2;
+    const double columns = x.operands.q.columns + x.operands.v.columns, shared = 1.0 / x.heads.share;
+    const double row = columns * x.heads.n * sizeof(float);
+    const double of_queries = doublings(x.rows.n * row), of_keys = doublings(x.keys.n * row * shared);
+    const double product = slopes_pay(&x) ? 0.051 + 0.013 * shared : 0.33;
+    return x.heads.n * (edges * (2.3 + columns * (product + 0.022 * (of_queries + of_keys * shared))) +
+                        rows * (13 + 0.13 * columns * of_queries));
+}
+
+/* ---- edges by their sources ---- */
 
 /* Sets the positions of the transposed edges in tables of edges. */
 static void place_edges(const scattered *x)
@@ -247,19 +282,12 @@ static void bind_scattered(scattered *x, const gradient_call *c)
 
 static hga_id count_blocks(const scattered *x) { return x->rows.n / BLOCK + 1; }
 
-/* Does the second pass read what the first finds, although edges have no features? If both run, all heads of two
-   rows have so many numbers that computing an edge's again takes longer (measured), and weights and slopes take no
-   more than a quarter of the tensors and their gradients. */
-enum { LONG_PRODUCTS = 512 };
+/* Does the second pass read what the first finds, although edges have no features? If both run, and it pays. */
 static int keeps_slopes(const scattered *x, const call_needs *needs)
 {
     const hga_stage *s = x->stage;
-    edge_list in = scattered_sources(x);
-    int64_t edge = (int64_t)sizeof *x->edges.index + 2 * x->plan->shape.n_heads * (int64_t)sizeof *x->edges.weights;
     int of_queries = needs->grads >> s->query & 1, of_keys = (needs->grads >> s->key | needs->grads >> s->value) & 1;
-    if (!of_queries || !of_keys || needs->entries[HGA_TABLE_LOG_MASS]) return 0;
-    if (x->plan->shape.n_heads * (x->operands.q.columns + x->operands.v.columns) < LONG_PRODUCTS) return 0;
-    return edge * (in.ptr[x->rows.n] - in.ptr[0]) <= tensor_bytes(x->plan) / 4;
+    return of_queries && of_keys && !needs->entries[HGA_TABLE_LOG_MASS] && slopes_pay(x);
 }
 
 /* Carves positions of transposed edges in lists of edges, and what is cached of each edge there. */
@@ -267,7 +295,7 @@ static void lay_out_indices(scattered *x, const call_needs *needs, carver *arena
 {
     edge_list in = scattered_sources(x);
     int64_t of_edges = in.ptr[x->rows.n] * x->heads.n;
-    x->edges.index = carve(arena, in.ptr[x->rows.n] - in.ptr[0], sizeof *x->edges.index);
+    x->edges.index = carve(arena, count_edges(x), sizeof *x->edges.index);
     x->edges.cursor = carve(arena, x->keys.n, sizeof *x->edges.cursor);
     if (needs->entries[HGA_TABLE_LOG_MASS]) return;
     x->edges.weights = carve_floats(arena, of_edges), x->edges.contents = carve_floats(arena, of_edges);
@@ -346,8 +374,7 @@ static void clear_table(const scattered *x, hga_call_table which)
    edges into rows that are not of the output. All others are written edge by edge. */
 static void clear_edges(const scattered *x)
 {
-    edge_list in = scattered_sources(x);
-    int some = in.ptr[x->rows.n] - in.ptr[0] < x->r->n_edges;
+    int some = count_edges(x) < x->r->n_edges;
     if (some) clear_table(x, HGA_TABLE_EDGE_KEY);
     if (some || !x->operands.d_edge_out.at) clear_table(x, HGA_TABLE_EDGE_VALUE);
 }
@@ -377,6 +404,7 @@ const solver scattered_solver = {.name = "row by row and source by source, all h
                                  .reads_out = 1,
                                  .writes_edges = 1,
                                  .refuses = scattered_refuses,
+                                 .estimate = estimate_scattered,
                                  .make = make_transposed,
                                  .drop = drop_transposed,
                                  .bytes = scattered_bytes,

@@ -65,16 +65,31 @@ static hga_status make_solver(back *b, int i, const char **why)
     return st;
 }
 
-/* Tries the solvers in order until one does not refuse. */
+static double estimate(const back *b, int i) { return solvers[i]->estimate ? solvers[i]->estimate(&b->plan) : 0; }
+
+static const char *takes_longer(reason *buffer, double ns, double least)
+{
+    return reason_of(buffer, "it takes longer: about %.3g ms, not %.3g", ns * 1e-6, least * 1e-6);
+}
+
+/* Tries the solvers in order until one does not refuse, and from one that estimates its time on, all that do. */
 static hga_status choose(back *b, unsigned features, known_choice *to)
 {
     solver_choice *x = &to->choice;
+    double least = 0;
+    int chosen = 0;
     x->plan = &b->plan;
-    for (int i = 0; i < N_SOLVERS && !x->solver; i++) {
-        x->why[i] = solvers[i]->refuses ? solvers[i]->refuses(&b->plan, features, &to->buffer[i]) : NULL;
-        hga_status st = x->why[i] ? HGA_OK : make_solver(b, i, &x->why[i]);
-        if (st) return st;
-        if (!x->why[i]) x->solver = solvers[i], x->made = b->made[i].made;
+    for (int i = 0; i < N_SOLVERS && (!x->solver || least > 0); i++) {
+        const char *why = solvers[i]->refuses ? solvers[i]->refuses(&b->plan, features, &to->buffer[i]) : NULL;
+        double ns = why ? 0 : estimate(b, i);
+        if (!why && x->solver && ns >= least) why = takes_longer(&to->buffer[i], ns, least);
+        if (!why && (!x->solver || ns > 0)) {
+            hga_status st = make_solver(b, i, &why);
+            if (st) return st;
+            if (!why && x->solver) x->why[chosen] = takes_longer(&to->buffer[chosen], least, ns);
+            if (!why) x->solver = solvers[i], x->made = b->made[i].made, chosen = i, least = ns;
+        }
+        x->why[i] = why;
     }
     to->known = 1;
     return HGA_OK;

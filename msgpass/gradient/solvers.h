@@ -1,6 +1,6 @@
 /* solvers.h: the solvers of the backward pass. Each is a row of solvers.c: why it refuses a plan, what it makes once
    and stores with the plan, what memory a call needs, and the call, which allocates nothing. The first that does not
-   refuse runs.
+   refuse runs, unless it estimates its time, and a later one that does so, too, is faster.
 
    families.c       trees whose nodes attend to their siblings, all heads at once (families.h)
    scattered.c      edges listed one by one, all heads at once
@@ -29,6 +29,9 @@ typedef struct solver {
     int by_heads;     /* query heads that read one key/value head run by themselves, where that loses nothing */
     /* Why does it refuse the plan's program with such features? NULL: it does not. Static text, or in `buffer`. */
     const char *(*refuses)(const hga_plan *plan, unsigned features, reason *buffer);
+    /* About how long does a call take of a plan that it does not refuse, in ns on one thread (estimate.h)? 0: it does
+       not know. NULL: it never does. */
+    double (*estimate)(const hga_plan *plan);
     /* Are rows that a call for others does not name never read, and are gradients where nothing comes to them left
        as they are, which range_clear has set? NULL: no. */
     int (*skips)(const hga_plan *plan);
@@ -52,8 +55,8 @@ extern const solver families_solver, scattered_solver, linear_solver, subtrees_s
 
 enum { N_SOLVERS = 6 };
 
-/* The solver of calls with some features, and why the others refuse them; why[i] is NULL for those after it, too, which
-   were not tried. */
+/* The solver of calls with some features, and why no other runs: it refuses, or takes longer. why[i] is NULL for those
+   that were not tried, too. */
 typedef struct solver_choice {
     const solver *solver;
     const void *made;

@@ -31,8 +31,8 @@ static const char *tried(const hga_plan *plan, const call_back *c, hga_id i, con
     return hga_plan_gradient_tried(plan, c->has ? &c->io : NULL, c->has ? &c->grad : NULL, i, refusal);
 }
 
-/* Asks every solver of the table in order: the first that accepts the call runs it; the others are listed with their
-   reasons. */
+/* Asks every solver of the table in order: the first without a reason against it runs the call; the others are listed
+   with their reasons. */
 hga_status back_find(const hga_plan *plan, const hga_io *io, json_t **out)
 {
     const char *name, *refusal, *way = NULL, *plain = NULL;

@@ -94,9 +94,10 @@ HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *
 
 /* Name the solvers of the backward pass, in the order in which the library tries them; the last is "row by row in
    double", which is slower and takes every call. Returns the name of solver i, from 0 on; NULL after the last, or when
-   there is no memory to find out. *refusal says why the solver refuses calls with such tensors and gradients (both
-   NULL: packed float32, no tables), in words that last until the plan is updated or destroyed. It is NULL for the
-   solver that takes them and for those after it, which were not tried. Numbers are not read. */
+   there is no memory to find out. *refusal says why the solver does not run calls with such tensors and gradients (both
+   NULL: packed float32, no tables), in words that last until the plan is updated or destroyed: it cannot, or another
+   one takes less time. The first whose *refusal is NULL runs them; those after it have a reason where both times were
+   estimated. Numbers are not read. */
 HGA_API const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
                                             const char **refusal);
 
