@@ -208,12 +208,92 @@ static void what_is_no_type_is_refused(void **state)
                                            (hga_tensor){.data = y, .rows = 2, .dtype = HGA_F16}, 2, 8));
 }
 
+/* ---- tensors of bfloat16 in a plan that rounds to it ---- */
+
+typedef struct both_types {
+    hga_tensor wide, half;
+} both_types;
+
+enum { PACKED, HEAD_BY_HEAD, FOLDED, N_LAYOUTS, FOLD = 10 };
+
+/* The same numbers in float32, packed, and in bfloat16 in a layout: a folded one has a gap after every so many rows. */
+static both_types in_both_types(uint64_t *rng, hga_id rows, hga_id heads, hga_id columns, int layout)
+{
+    const ptrdiff_t row = layout == HEAD_BY_HEAD ? columns : (ptrdiff_t)heads * columns,
+                    head = layout == HEAD_BY_HEAD ? (ptrdiff_t)rows * columns : columns, gap = layout == FOLDED ? 3 : 0;
+    const int64_t n = (int64_t)rows * heads * columns, n_half = n + (rows - 1) / FOLD * gap;
+    float *wide = memory(n, sizeof *wide);
+    uint16_t *half = memory(n_half, sizeof *half);
+    both_types x = {{.data = wide, .rows = rows},
+                    {.data = half, .rows = rows, .row_stride = row, .head_stride = head, .dtype = HGA_BF16}};
+    if (layout == FOLDED) x.half.fold = FOLD, x.half.fold_stride = FOLD * row + gap;
+    for (hga_id i = 0; i < rows; i++)
+        for (hga_id h = 0; h < heads; h++)
+            for (hga_id j = 0; j < columns; j++) {
+                const uint16_t bits = (uint16_t)(0x3e00 + random_below(rng, 0x180) + 0x8000 * random_below(rng, 2));
+                wide[((int64_t)i * heads + h) * columns + j] = (float)value_of(HGA_BF16, bits);
+                half[i * row + i / FOLD * gap + h * head + j] = bits;
+            }
+    return x;
+}
+
+/* Executes with each of the three tensors in float32 or bfloat16: the same bits. */
+static void same_bits_in_both_types(const char *words, hga_id n, const char *isa, int layout)
+{
+    const hga_shape shape = {.n_heads = 4, .n_kv_heads = 2, .dim = layout ? 64 : 9, .dim_v = layout ? 32 : 5};
+    const hga_options options = {.threads = 1 + n % 2, .precision = HGA_PRECISION_BF16, .isa = isa};
+    uint64_t rng = 3;
+    hga_graph *g;
+    hga_program program;
+    hga_plan *plan;
+    hga_workspace *w;
+    assert_ok(hga_build(words, n, &g, &program));
+    assert_ok(hga_plan_create(g, &program, &shape, &options, &plan));
+    assert_ok(hga_workspace_create(plan, &w));
+    both_types x[] = {in_both_types(&rng, n, 4, shape.dim, layout), in_both_types(&rng, n, 2, shape.dim, layout),
+                      in_both_types(&rng, n, 2, shape.dim_v, layout)};
+    const int64_t n_out = (int64_t)n * 4 * shape.dim_v;
+    float *want = memory(n_out, sizeof *want), *got = memory(n_out, sizeof *got);
+    for (unsigned halves = 0; halves < 8; halves++) {
+        hga_io io = {.query = halves & 1 ? x[0].half : x[0].wide,
+                     .key = halves & 2 ? x[1].half : x[1].wide,
+                     .value = halves & 4 ? x[2].half : x[2].wide,
+                     .out = {.data = halves ? got : want, .rows = n}};
+        assert_ok(hga_plan_execute(plan, w, &io));
+        if (halves && memcmp(want, got, (size_t)n_out * sizeof *got) != 0)
+            fail_msg("%s, %s: tensors %u in bfloat16", words, isa, halves);
+    }
+    for (int i = 0; i < 3; i++) free(x[i].wide.data), free(x[i].half.data);
+    free(want), free(got), hga_workspace_destroy(w), hga_plan_destroy(plan), hga_graph_destroy(g);
+}
+
+static void bfloat16_is_read_where_it_lies(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"dense",
+                                        "dense causal=1",
+                                        "window left=20 right=3",
+                                        "window left=20 right=3 global=4",
+                                        "htransformer block=16",
+                                        "fenwick",
+                                        "hsa branching=4"};
+    static const char *const isas[] = {"ref", "avx2", "avx512", "avx512bf16"};
+    for (size_t i = 0; i < 4; i++) {
+        int pairs;
+        if (hga_isa_pairs(isas[i], &pairs)) continue;
+        for (size_t j = 0; j < sizeof words / sizeof *words; j++)
+            for (hga_id n = 97; n < 97 + N_LAYOUTS; n++)
+                same_bits_in_both_types(words[j], n, isas[i], (int)(n + (hga_id)j) % N_LAYOUTS);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_finite_half_is_read_and_written),
         cmocka_unit_test(outputs_are_rounded_to_the_nearest),
         cmocka_unit_test(results_are_those_of_the_same_numbers_in_float32),
+        cmocka_unit_test(bfloat16_is_read_where_it_lies),
         cmocka_unit_test(whatever_a_stage_writes_is_rounded_back),
         cmocka_unit_test(a_refused_call_is_forgotten),
         cmocka_unit_test(what_is_no_type_is_refused),

@@ -229,8 +229,10 @@ static void bind_field(const hga_plan *plan, hga_workspace *workspace, hga_id f)
                        .lse.slot = p->slot};
     *rounded = *x;
     if (plan->fields.bf16_rows)
-        rounded->bf16.at = (uint16_t *)(void *)p->part[SLOT_ROUNDED], rounded->bf16.slot = p->slot,
-        rounded->bf16.row = 2 * p->floats[SLOT_ROUNDED];
+        rounded->bf16 = (bound_bf16_rows){.at = (uint16_t *)(void *)p->part[SLOT_ROUNDED],
+                                          .slot = p->slot,
+                                          .row = 2 * p->floats[SLOT_ROUNDED],
+                                          .head = h->columns};
     else
         rounded->ws.at = p->part[SLOT_ROUNDED], rounded->ws.row = p->floats[SLOT_ROUNDED];
 }

@@ -97,6 +97,26 @@ static void bind_own(const hga_plan *plan, hga_id f, bound_field *x)
         x->io.first = first, x->io.n = n;
 }
 
+static int reads_unrounded(const hga_plan *plan, hga_id f)
+{
+    int reads = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const hga_stage *stage = &plan->program.stage[s];
+        reads |= (stage->reads >> f & 1u) && !reads_rounded(stage);
+    }
+    return reads;
+}
+
+/* Whether stages read keys or values of bfloat16 where they lie: all of the caller's rows rounded, and no others. */
+static int is_read_in_place(const hga_plan *plan, const hga_tensor *t, hga_id f)
+{
+    const field_storage *h = &plan->fields.storage[f];
+    int same_rows = h->rounded.n > 0 && h->rounded.n == h->io_n && h->rounded.first == h->io_first;
+    return t && t->dtype == HGA_BF16 && same_rows && plan->fields.bf16_rows && !plan->fields.on_demand &&
+           !plan->options.keep_fields && !plan_is_shared(plan) && !program_writes_input(&plan->program, f) &&
+           !reads_unrounded(plan, f);
+}
+
 /* Binds a field's rows: in the workspace, in the caller's tensor, or in a widened copy of it. */
 static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
@@ -112,7 +132,15 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     x->io.at = t->data;
     row_layout layout = tensor_layout(t, h->heads, h->columns);
     x->io.head = layout.head, x->io.row = layout.row, x->io.step = layout.step, x->io.fold = (hga_id)layout.fold;
-    if (t->dtype != HGA_F32) {
+    if (is_read_in_place(plan, t, f)) {
+        x->bf16 = (bound_bf16_rows){.at = t->data,
+                                    .row = x->io.row,
+                                    .head = x->io.head,
+                                    .step = x->io.step,
+                                    .fold = x->io.fold,
+                                    .first = x->io.first,
+                                    .is_io = 1};
+    } else if (t->dtype != HGA_F32) {
         hga_status st = sixteen_open(workspace, f, t);
         if (st) return st;
         x->io.at = workspace->widened[f].values, x->io.head = h->columns, x->io.row = (ptrdiff_t)h->columns * h->heads;
@@ -148,9 +176,13 @@ static void bind_rounded(const hga_plan *plan, hga_workspace *workspace, hga_id 
     bound_field *x = &workspace->field[STORAGE_ROUNDED + f];
     if (!a->n) return;
     *x = workspace->field[f];
+    if (x->bf16.is_io) return;
     if (plan->fields.bf16_rows) {
-        x->bf16.at = (uint16_t *)(void *)(workspace->memory.rows + a->at);
-        x->bf16.first = a->first, x->bf16.slot = a->slot, x->bf16.row = 2 * a->floats;
+        x->bf16 = (bound_bf16_rows){.at = (uint16_t *)(void *)(workspace->memory.rows + a->at),
+                                    .slot = a->slot,
+                                    .row = 2 * a->floats,
+                                    .head = x->columns,
+                                    .first = a->first};
         return;
     }
     x->io.n = 0, x->ws.at = workspace->memory.rows + a->at;

@@ -39,12 +39,13 @@ typedef struct bound_lse_rows {
     hga_id first;
 } bound_lse_rows;
 
-/* Copies of these rows in 16 bits. */
+/* These rows in 16 bits: copies, or the caller's own. */
 typedef struct bound_bf16_rows {
     uint16_t *at;
     const hga_id *slot;
-    ptrdiff_t row;
-    hga_id first;
+    ptrdiff_t row, head, step; /* step: see row_layout.step */
+    hga_id fold, first;
+    int is_io; /* the caller's: nothing is rounded */
 } bound_bf16_rows;
 
 /* A field's storage with this call's addresses. */
@@ -87,11 +88,12 @@ static inline float *bound_lse(const bound_field *f, hga_id v)
     hga_id i = v - f->lse.first;
     return f->lse.at + (ptrdiff_t)(f->lse.slot ? f->lse.slot[i] : i) * f->heads;
 }
-/* Node v's key or value in bfloat16, for head 0; heads are contiguous. */
+/* Node v's key or value in bfloat16, for head 0; the next head's are bf16.head numbers after them. */
 static inline uint16_t *bound_bf16(const bound_field *f, hga_id v)
 {
     hga_id i = v - f->bf16.first;
-    return f->bf16.at + (f->bf16.slot ? f->bf16.slot[i] : i) * f->bf16.row;
+    return f->bf16.at + (f->bf16.slot ? f->bf16.slot[i] : i) * f->bf16.row +
+           (f->bf16.fold ? i / f->bf16.fold * f->bf16.step : 0);
 }
 /* Head stride of bound_row, in floats. */
 static inline ptrdiff_t bound_head(const bound_field *f, hga_id v)

@@ -3,12 +3,12 @@
 #include "storage.h"
 #include "worker.h"
 
-/* Rounds node v's operand into the field's rounded rows. */
+/* Rounds node v's operand into the field's rounded rows, unless the caller's row is one. */
 void round_row(worker *w, hga_id f, hga_id v)
 {
     const bound_field *x = field(w, f), *y = field(w, STORAGE_ROUNDED + f);
     const kernel_table *k = w->plan->machine.kernels;
-    if (!program_row(&w->plan->nodes, w->plan->program.field[f].rows, v)) return;
+    if (y->bf16.is_io || !program_row(&w->plan->nodes, w->plan->program.field[f].rows, v)) return;
     const float *row = bound_row(x, v);
     int one_row = bound_head(x, v) == x->columns;
     hga_id parts = one_row ? 1 : x->heads, columns = one_row ? x->columns * x->heads : x->columns;

@@ -110,9 +110,10 @@ void attend_start(worker *w, const row_job *job)
 /* For far sources: rows of the chunk plus the lookahead edges; 0 for others. */
 static hga_id known_rows(const worker *w) { return w->reader.far ? w->chunk.n + w->chunk.more : 0; }
 
-static void attend_bf16(worker *w)
+static void attend_bf16(worker *w, const row_job *job)
 {
     const hga_shape *shape = &w->plan->shape;
+    const hga_stage *s = stage_of(w, job->stage);
     w->plan->machine.kernels->attend_heads_bf16(&(kernel_heads){
         .n = w->chunk.n,
         .heads = shape->n_heads,
@@ -126,8 +127,8 @@ static void attend_bf16(worker *w)
         .known = known_rows(w),
         .bf16.k = w->rows.at.k16,
         .bf16.v = w->rows.at.v16,
-        .columns.k_head = shape->dim,
-        .columns.v_head = shape->dim_v,
+        .columns.k_head = read_field(w, s, s->key)->bf16.head,
+        .columns.v_head = read_field(w, s, s->value)->bf16.head,
         .terms.bias = w->rows.row.base,
         .drop_mask = drops_weights(w) ? w->rows.row.drop_mask : NULL,
         .states.greatest = w->rows.row.greatest,
@@ -139,13 +140,14 @@ static void attend_bf16(worker *w)
 }
 
 /* Widens the bfloat16 keys and values of a key/value head into w->at.k and w->at.v. */
-static void widen_head(worker *w, hga_id kv)
+static void widen_head(worker *w, const row_job *job, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;
+    const hga_stage *s = stage_of(w, job->stage);
+    const ptrdiff_t k = kv * read_field(w, s, s->key)->bf16.head, v = kv * read_field(w, s, s->value)->bf16.head;
     hga_id n = w->chunk.n;
     for (hga_id e = 0; e < n; e++) {
-        w->rows.at.k16_head[e] = w->rows.at.k16[e] + kv * shape->dim,
-        w->rows.at.v16_head[e] = w->rows.at.v16[e] + kv * shape->dim_v;
+        w->rows.at.k16_head[e] = w->rows.at.k16[e] + k, w->rows.at.v16_head[e] = w->rows.at.v16[e] + v;
         w->rows.at.k[e] = w->tiles.packed_key + e * padded(shape->dim),
         w->rows.at.v[e] = w->tiles.packed_value + e * padded(shape->dim_v);
     }
@@ -304,7 +306,7 @@ kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, h
     hga_id kv = kv_head(shape, h);
     int first = h % (shape->n_heads / shape->n_kv_heads) == 0, own_k = !at->same_k;
     ptrdiff_t offset = own_k ? 0 : kv * at->k_stride;
-    if (w->plan->fields.bf16_rows && first) widen_head(w, kv);
+    if (w->plan->fields.bf16_rows && first) widen_head(w, job, kv);
     if (!at->same_k && (first || !adds_edge_keys(w, job->stage)))
         move_to_head(c, read_field(w, s, s->key), w->rows.at.k, kv, w->rows.at.k_head);
     if (!at->same_v) move_to_head(c, read_field(w, s, s->value), w->rows.at.v, kv, w->rows.at.v_head);
@@ -364,7 +366,7 @@ static void attend_chunk(worker *w, const row_job *job)
     drop_chunk(w, job->v);
     if (applies(w, job->stage, SOLVER_HEADS)) {
         if (w->plan->fields.bf16_rows)
-            attend_bf16(w);
+            attend_bf16(w, job);
         else
             run_all_heads(w, job, &at, sums && w->rows.edges.at_once ? attend_and_sum : attend_all_heads);
         return;

@@ -207,8 +207,10 @@ static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
     const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
     const kernel_table *k = w->plan->machine.kernels;
+    const hga_stage *s = own_stage(w);
+    const ptrdiff_t key = kv * read_field(w, s, s->key)->bf16.head, value = kv * read_field(w, s, s->value)->bf16.head;
     for (hga_id e = 0; e < c->columns.n; e++)
-        w->rows.at.k16_head[e] = o->k16[e] + kv * shape->dim, w->rows.at.v16_head[e] = o->v16[e] + kv * shape->dim_v;
+        w->rows.at.k16_head[e] = o->k16[e] + key, w->rows.at.v16_head[e] = o->v16[e] + value;
     if (has_pairs(w)) {
         load_value_pairs(w, c);
         return;

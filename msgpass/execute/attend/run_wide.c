@@ -133,14 +133,13 @@ static void load_columns(worker *w, const wide_span *s)
 /* Finds the listed columns' keys and values of one head. */
 static void find_listed(worker *w, hga_id kv)
 {
-    const hga_shape *shape = &w->plan->shape;
     const hga_stage *stage = stage_of(w, w->tiles.chooser.batch->stage);
     const bound_field *key = read_field(w, stage, stage->key), *value = read_field(w, stage, stage->value);
     for (hga_id e = 0; e < w->chunk.n; e++) {
         hga_id u = w->chunk.src[e];
         if (w->plan->fields.bf16_rows) {
-            w->rows.at.k16_head[e] = bound_bf16(key, u) + kv * shape->dim;
-            w->rows.at.v16_head[e] = bound_bf16(value, u) + kv * shape->dim_v;
+            w->rows.at.k16_head[e] = bound_bf16(key, u) + kv * key->bf16.head;
+            w->rows.at.v16_head[e] = bound_bf16(value, u) + kv * value->bf16.head;
         } else {
             w->rows.at.k_head[e] = bound_row(key, u) + kv * bound_head(key, u);
             w->rows.at.v_head[e] = bound_row(value, u) + kv * bound_head(value, u);

@@ -83,8 +83,9 @@ typedef struct hga_options {
 /* A tensor of yours [rows][heads][columns], borrowed for the call. Strides are in elements; 0 0 means packed. `rows` is
    how many rows the array has; fewer than the program needs on the graph are HGA_EINVAL. A field's tensor may be
    float16 or bfloat16, each by itself: an execution computes with the same numbers in float32, and rounds what it
-   writes to nearest, ties to even. The workspace takes memory for the float32 copies at the first such execution, also
-   where the plan's precision is BF16. An output of 16 bits is read, too: rows that no stage writes keep what is there.
+   writes to nearest, ties to even. The workspace takes memory for the float32 copies at the first such execution; keys
+   and values of bfloat16 are read where they lie where the plan's precision is BF16 and flat stages alone read them. An
+   output of 16 bits is read, too: rows that no stage writes keep what is there.
    Log-sum-exps, and gradients of what is not a tensor, are float32.
 
    A graph for each key/value head is one graph, whose rows are those of head 0, then those of head 1 .., and a plan of
