@@ -1,10 +1,11 @@
-"""docs/models.md and its pictures, from the logs of programs: python3 docs/models.py SMOLLM.json LOGS MODELS.md PICTURES. SMOLLM.json is what examples/python/smollm.py --json wrote. LOGS is a folder of what examples/python/train wrote:
+"""docs/models.md and its pictures, from the logs of programs: python3 docs/models.py SMOLLM.json BUDGETS.json LOGS MODELS.md PICTURES [README.md]. SMOLLM.json and BUDGETS.json are what examples/python/smollm.py --json wrote; times of the latter are in BUDGETS-float32.json and BUDGETS-bfloat16.json, and README's table is of it. LOGS is a folder of what examples/python/train wrote:
 characters-CONTEXT.json, characters-equal.json (dense attention, as many characters a step as at the longest context), listops.json, recall-CONTEXT.json, distill.json and steps.json, as the programs leave them in --out; pictures are written where they are named."""
 
 import pathlib
 import sys
 
 import language_model
+import models_budgets
 import models_minilm
 import models_recall
 from benchmarks import COLOURS, NAMES, STYLE, TALL, WIDE, apart
@@ -14,12 +15,12 @@ TEXT = """# Models
 
 For people who want to know what a hierarchy costs and gains in a model. The page begins with pretrained models that get hga's attention without training; small models that were trained with it follow.
 
-- [A pretrained language model](#a-pretrained-language-model): which attention works in it as it stands, and from what length on it is faster.
+- [A pretrained language model](#a-pretrained-language-model): what budgets by head lose, find and gain, which attention works in it as it stands, and from what length on it is faster.
 - [MiniLM, without training](#minilm-without-training) and [taught](#minilm-taught-with-a-hierarchy): embeddings of a BERT.
 - [The next character](#the-next-character-of-the-king-james-bible), [ListOps](#listops), [recall](#recall): small models beside controls. On the expression's own tree HSA solves {tree} % of ListOps, dense attention {dense} %.
 - [What a step costs](#what-a-step-costs), and [the model in C](#the-model-in-c).
 
-`docs/models.py` makes this page of the programs' logs ({log}, {logs}); every number on it was measured.
+`docs/models.py` makes this page of the programs' logs ({budgets}, {log}, {logs}); every number on it was measured.
 
 {language_model}
 
@@ -314,7 +315,7 @@ def steps_said(log):
 # ---- the page ----
 
 
-def page(logs, log, folder, pictures):
+def page(logs, names, pictures):
     texts, listops, distill, steps = logs["characters"], logs["listops"], logs["distill"], logs["steps"]
     machine, shortest = texts[min(texts)]["machine"], min(texts)
     s, o, d = texts[shortest]["settings"], listops["settings"], distill["settings"]
@@ -322,7 +323,7 @@ def page(logs, log, folder, pictures):
     sizes = "; ".join(f"at context {n} {log['settings']['steps']} steps of {log['settings']['batch']} windows" for n, log in texts.items())
     weights = lambda name: of(first, name)["runs"][0]["parameters"]  # noqa: E731
     return TEXT.format(
-        log=f"`{log}`", logs=f"`{folder}`", language_model=language_model.part(logs["smollm"], pictures), control=control_said(first), pictures=pictures, cpu=machine["cpu"], cores=machine["cores"], torch=machine["torch"], hga=machine["hga"], commit=machine["commit"],
+        **{which: f"`{name}`" for which, name in names.items()}, language_model=language_model.part(logs["smollm"], logs["budgets"], pictures), control=control_said(first), pictures=pictures, cpu=machine["cpu"], cores=machine["cores"], torch=machine["torch"], hga=machine["hga"], commit=machine["commit"],
         shortest=shortest, characters=characters_table(texts), characters_said=characters_said(texts, logs["equal"]),
         checked=s["check"] // max(texts) * max(texts),
         characters_size=f"{s['layers']} layers, width {s['width']}, {s['heads']} heads; {sizes}.",
@@ -339,13 +340,17 @@ def page(logs, log, folder, pictures):
     )  # fmt: skip
 
 
-def main(log, folder, target, pictures):
-    log, folder, target, pictures = map(pathlib.Path, (log, folder, target, pictures))
+def main(log, budgets, folder, target, pictures, readme=None):
+    log, budgets, folder, target, pictures = map(pathlib.Path, (log, budgets, folder, target, pictures))
     texts = {int(path.stem.split("-")[1]): load(path) for path in folder.glob("characters-[0-9]*.json")}
     logs = {"characters": dict(sorted(texts.items())), "listops": load(folder / "listops.json"), "distill": load(folder / "distill.json"),
-            "steps": load(folder / "steps.json"), "equal": load(folder / "characters-equal.json"), "smollm": load(log),
+            "steps": load(folder / "steps.json"), "equal": load(folder / "characters-equal.json"), "smollm": load(log), "budgets": models_budgets.logs_of(budgets),
             "recall": models_recall.logs(folder)}  # fmt: skip
-    target.write_text(page(logs, f"bench/results/{log.name}", f"bench/results/{folder.name}", "pictures"), encoding="utf-8")
+    names = {which: f"bench/results/{path.name}" for which, path in (("budgets", budgets), ("log", log), ("logs", folder))}
+    target.write_text(page(logs, names, "pictures"), encoding="utf-8")
+    if readme is not None:
+        path = pathlib.Path(readme)
+        path.write_text(models_budgets.in_front(path.read_text(encoding="utf-8"), logs["budgets"]), encoding="utf-8")
     (pictures / "models-recall.svg").write_text(models_recall.picture(logs["recall"]), encoding="utf-8")
     shortest = min(texts)
     for name, log, title in (("characters", texts[shortest], f"Bits a character of the batches, context {shortest}"),
@@ -356,4 +361,4 @@ def main(log, folder, target, pictures):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(*sys.argv[1:7])

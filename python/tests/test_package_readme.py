@@ -53,7 +53,7 @@ class Readme(unittest.TestCase):
 
     def test_it_is_one_page(self):
         prose = re.sub(r"^```.*?^```$", "", README.read_text(), flags=re.S | re.M)
-        self.assertLess(len(prose.split()), 700)
+        self.assertLess(len(prose.replace("|", " ").split()), 700)  # lines of tables are no words
 
     def test_it_counts_the_functions_of_c(self):
         """Those of the headers, and of the first two parts of the reference in C."""
