@@ -210,9 +210,9 @@ static void print_advice(hga_id n)
     enum { TOKENS_PER_BLOCK_SEEN = 120, FEWEST = 4 };
     hga_id k = n / TOKENS_PER_BLOCK_SEEN;
     if (k < FEWEST) return; /* so few tokens have no quarter that is worth choosing */
-    printf("\nIn a pretrained causal model begin with routed:block=16:k=%d: without training it loses least of all "
-           "that see a quarter of the keys in each layer. It loses less where some layers are dense and those "
-           "that matter least see fewer keys (docs/models.md).\n",
+    printf("\nIn a pretrained causal model begin with hga.transformers.calibrate, in Python, and "
+           "hga:routed:block=16:score=sample:prefill=16:budgets=@FILE: heads that need few keys see few. "
+           "Without such a file begin with routed:block=16:k=%d (docs/models.md).\n",
            k);
 }
 

@@ -126,7 +126,7 @@ fact a_picture_of_any_name_is_well_formed xmllint --noout named.svg
 fact the_name_is_escaped grep -q 'on &lt;b&gt;&amp;&quot;.npy:' named.svg
 "$npy" make long.npy f4 480,1,4 random:4
 "$hga" choose --quiet --query long.npy --key long.npy --value long.npy --seconds 0 --causal --variants hsa >causal_text
-fact causal_calls_get_the_advice_of_the_study holds causal_text "^In a pretrained causal model begin with routed:block=16:k=4: .*\(docs/models.md\)\.$"
+fact causal_calls_get_the_advice_of_the_study holds causal_text "^In a pretrained causal model begin with hga.transformers.calibrate, .*hga:routed:block=16:score=sample:prefill=16:budgets=@FILE: .*routed:block=16:k=4 \(docs/models.md\)\.$"
 fact and_others_do_not lacks text pretrained
 "$hga" choose --quiet "${tensors[@]}" --causal --variants hsa >short_text
 fact four_blocks_of_40_tokens_are_no_quarter lacks short_text pretrained
