@@ -60,6 +60,7 @@ PRIVATE: Dict[str, Private] = {
     "transformers.modeling_utils.PreTrainedModel._check_and_adjust_attn_implementation": Private(_MODELS, "4.54", (), "5.0"),
     "transformers.modeling_utils.PreTrainedModel._autoset_attn_implementation": Private(_MODELS, "4.53", (), "4.54"),
     "transformers.utils.output_capturing._active_collector": Private("output_attentions=True", "5.1"),
+    "transformers.integrations.sdpa_attention.sdpa_attention_forward": Private(_MODELS, "4.53"),
     "transformers.masking_utils.sdpa_mask": Private(_MODELS, "4.53", ("batch_size", "kv_length", "mask_function", "attention_mask")),
     "transformers.generation.GenerationMixin._prepare_cache_for_generation": Private(
         "generate() with attn_implementation='hga:..'", "4.53", ("generation_config", "model_kwargs", "max_cache_length")

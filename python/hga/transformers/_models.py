@@ -10,11 +10,12 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 import torch
 
 from .._core.releases import asks, asks_later, before_five, cache_argument, has, is_older, private, refuse_older
-from .._core.library import refuse
+from .._core.library import Error, refuse
 from ._attention import PREFIX, attend, words_of
 from ._budgets import absolute, know, of_layer
 from ._generation import Cache
 from ._masks import mask
+from ._own import NAME, OWN_CACHE, attend_own, mask_own
 from ._served import serves_layers_of
 
 # ---- names ----
@@ -91,14 +92,20 @@ def by_layer(layers: Dict[int, str], otherwise: str) -> str:
 # ---- models ----
 
 
+def _check_asks(cls: type, config: Any, name: str) -> None:
+    """Models whose attention would not be called."""
+    if asks(cls):
+        return
+    if asks_later(config):
+        raise refuse_older("transformers", asks_later(config), f"{name} in {cls.__name__}")
+    where = "; hga.transformers.use(model) serves its layers" if serves_layers_of(config) else ""
+    raise refuse(f"{name} cannot serve {cls.__name__}: it computes its attention by itself{where}")
+
+
 def _check_model(cls: type, config: Any, name: str) -> None:
     """Models whose attention would not be called, or which attend from one text to another."""
     who = f"{name} cannot serve {cls.__name__}"
-    if not asks(cls):
-        if asks_later(config):
-            raise refuse_older("transformers", asks_later(config), f"{name} in {cls.__name__}")
-        where = "; hga.transformers.use(model) serves its layers" if serves_layers_of(config) else ""
-        raise refuse(f"{who}: it computes its attention by itself{where}")
+    _check_asks(cls, config, name)
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False):
         raise refuse(f"{who}: its decoder attends from one text to another")
 
@@ -110,6 +117,9 @@ def _reads_text(cls: Any, config: Any) -> bool:
 
 def _fit(cls: type, config: Any, names: Iterable[Any]) -> None:
     """Names of ours are made known, and fit the model."""
+    names = list(names)
+    if NAME in names:
+        _check_asks(cls, config, NAME)
     for name in filter(_is_ours, names):
         _know(name)
         _check_model(cls, config, name)
@@ -151,10 +161,25 @@ _CACHES = (None, "dynamic", "dynamic_full", "static", "sliding_window", "hybrid"
 _LAYER_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
+def _implementations_of(model: Any) -> Tuple[Any, ...]:
+    configs = model.config, model.config.get_text_config(decoder=True)
+    return tuple(getattr(config, "_attn_implementation", None) for config in configs)
+
+
 def _ours_of(model: Any) -> Optional[str]:
     """The model's implementation, if it is one of ours."""
-    configs = model.config, model.config.get_text_config(decoder=True)
-    return next(filter(_is_ours, (getattr(config, "_attn_implementation", None) for config in configs)), None)
+    return next(filter(_is_ours, _implementations_of(model)), None)
+
+
+def _own_cache_pays(model: Any, tokens: int) -> bool:
+    """Of the bare name: is a text long enough for a cache of ours, and does that hold what the layers ask for?"""
+    if NAME not in _implementations_of(model) or tokens < OWN_CACHE or model.config.is_encoder_decoder:
+        return False
+    try:
+        _check_layers(NAME, model, tokens)
+    except Error:
+        return False
+    return True
 
 
 def _generate(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:
@@ -202,9 +227,11 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
     ours, run = _ours_of(self), _RUNS.get() or _Run([0], False)
     asked = int(more["max_cache_length"] if "max_cache_length" in more else arguments[2])
     run.longest[0] = longest = max(run.longest[0], asked)
+    implementation = generation_config.cache_implementation
+    if ours is None and implementation in (None, "dynamic") and _own_cache_pays(self, longest):
+        ours = NAME
     if ours is None or generation_config.use_cache is False or model_kwargs.get(cache_argument()) is not None:
         return inner(self, generation_config, model_kwargs, *arguments, **more)
-    implementation = generation_config.cache_implementation
     if implementation not in _CACHES:
         raise refuse(f"{ours}: cache_implementation={implementation!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
     _check_layers(ours, self, longest)
@@ -245,6 +272,9 @@ def register() -> None:
     from transformers.generation import GenerationMixin
     from transformers.modeling_utils import PreTrainedModel
 
+    (attention, _), (masks, _) = _interfaces()
+    attention.register(NAME, attend_own)
+    masks.register(NAME, mask_own)
     for interface, make in _interfaces():
         known = private(f"{interface.__module__}.{interface.__name__}._global_mapping")
         if not isinstance(known, _Names) and not is_older("torch", "2.6"):  # before, torch.compile does not understand them

@@ -1,0 +1,143 @@
+"""From how much work on hga's dense attention is faster than transformers' sdpa, in one call and in whole models of two layers:
+
+    PYTHONPATH=build/python OMP_NUM_THREADS=1 python3 bench/crossings.py [calls] [models] [--quick]
+
+calls: hga over sdpa by processor time of one thread, in turns, for shapes, types, forward and with gradients; then the least work
+(millions of products) from which no call takes longer: what LEAST_WORK of python/hga/transformers/_own.py has. models: the whole
+model by attn_implementation="hga" over sdpa. Exits with 1 where one takes more than 1.03 times as long."""
+
+import argparse
+import statistics
+import sys
+import time
+import types
+
+import torch
+import transformers
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+import hga.transformers
+from hga.torch._documents import numbered
+from hga.transformers._attention import attend
+from hga.transformers._own import LEAST_WORK, work_of
+
+SHAPES = ((4, 4, 64), (9, 3, 64), (12, 12, 64), (32, 8, 128))  # query heads, heads of keys and values, columns
+TOKENS, BATCHES, TYPES = (16, 64, 128, 256, 512, 2048), (1, 8), (torch.float32, torch.bfloat16)
+MOST_NUMBERS = 8 * 512 * 32 * 128  # of a tensor
+MOST = 1.03
+
+
+def in_turns(calls, least=0.03, rounds=5):
+    """Median seconds of each call, by processor time."""
+    found = [[] for _ in calls]
+    for call in calls:
+        call()
+    for _ in range(rounds):
+        for seconds, call in zip(found, calls):
+            n, begun = 0, time.process_time()
+            while time.process_time() - begun < least or not n:
+                call()
+                n += 1
+            seconds.append((time.process_time() - begun) / n)
+    return [statistics.median(seconds) for seconds in found]
+
+
+class Layer(torch.nn.Module):
+    """What attention is asked by."""
+
+    def __init__(self, groups):
+        super().__init__()
+        self.num_key_value_groups, self.is_causal, self.layer_idx = groups, True, 0
+        self.config = types.SimpleNamespace(layer_types=None, output_attentions=False)
+
+
+def each_call(quick):
+    """(type, trains, work, hga over sdpa, words) of every call."""
+    for dtype in TYPES:
+        for trains in (False, True):
+            for heads, kv, dim in SHAPES[:1] if quick else SHAPES:
+                for batch in BATCHES[:1] if quick else BATCHES:
+                    for n in TOKENS[1:4] if quick else TOKENS:
+                        if batch * n * heads * dim <= MOST_NUMBERS:
+                            yield one_call(dtype, trains, heads, kv, dim, batch, n)
+
+
+def one_call(dtype, trains, heads, kv, dim, batch, n):
+    layer = Layer(heads // kv)
+    q, k, v = (torch.randn(batch, h, n, dim, dtype=dtype, requires_grad=trains) for h in (heads, kv, kv))
+    given, mask = torch.randn(batch, n, heads, dim, dtype=dtype), numbered(torch.ones(batch, n, dtype=torch.int64), True)
+
+    def run(attention):
+        def call():
+            with torch.set_grad_enabled(trains):
+                out = attention()[0]
+                if trains:
+                    out.backward(given)
+                    q.grad = k.grad = v.grad = None
+
+        return call
+
+    theirs, ours = in_turns([run(lambda: sdpa_attention_forward(layer, q, k, v, None, scaling=dim**-0.5)),
+                             run(lambda: attend("hga:dense", layer, q, k, v, mask, scaling=dim**-0.5))])  # fmt: skip
+    name = f"{str(dtype)[6:]} {'with gradients' if trains else 'forward'}, {batch} x {heads} x {dim} on {kv}, {n} tokens"
+    return dtype != torch.float32, trains, work_of(batch, heads, n, 2 * dim), ours / theirs, f"{name}: {ours / theirs:.2f} of {theirs * 1e6:.0f} us"
+
+
+def calls(quick):
+    found = {}
+    for sixteen, trains, work, ratio, words in each_call(quick):
+        print(words, flush=True)
+        found.setdefault((sixteen, trains), []).append((work, ratio))
+    for key, rows in found.items():
+        slower = max((work for work, ratio in rows if ratio > 1), default=0)
+        print(f"{'16 bits' if key[0] else 'float32'} {'with gradients' if key[1] else 'forward'}: faster above {slower:.1f} million products; the table has {LEAST_WORK[key]:.0f}")
+    return 0
+
+
+def models(quick):
+    more = dict(hidden_size=256, num_hidden_layers=2, num_attention_heads=4, intermediate_size=512, vocab_size=500, max_position_embeddings=2048)
+    made = {"Llama": transformers.LlamaModel(transformers.LlamaConfig(**more, num_key_value_heads=2)), "BERT": transformers.BertModel(transformers.BertConfig(**more))}
+    slow = 0
+    hga.transformers.register()
+    for name, model in made.items():
+        for dtype in TYPES:
+            model = model.to(dtype)
+            for trains in (False, True):
+                for batch in BATCHES[:1] if quick else BATCHES:
+                    for n in TOKENS[::3] if quick else TOKENS:
+                        slow += one_model(name, model, dtype, trains, batch, n) > MOST
+    return int(slow > 0)
+
+
+def one_model(name, model, dtype, trains, batch, n):
+    ids = torch.randint(0, 500, (batch, n))
+    model.train(trains)
+
+    def run(implementation):
+        def call():
+            model.set_attn_implementation(implementation)
+            with torch.set_grad_enabled(trains):
+                out = model(input_ids=ids, **({"use_cache": False} if name == "Llama" else {}))[0]
+                if trains:
+                    out.sum().backward()
+                    model.zero_grad()
+
+        return call
+
+    theirs, ours = in_turns([run("sdpa"), run("hga")])
+    print(f"{name}, {str(dtype)[6:]}, {'a training step' if trains else 'forward'}, {batch} x {n} tokens: {ours / theirs:.2f} of {theirs * 1e3:.2f} ms", flush=True)
+    return ours / theirs
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", default=["calls", "models"], help="calls, models")
+    parser.add_argument("--quick", action="store_true", help="a few cases")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    return max({"calls": calls, "models": models}[what](args.quick) for what in args.what)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

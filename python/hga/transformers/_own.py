@@ -1,0 +1,212 @@
+"""The bare name "hga": a model's own attention, exactly, by hga where that is faster, and as transformers computes it where it is
+not. What each layer takes is known from shapes and types; ``explain`` prints it."""
+
+from __future__ import annotations
+
+import importlib
+from contextvars import ContextVar
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+
+from .._core.library import Error, refuse
+from .._core.releases import look_up_early, private
+from ..torch._documents import is_numbered, sides_in
+from ._attention import PREFIX, attend
+from ._generation import layer_of
+from ._masks import mask as numbered_mask
+
+Tensor = torch.Tensor
+NAME = "hga"
+_DENSE = PREFIX + "dense"
+_SDPA, _SDPA_MASK = "transformers.integrations.sdpa_attention.sdpa_attention_forward", "transformers.masking_utils.sdpa_mask"
+look_up_early(_SDPA, _SDPA_MASK)
+
+# ---- which is faster ----
+
+# The least work of a call, in millions of products (batch * heads * tokens^2 * columns of keys and values), from which hga is
+# faster: in float32 and in 16 bits, forward alone and with gradients. bench/crossings.py measures them, each on its slower side.
+LEAST_WORK = {(False, False): 20.0, (False, True): 20.0, (True, False): 10.0, (True, True): 3.0}
+FEWEST = 96  # tokens: calls of many short samples take longest
+_PAIRS = "hga_pairs"
+OWN_CACHE = 2048  # tokens of a text from which generate() uses a cache of hga's
+
+
+def work_of(batch: int, heads: int, tokens: int, columns: int) -> float:
+    """Of keys and values together."""
+    return batch * heads * tokens * tokens * columns / 1e6
+
+
+def _is_little(work: float, tokens: int, dtype: Any, trains: bool) -> bool:
+    return tokens < FEWEST or work < LEAST_WORK[dtype in (torch.float16, torch.bfloat16), trains]
+
+
+def _of_call_is_little(query: Tensor, value: Tensor) -> bool:
+    batch, heads, tokens, dim = query.shape
+    trains = torch.is_grad_enabled() and query.requires_grad
+    return _is_little(work_of(batch, heads, tokens, dim + value.shape[3]), tokens, query.dtype, trains)
+
+
+def _of_pass_is_little(batch: int, tokens: int, dtype: Any, config: Any) -> bool:
+    """Before the pass, of a model's numbers; not known: it is not."""
+    heads, width = getattr(config, "num_attention_heads", None), getattr(config, "hidden_size", None)
+    if not isinstance(heads, int) or not isinstance(width, int):
+        return tokens < FEWEST
+    dim = getattr(config, "head_dim", None) or width // heads
+    return _is_little(work_of(batch, heads, tokens, 2 * dim), tokens, dtype, torch.is_grad_enabled())
+
+
+def _against(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> Optional[str]:
+    """Why does hga not attend? None: it does, unless it refuses what the model asks for."""
+    tokens = query.shape[2]
+    if query.device.type != "cpu":
+        return f"tensors on {query.device.type}"
+    if tokens != key.shape[2]:
+        return f"{tokens} queries of {key.shape[2]} keys"
+    if mask is not None and not is_numbered(mask):
+        return "a mask of pairs"
+    if _of_call_is_little(query, value):
+        return f"{tokens} tokens are few"
+    return None
+
+
+# ---- as transformers does it ----
+
+
+def _pairs(mask: Optional[Tensor], causal: bool) -> Optional[Tensor]:
+    """A mask of numbers as one of pairs, [batch][1][queries][keys]; None where it hides nothing that is not later. Layers of one
+    pass have one mask, which remembers it."""
+    if mask is None or not is_numbered(mask):
+        return mask
+    if torch.compiler.is_compiling():
+        return _pairs_of(mask, causal)
+    if not hasattr(mask, _PAIRS):
+        setattr(mask, _PAIRS, {})
+    known: Dict[bool, Optional[Tensor]] = getattr(mask, _PAIRS)
+    if causal not in known:
+        known[causal] = _pairs_of(mask, causal)
+    return known[causal]
+
+
+def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
+    """Rows of padding see themselves."""
+    number, sides = mask[:, 0, 0], sides_in(mask)
+    if sides is None and bool((number == (1 if causal else -1)).all()):
+        return None
+    at = torch.arange(number.shape[1], device=mask.device)
+    back = at[:, None] - at[None, :]
+    seen = (number[:, :, None] == number[:, None, :]) & (number != 0)[:, :, None]
+    seen &= (back >= 0) | (number < 0)[:, :, None]
+    if sides is not None:
+        seen &= (back <= sides[0]) & (back >= -sides[1])
+    return (seen | (back == 0))[:, None]
+
+
+def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], causal: bool, **more: Any) -> Any:
+    """The model's own function: sdpa knows neither softcaps nor sinks."""
+    forward = getattr(importlib.import_module(type(module).__module__), "eager_attention_forward", None)
+    if forward is None:
+        raise refuse(f"{NAME}: {type(module).__name__} has a softcap or a sink, and transformers no function for them")
+    if mask is None and causal and query.shape[2] > 1:
+        mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril(key.shape[2] - query.shape[2])[None, None]
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.where(mask, 0.0, torch.finfo(query.dtype).min).to(query.dtype)
+    return forward(module, query, key, value, mask, **more)
+
+
+def _as_transformers(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], is_causal: Optional[bool], **more: Any) -> Any:
+    causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
+    mask = _pairs(mask, causal)
+    if more.get("softcap") is not None or more.get("s_aux") is not None:
+        return _eagerly(module, query, key, value, mask, causal, **more)
+    return private(_SDPA)(module, query, key, value, mask, is_causal=is_causal, **more)
+
+
+# ---- the function, and its mask ----
+
+
+class Taken(NamedTuple):
+    layer: int
+    module: str
+    by: str
+    why: str
+
+
+_REFUSALS = ("HGA_EINVAL", "HGA_EUNSUPPORTED")  # of what a layer asks for: then transformers answers, or complains
+_SEEN: "ContextVar[Optional[List[Taken]]]" = ContextVar("hga_taken", default=None)
+
+
+def _note(module: Any, by: str, why: str) -> None:
+    seen = None if torch.compiler.is_compiling() else _SEEN.get()
+    if seen is not None:
+        seen.append(Taken(int(getattr(module, "layer_idx", -1) or 0), type(module).__name__, by, why))
+
+
+def attend_own(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor], dropout: float = 0.0,
+    scaling: Optional[float] = None, is_causal: Optional[bool] = None, **more: Any,
+) -> Any:  # fmt: skip
+    """[batch, heads, tokens, dim] as the model has them; [batch, tokens, heads, dim] back."""
+    why = None if layer_of(key, more) is not None else _against(query, key, value, attention_mask)
+    if why is None:
+        try:
+            found = attend(_DENSE, module, query, key, value, attention_mask, dropout, scaling, is_causal, **more)
+        except Error as e:
+            if e.status not in _REFUSALS or layer_of(key, more) is not None:
+                raise
+            why = e.detail.partition(": ")[2] or e.detail
+        else:
+            _note(module, "hga", "it is faster")
+            return found
+    _note(module, "transformers", why)
+    return _as_transformers(module, query, key, value, attention_mask, is_causal, dropout=dropout, scaling=scaling, **more)
+
+
+def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
+    """The numbers of documents where hga may attend, and else what sdpa reads."""
+    queries = more["q_length"] if "q_length" in more else len(more["cache_position"])  # transformers before 5
+    if queries == kv_length and not _of_pass_is_little(batch_size, queries, more.get("dtype"), more.get("config")):
+        return numbered_mask(batch_size=batch_size, kv_length=kv_length, **more)
+    found: Optional[Tensor] = private(_SDPA_MASK)(batch_size=batch_size, kv_length=kv_length, **more)
+    return found
+
+
+# ---- in words ----
+
+
+def explain(model: Any, tokens: int, batch: int = 1) -> str:
+    """What each layer of a model with attn_implementation="hga" takes for so many tokens, and why, found in one pass over random
+    ids: "hga", or "transformers" where that is faster or hga does not offer what the layer asks for. With gradients where the model
+    is training."""
+    if getattr(model.config, "_attn_implementation", None) != NAME:
+        raise refuse(f"the model attends by {getattr(model.config, '_attn_implementation', None)!r}: set_attn_implementation('{NAME}') first")
+    ids = torch.randint(getattr(model.config.get_text_config(), "vocab_size", 2), (batch, tokens), generator=torch.Generator().manual_seed(1))
+    token = _SEEN.set([])
+    try:
+        with torch.set_grad_enabled(model.training):
+            model(input_ids=ids, **_besides(model.config, ids))
+        seen = _SEEN.get() or []
+    finally:
+        _SEEN.reset(token)
+    groups: Dict[Tuple[str, str, str], List[int]] = {}
+    for one in seen:
+        groups.setdefault(one[1:], []).append(one.layer)
+    lines = [f"{_ranges(layers)} of {module}: {by}: {why}" for (module, by, why), layers in groups.items()]
+    return "\n".join(lines) if lines else "no layer asked for attention by its name"
+
+
+def _besides(config: Any, ids: Tensor) -> Dict[str, Any]:
+    more: Dict[str, Any] = {"use_cache": False} if hasattr(config, "use_cache") else {}
+    return {**more, "decoder_input_ids": ids} if getattr(config, "is_encoder_decoder", False) else more
+
+
+def _ranges(layers: List[int]) -> str:
+    """layers 0-2, 5"""
+    runs: List[List[int]] = []
+    for i in sorted(set(layers)):
+        if runs and runs[-1][1] == i - 1:
+            runs[-1][1] = i
+        else:
+            runs.append([i, i])
+    said = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return f"layer {said}" if len(runs) == 1 and runs[0][0] == runs[0][1] else f"layers {said}"

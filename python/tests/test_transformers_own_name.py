@@ -1,0 +1,154 @@
+"""attn_implementation="hga": a model's own attention, by hga or by transformers, with the same outputs."""
+
+import contextlib
+import unittest
+from unittest import mock
+
+from shared import OnOneThread, refused
+
+try:
+    import torch
+    import transformers as tf
+except ImportError:
+    tf = None
+
+if tf is not None:
+    import hga
+    import hga.transformers
+    from hga.transformers import _own
+
+SMALL = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=60, max_position_embeddings=256)
+TEXT2TEXT = dict(d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
+                 decoder_ffn_dim=48, vocab_size=60)  # fmt: skip
+TOKENS = 70
+
+
+def ids_of(tokens=TOKENS, batch=2):
+    torch.manual_seed(1)
+    return torch.randint(5, 60, (batch, tokens))
+
+
+def models():
+    """Name: (a model, its own way, what it is given)."""
+    ids = ids_of()
+    both = {"input_ids": ids, "decoder_input_ids": ids[:, :40]}
+    torch.manual_seed(2)
+    llama = tf.LlamaConfig(**SMALL, num_key_value_heads=2)
+    return {
+        "llama": (tf.LlamaForCausalLM(llama), "sdpa", {"input_ids": ids}),
+        "bert": (tf.BertModel(tf.BertConfig(**SMALL)), "sdpa", {"input_ids": ids}),
+        "mistral": (tf.MistralModel(tf.MistralConfig(**SMALL, num_key_value_heads=2, sliding_window=9)), "sdpa", {"input_ids": ids}),
+        "gemma 2": (tf.Gemma2Model(tf.Gemma2Config(**SMALL, num_key_value_heads=2, head_dim=8, sliding_window=9)), "eager", {"input_ids": ids}),
+        "bart": (tf.BartModel(tf.BartConfig(**TEXT2TEXT)), "sdpa", both),
+        "whisper": (tf.WhisperModel(tf.WhisperConfig(**TEXT2TEXT, max_source_positions=TOKENS, num_mel_bins=4, pad_token_id=0, bos_token_id=1,
+                                                     eos_token_id=2, decoder_start_token_id=1)), "sdpa",
+                    {"input_features": torch.randn(2, 4, 2 * TOKENS), "decoder_input_ids": ids[:, :40]}),
+    }  # fmt: skip
+
+
+@contextlib.contextmanager
+def at_any_size():
+    """hga attends wherever it can."""
+    with mock.patch.object(_own, "LEAST_WORK", dict.fromkeys(_own.LEAST_WORK, 0.0)), mock.patch.object(_own, "FEWEST", 2):
+        yield
+
+
+@unittest.skipIf(tf is None or not hasattr(tf.PreTrainedModel, "set_attn_implementation"), "there is no transformers from 4.54 on")
+class OwnName(OnOneThread, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        hga.transformers.register()
+
+    def outputs(self, model, own, given, grad=False):
+        """Of the model's own way and of hga's: last hidden states, or logits; and gradients of all weights."""
+        found = []
+        for name in (own, "hga"):
+            model.set_attn_implementation(name)
+            model.zero_grad()
+            with torch.set_grad_enabled(grad):
+                out = model(**given)[0]
+            if grad:
+                out.square().sum().backward()
+            found.append((out.detach(), [p.grad.clone() for p in model.parameters() if p.grad is not None]))
+        return found
+
+    def test_outputs_and_gradients_are_the_models_own(self):
+        for name, (model, own, given) in models().items():
+            for around in (contextlib.nullcontext, at_any_size):
+                with self.subTest(name, by=around.__name__), around():
+                    (a, ga), (b, gb) = self.outputs(model.eval(), own, given, grad=True)
+                    torch.testing.assert_close(b, a, atol=2e-5, rtol=2e-5)
+                    self.assertEqual(len(ga), len(gb))
+                    for x, y in zip(ga, gb):
+                        torch.testing.assert_close(y, x, atol=2e-4 * max(1, float(x.abs().max())), rtol=1e-4)
+
+    def test_padding_is_the_models_own(self):
+        for name in ("llama", "bert", "mistral", "gemma 2", "bart"):
+            model, own, given = models()[name]
+            mask = torch.ones(2, TOKENS, dtype=torch.long)
+            mask[0, :11] = mask[1, 50:] = 0
+            seen = mask[:, :40].bool() if "decoder_input_ids" in given else mask.bool()
+            if name == "bart":
+                given, seen = {**given, "attention_mask": mask}, torch.ones(2, 40, dtype=torch.bool)
+            else:
+                given = {**given, "attention_mask": mask}
+            for around in (contextlib.nullcontext, at_any_size):
+                with self.subTest(name, by=around.__name__), around():
+                    (a, _), (b, _) = self.outputs(model.eval(), own, given)
+                    torch.testing.assert_close(b[seen], a[seen], atol=2e-5, rtol=2e-5)
+
+    def test_a_pass_says_what_each_layer_takes(self):
+        model = models()["llama"][0].eval()
+        refused(self, "the model attends by 'sdpa'", lambda: hga.transformers.explain(model, 16))
+        model.set_attn_implementation("hga")
+        self.assertEqual(hga.transformers.explain(model, 16), "layers 0-1 of LlamaAttention: transformers: 16 tokens are few")
+        with at_any_size():
+            self.assertEqual(hga.transformers.explain(model, 16), "layers 0-1 of LlamaAttention: hga: it is faster")
+            t5 = tf.T5Model(tf.T5Config(d_model=32, d_kv=8, num_layers=2, num_heads=4, d_ff=48, vocab_size=60)).eval()
+            if hasattr(t5, "set_attn_implementation") and hga._core.releases.asks(type(t5)):
+                t5.set_attn_implementation("hga")
+                self.assertIn("transformers: it adds a bias by relative position to the scores", hga.transformers.explain(t5, 16))
+            bart = models()["bart"][0].eval()
+            bart.set_attn_implementation("hga")
+            said = hga.transformers.explain(bart, 16)
+            self.assertIn("hga: it is faster", said)
+            self.assertIn("transformers: it attends from one text to another", said)
+
+    def test_work_decides(self):
+        q, v = torch.zeros(1, 4, 512, 64), torch.zeros(1, 4, 512, 64)
+        self.assertEqual(_own.work_of(1, 4, 512, 128), 4 * 512 * 512 * 128 / 1e6)
+        self.assertIsNone(_own._against(q, q, v, None))
+        self.assertIn("few", _own._against(q[:, :, :64], q[:, :, :64], v[:, :, :64], None))
+        self.assertIn("1 queries of 512 keys", _own._against(q[:, :, :1], q, v, None))
+        self.assertIn("pairs", _own._against(q, q, v, torch.ones(1, 1, 512, 512, dtype=torch.bool)))
+
+    def test_short_texts_keep_transformers_cache_and_long_ones_have_hgas(self):
+        model = tf.LlamaForCausalLM(tf.LlamaConfig(**SMALL, num_key_value_heads=2)).eval()
+        kinds, texts = [], []
+        for name, longest in (("sdpa", 0), ("hga", 1000), ("hga", 40)):
+            model.set_attn_implementation(name)
+            with mock.patch("hga.transformers._models.OWN_CACHE", longest), at_any_size():
+                found = model.generate(ids_of(60, 1), max_new_tokens=8, do_sample=False, return_dict_in_generate=True)
+            kinds.append(type(found.past_key_values))
+            texts.append(found.sequences.tolist())
+        self.assertEqual(texts[1:], texts[:1] * 2)
+        self.assertEqual([kind is hga.transformers.Cache for kind in kinds], [False, False, True])
+
+    def test_it_compiles(self):
+        model, _, given = models()["llama"]
+        model.eval().set_attn_implementation("hga")
+        self.addCleanup(torch._dynamo.reset)
+        for around in (contextlib.nullcontext, at_any_size):
+            torch._dynamo.reset()
+            with around(), torch.no_grad():
+                want = model(**given, use_cache=False).logits
+                torch.testing.assert_close(torch.compile(model, backend="eager")(**given, use_cache=False).logits, want, atol=2e-5, rtol=2e-5)
+
+    def test_a_model_that_does_not_ask_is_refused(self):
+        model = tf.LongformerModel(tf.LongformerConfig(**SMALL, attention_window=[8, 8]))
+        refused(self, "it computes its attention by itself", lambda: model.set_attn_implementation("hga"))
+
+
+if __name__ == "__main__":
+    unittest.main()
