@@ -3,7 +3,7 @@
     PYTHONPATH=build/python OMP_NUM_THREADS=1 python3 bench/crossings.py [calls] [models] [--quick]
 
 calls: hga over sdpa by processor time of one thread, in turns, for shapes, types, forward and with gradients; then the least work
-(millions of products) from which no call takes longer: what LEAST_WORK of python/hga/transformers/_own.py has. models: the whole
+(millions of products) from which no call takes longer: what LEAST_WORK of python/hga/torch/_sdpa.py has. models: the whole
 model by attn_implementation="hga" over sdpa. Exits with 1 where one takes more than 1.03 times as long."""
 
 import argparse
@@ -18,8 +18,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 import hga.transformers
 from hga.torch._documents import numbered
+from hga.torch._sdpa import LEAST_WORK, work_of
 from hga.transformers._attention import attend
-from hga.transformers._own import LEAST_WORK, work_of
 
 SHAPES = ((4, 4, 64), (9, 3, 64), (12, 12, 64), (32, 8, 128))  # query heads, heads of keys and values, columns
 TOKENS, BATCHES, TYPES = (16, 64, 128, 256, 512, 2048), (1, 8), (torch.float32, torch.bfloat16)

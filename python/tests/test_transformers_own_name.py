@@ -15,6 +15,7 @@ except ImportError:
 if tf is not None:
     import hga
     import hga.transformers
+    from hga.torch import _sdpa
     from hga.transformers import _own
 
 SMALL = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=60, max_position_embeddings=256)
@@ -49,7 +50,7 @@ def models():
 @contextlib.contextmanager
 def at_any_size():
     """hga attends wherever it can."""
-    with mock.patch.object(_own, "LEAST_WORK", dict.fromkeys(_own.LEAST_WORK, 0.0)), mock.patch.object(_own, "FEWEST", 2):
+    with mock.patch.object(_sdpa, "LEAST_WORK", dict.fromkeys(_sdpa.LEAST_WORK, 0.0)), mock.patch.object(_sdpa, "FEWEST", 2):
         yield
 
 
@@ -117,7 +118,7 @@ class OwnName(OnOneThread, unittest.TestCase):
 
     def test_work_decides(self):
         q, v = torch.zeros(1, 4, 512, 64), torch.zeros(1, 4, 512, 64)
-        self.assertEqual(_own.work_of(1, 4, 512, 128), 4 * 512 * 512 * 128 / 1e6)
+        self.assertEqual(_sdpa.work_of(1, 4, 512, 128), 4 * 512 * 512 * 128 / 1e6)
         self.assertIsNone(_own._against(q, q, v, None))
         self.assertIn("few", _own._against(q[:, :, :64], q[:, :, :64], v[:, :, :64], None))
         self.assertIn("1 queries of 512 keys", _own._against(q[:, :, :1], q, v, None))

@@ -24,6 +24,7 @@ from ._modules import (  # noqa: E402
     MultiheadAttention as MultiheadAttention,
     NodeRows as NodeRows,
 )
+from ._sdpa import scaled_dot_product_attention as scaled_dot_product_attention  # noqa: E402
 from ._treeformer import Treeformer as Treeformer, bootstrap as bootstrap  # noqa: E402
 
 OF_TORCH.append(of_tensors)  # for hierarchies
@@ -50,7 +51,7 @@ else:
 __all__ = [
     "Attention", "BPT", "GATConv", "GATv2Conv", "HierarchicalEncoder", "HierarchicalEncoderLayer", "KindLinear", "MultiheadAttention",
     "NodeRows", "TransformerConv", "Treeformer", "attention", "bootstrap", "create_block_mask", "distributed", "flex_attention",
-    "flex_hierarchy", "pool_leaves", "pool_samples",
+    "flex_hierarchy", "pool_leaves", "pool_samples", "scaled_dot_product_attention",
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import torch
 from .._core.library import Error, refuse
 from .._core.releases import look_up_early, private
 from ..torch._documents import is_numbered, sides_in
+from ..torch._sdpa import FEWEST, call_is_little, is_little, work_of
 from ._attention import PREFIX, attend
 from ._generation import layer_of
 from ._masks import mask as numbered_mask
@@ -24,27 +25,8 @@ look_up_early(_SDPA, _SDPA_MASK)
 
 # ---- which is faster ----
 
-# The least work of a call, in millions of products (batch * heads * tokens^2 * columns of keys and values), from which hga is
-# faster: in float32 and in 16 bits, forward alone and with gradients. bench/crossings.py measures them, each on its slower side.
-LEAST_WORK = {(False, False): 20.0, (False, True): 20.0, (True, False): 10.0, (True, True): 3.0}
-FEWEST = 96  # tokens: calls of many short samples take longest
 _PAIRS = "hga_pairs"
 OWN_CACHE = 2048  # tokens of a text from which generate() uses a cache of hga's
-
-
-def work_of(batch: int, heads: int, tokens: int, columns: int) -> float:
-    """Of keys and values together."""
-    return batch * heads * tokens * tokens * columns / 1e6
-
-
-def _is_little(work: float, tokens: int, dtype: Any, trains: bool) -> bool:
-    return tokens < FEWEST or work < LEAST_WORK[dtype in (torch.float16, torch.bfloat16), trains]
-
-
-def _of_call_is_little(query: Tensor, value: Tensor) -> bool:
-    batch, heads, tokens, dim = query.shape
-    trains = torch.is_grad_enabled() and query.requires_grad
-    return _is_little(work_of(batch, heads, tokens, dim + value.shape[3]), tokens, query.dtype, trains)
 
 
 def _of_pass_is_little(batch: int, tokens: int, dtype: Any, config: Any) -> bool:
@@ -53,7 +35,7 @@ def _of_pass_is_little(batch: int, tokens: int, dtype: Any, config: Any) -> bool
     if not isinstance(heads, int) or not isinstance(width, int):
         return tokens < FEWEST
     dim = getattr(config, "head_dim", None) or width // heads
-    return _is_little(work_of(batch, heads, tokens, 2 * dim), tokens, dtype, torch.is_grad_enabled())
+    return is_little(work_of(batch, heads, tokens, 2 * dim), tokens, dtype, torch.is_grad_enabled())
 
 
 def _against(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> Optional[str]:
@@ -65,7 +47,7 @@ def _against(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) 
         return f"{tokens} queries of {key.shape[2]} keys"
     if mask is not None and not is_numbered(mask):
         return "a mask of pairs"
-    if _of_call_is_little(query, value):
+    if call_is_little(query, key, value):
         return f"{tokens} tokens are few"
     return None
 

@@ -1,0 +1,60 @@
+"""Dense attention by hga where that is faster than torch's, and by torch where it is not."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+
+from ._operators import has_tangent
+from ._ragged import attend
+
+Tensor = torch.Tensor
+
+# The least work of a call, in millions of products (batch * heads * tokens^2 * columns of keys and values), from which hga is
+# faster: in float32 and in 16 bits, forward alone and with gradients. bench/crossings.py measures them, each on its slower side.
+LEAST_WORK = {(False, False): 20.0, (False, True): 20.0, (True, False): 10.0, (True, True): 3.0}
+FEWEST = 96  # tokens: calls of many short samples take longest
+SIXTEEN = (torch.float16, torch.bfloat16)
+
+
+def work_of(batch: int, heads: int, tokens: int, columns: int) -> float:
+    """Of keys and values together."""
+    return batch * heads * tokens * tokens * columns / 1e6
+
+
+def is_little(work: float, tokens: int, dtype: Any, trains: bool) -> bool:
+    return tokens < FEWEST or work < LEAST_WORK[dtype in SIXTEEN, trains]
+
+
+def call_is_little(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """[batch][heads][tokens][dim] each."""
+    batch, heads, tokens, dim = query.shape
+    trains = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    return is_little(work_of(batch, heads, tokens, dim + value.shape[3]), tokens, query.dtype, trains)
+
+
+def _is_ours(query: Tensor, key: Tensor, value: Tensor, grouped: bool) -> bool:
+    if not torch.compiler.is_compiling() and any(has_tangent(x) for x in (query, key, value)):  # hga has no forward mode
+        return False
+    same_type = query.dtype == key.dtype == value.dtype and (query.dtype == torch.float32 or query.dtype in SIXTEEN)
+    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4 or query.device.type != "cpu" or not same_type:
+        return False
+    batch, heads, tokens, dim = query.shape
+    heads_fit = key.shape[1] == heads or (grouped and heads % max(1, key.shape[1]) == 0)
+    shapes_fit = key.shape == (batch, key.shape[1], tokens, dim) and value.shape[:3] == key.shape[:3]
+    return heads_fit and shapes_fit and not call_is_little(query, key, value)
+
+
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: Optional[float] = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    """``torch.nn.functional.scaled_dot_product_attention``, with its arguments, its results up to rounding, and gradients: by hga
+    where that is faster, which is on the CPU, without a mask and dropout, of as many queries as keys, from some work on; else by
+    torch. Where hga attends there is no second derivative."""
+    if attn_mask is None and not dropout_p and _is_ours(query, key, value, enable_gqa):
+        return attend("dense", query, key, value, causal=is_causal, scale=scale).transpose(1, 2)
+    return torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
