@@ -45,10 +45,10 @@ def _against(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) 
         return f"tensors on {query.device.type}"
     if tokens != key.shape[2]:
         return f"{tokens} queries of {key.shape[2]} keys"
-    if mask is not None and not is_numbered(mask):
-        return "a mask of pairs"
     if call_is_little(query, key, value):
         return f"{tokens} tokens are few"
+    if mask is not None and not is_numbered(mask):
+        return "a mask of pairs"
     return None
 
 
