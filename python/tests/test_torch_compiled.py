@@ -85,6 +85,10 @@ if torch:
             (lambda q, k, v: tuple(made(q, k, v)), heads, True),
             (options, heads, True),
         ],
+        "scaled_dot_product_attention": [
+            (lambda q, k, v: T.scaled_dot_product_attention(q, k, v, is_causal=True), heads, True),  # few tokens: torch's own
+            (lambda q, k, v: T.scaled_dot_product_attention(q, k, v), lambda n: [torch.randn(1, 32, 3 * n, 64, requires_grad=True) for _ in range(3)], True),
+        ],
         "Attention": [
             (calls(T.Attention("htransformer:block=8", WIDTH, HEADS, dropout=0.1)), rows, True),
             (calls(T.Attention("dense", WIDTH, HEADS, cross=16)), lambda n: rows(n) + rows(n + 5, 16), True),

@@ -272,13 +272,11 @@ def register() -> None:
     from transformers.generation import GenerationMixin
     from transformers.modeling_utils import PreTrainedModel
 
-    (attention, _), (masks, _) = _interfaces()
-    attention.register(NAME, attend_own)
-    masks.register(NAME, mask_own)
-    for interface, make in _interfaces():
+    for (interface, make), own in zip(_interfaces(), (attend_own, mask_own)):
         known = private(f"{interface.__module__}.{interface.__name__}._global_mapping")
         if not isinstance(known, _Names) and not is_older("torch", "2.6"):  # before, torch.compile does not understand them
             interface._global_mapping = _Names(known, make)
+        interface.register(NAME, own)
     of_models = "transformers.modeling_utils.PreTrainedModel."
     chosen = next((name for name in _CHOICES if has(of_models + name)), next(iter(_CHOICES)))
     private(of_models + chosen)
