@@ -78,6 +78,19 @@ class Sdpa(unittest.TestCase):
         names = "query key value attn_mask dropout_p is_causal scale enable_gqa".split()
         self.assertEqual(list(inspect.signature(sdpa.scaled_dot_product_attention).parameters), names)
 
+    def test_transforms_and_autocast_are_torchs(self):
+        q, k, v = (torch.randn(1, 2, 40, 16) for _ in range(3))
+        with at_any_size(), mock.patch.object(sdpa, "attend", None):
+            for function in (F.scaled_dot_product_attention, sdpa.scaled_dot_product_attention):
+                torch.func.grad(lambda x, f=function: f(x, k, v).sum())(q)
+                torch.func.vmap(lambda x, f=function: f(x, k, v))(q[None])
+                with torch.autocast("cpu", torch.bfloat16):
+                    self.assertEqual(function(q, k, v).dtype, torch.bfloat16)
+
+    def test_results_are_contiguous(self):
+        with at_any_size():
+            self.assertTrue(sdpa.scaled_dot_product_attention(*tensors(*[(2, 3, 20, 8)] * 3)).is_contiguous())
+
     def test_it_compiles(self):
         x = tensors(*[(1, 2, 40, 16)] * 3)
         self.addCleanup(torch._dynamo.reset)

@@ -85,19 +85,35 @@ class OwnName(OnOneThread, unittest.TestCase):
                         torch.testing.assert_close(y, x, atol=2e-4 * max(1, float(x.abs().max())), rtol=1e-4)
 
     def test_padding_is_the_models_own(self):
-        for name in ("llama", "bert", "mistral", "gemma 2", "bart"):
+        """Rows of padding, too; and where the texts of a decoder and its encoder are as long."""
+        for name in ("llama", "bert", "mistral", "bart"):
             model, own, given = models()[name]
             mask = torch.ones(2, TOKENS, dtype=torch.long)
-            mask[0, :11] = mask[1, 50:] = 0
-            seen = mask[:, :40].bool() if "decoder_input_ids" in given else mask.bool()
-            if name == "bart":
-                given, seen = {**given, "attention_mask": mask}, torch.ones(2, 40, dtype=torch.bool)
-            else:
-                given = {**given, "attention_mask": mask}
+            mask[1, 50:] = 0
+            given = {**given, "attention_mask": mask}
+            if "decoder_input_ids" in given:
+                given["decoder_input_ids"] = given["input_ids"].flip(1)
             for around in (contextlib.nullcontext, at_any_size):
                 with self.subTest(name, by=around.__name__), around():
                     (a, _), (b, _) = self.outputs(model.eval(), own, given)
-                    torch.testing.assert_close(b[seen], a[seen], atol=2e-5, rtol=2e-5)
+                    torch.testing.assert_close(b, a, atol=2e-5, rtol=2e-5)
+
+    def test_softcaps_with_padding_on_the_left_and_in_float64(self):
+        model, own, given = models()["gemma 2"]
+        mask = torch.ones(2, TOKENS, dtype=torch.long)
+        mask[0, :11] = 0
+        (a, _), (b, _) = self.outputs(model.eval(), own, {**given, "attention_mask": mask})
+        torch.testing.assert_close(b[mask.bool()], a[mask.bool()], atol=2e-5, rtol=2e-5)
+        (a, _), (b, _) = self.outputs(model.double(), own, given)
+        torch.testing.assert_close(b, a)
+
+    def test_composed_models_and_layers_are_refused_by_words(self):
+        config = tf.EncoderDecoderConfig.from_encoder_decoder_configs(tf.BertConfig(**SMALL), tf.BertConfig(**SMALL))
+        refused(self, "set it in model.encoder and model.decoder", lambda: tf.EncoderDecoderModel(config).set_attn_implementation("hga"))
+        refused(self, "'hga' is for whole models", lambda: hga.transformers.by_layer({0: "hga"}, "hga:dense"))
+        model = models()["whisper"][0]
+        model.set_attn_implementation("hga")
+        refused(self, "WhisperModel reads input_features", lambda: hga.transformers.explain(model, 16))
 
     def test_a_pass_says_what_each_layer_takes(self):
         model = models()["llama"][0].eval()
@@ -124,17 +140,15 @@ class OwnName(OnOneThread, unittest.TestCase):
         self.assertIn("1 queries of 512 keys", _own._against(q[:, :, :1], q, v, None))
         self.assertIn("pairs", _own._against(q, q, v, torch.ones(1, 1, 512, 512, dtype=torch.bool)))
 
-    def test_short_texts_keep_transformers_cache_and_long_ones_have_hgas(self):
+    def test_generation_keeps_transformers_cache(self):
         model = tf.LlamaForCausalLM(tf.LlamaConfig(**SMALL, num_key_value_heads=2)).eval()
-        kinds, texts = [], []
-        for name, longest in (("sdpa", 0), ("hga", 1000), ("hga", 40)):
+        found = []
+        for name in ("sdpa", "hga"):
             model.set_attn_implementation(name)
-            with mock.patch("hga.transformers._models.OWN_CACHE", longest), at_any_size():
-                found = model.generate(ids_of(60, 1), max_new_tokens=8, do_sample=False, return_dict_in_generate=True)
-            kinds.append(type(found.past_key_values))
-            texts.append(found.sequences.tolist())
-        self.assertEqual(texts[1:], texts[:1] * 2)
-        self.assertEqual([kind is hga.transformers.Cache for kind in kinds], [False, False, True])
+            with at_any_size():
+                found.append(model.generate(ids_of(60, 1), max_new_tokens=8, do_sample=False, return_dict_in_generate=True))
+        self.assertEqual(*(x.sequences.tolist() for x in found))
+        self.assertEqual(*(type(x.past_key_values) for x in found))
 
     def test_it_compiles(self):
         model, _, given = models()["llama"]

@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import torch
 
+from .._core.releases import private
 from ._operators import has_tangent
 from ._ragged import attend
 
@@ -34,8 +35,16 @@ def call_is_little(query: Tensor, key: Tensor, value: Tensor) -> bool:
     return is_little(work_of(batch, heads, tokens, dim + value.shape[3]), tokens, query.dtype, trains)
 
 
+def is_transformed(*tensors: Tensor) -> bool:
+    """Do they have tangents, or are they inside a transform of torch.func, in which the operator of texts does not run?"""
+    if torch.compiler.is_compiling():
+        return False
+    wrapped = private("torch._C._functorch").is_functorch_wrapped_tensor
+    return any(has_tangent(x) or wrapped(x) for x in tensors)
+
+
 def _is_ours(query: Tensor, key: Tensor, value: Tensor, grouped: bool) -> bool:
-    if not torch.compiler.is_compiling() and any(has_tangent(x) for x in (query, key, value)):  # hga has no forward mode
+    if torch.is_autocast_enabled("cpu") or is_transformed(query, key, value):
         return False
     same_type = query.dtype == key.dtype == value.dtype and (query.dtype == torch.float32 or query.dtype in SIXTEEN)
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4 or query.device.type != "cpu" or not same_type:
@@ -47,14 +56,14 @@ def _is_ours(query: Tensor, key: Tensor, value: Tensor, grouped: bool) -> bool:
 
 
 def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0, is_causal: bool = False,
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0, is_causal: bool = False, *,
     scale: Optional[float] = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
     """``torch.nn.functional.scaled_dot_product_attention``, with its arguments, its results up to rounding, and gradients: by hga
     where that is faster, which is on the CPU, without a mask and dropout, of as many queries as keys, from some work on; else by
     torch. Where hga attends there is no second derivative."""
     if attn_mask is None and not dropout_p and _is_ours(query, key, value, enable_gqa):
-        return attend("dense", query, key, value, causal=is_causal, scale=scale).transpose(1, 2)
+        return attend("dense", query, key, value, causal=is_causal, scale=scale).transpose(1, 2).contiguous()
     return torch.nn.functional.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )

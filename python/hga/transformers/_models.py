@@ -10,12 +10,12 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 import torch
 
 from .._core.releases import asks, asks_later, before_five, cache_argument, has, is_older, private, refuse_older
-from .._core.library import Error, refuse
+from .._core.library import refuse
 from ._attention import PREFIX, attend, words_of
 from ._budgets import absolute, know, of_layer
 from ._generation import Cache
 from ._masks import mask
-from ._own import NAME, OWN_CACHE, attend_own, mask_own
+from ._own import NAME, attend_own, mask_own
 from ._served import serves_layers_of
 
 # ---- names ----
@@ -84,6 +84,8 @@ _PARTS: Dict[str, Tuple[str, ...]] = {}  # names that names by layer are made of
 
 def by_layer(layers: Dict[int, str], otherwise: str) -> str:
     """A name for attention that differs by layer."""
+    if NAME in (*layers.values(), otherwise):
+        raise refuse(f"by_layer: {NAME!r} is for whole models; a layer's own attention is '{PREFIX}dense'")
     name, layers, otherwise = f"{PREFIX}layers-{next(_NUMBERS)}", {i: absolute(own) for i, own in layers.items()}, absolute(otherwise)
     _PARTS[name] = (*layers.values(), otherwise)
     return add(name, _named(otherwise, layers))
@@ -120,6 +122,8 @@ def _fit(cls: type, config: Any, names: Iterable[Any]) -> None:
     names = list(names)
     if NAME in names:
         _check_asks(cls, config, NAME)
+        if config.model_type.endswith("encoder-decoder"):
+            raise refuse(f"{NAME} cannot serve {cls.__name__}, whose parts have configurations of their own: set it in model.encoder and model.decoder")
     for name in filter(_is_ours, names):
         _know(name)
         _check_model(cls, config, name)
@@ -161,25 +165,10 @@ _CACHES = (None, "dynamic", "dynamic_full", "static", "sliding_window", "hybrid"
 _LAYER_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
-def _implementations_of(model: Any) -> Tuple[Any, ...]:
-    configs = model.config, model.config.get_text_config(decoder=True)
-    return tuple(getattr(config, "_attn_implementation", None) for config in configs)
-
-
 def _ours_of(model: Any) -> Optional[str]:
     """The model's implementation, if it is one of ours."""
-    return next(filter(_is_ours, _implementations_of(model)), None)
-
-
-def _own_cache_pays(model: Any, tokens: int) -> bool:
-    """Of the bare name: is a text long enough for a cache of ours, and does that hold what the layers ask for?"""
-    if NAME not in _implementations_of(model) or tokens < OWN_CACHE or model.config.is_encoder_decoder:
-        return False
-    try:
-        _check_layers(NAME, model, tokens)
-    except Error:
-        return False
-    return True
+    configs = model.config, model.config.get_text_config(decoder=True)
+    return next(filter(_is_ours, (getattr(config, "_attn_implementation", None) for config in configs)), None)
 
 
 def _generate(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:
@@ -227,11 +216,9 @@ def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any,
     ours, run = _ours_of(self), _RUNS.get() or _Run([0], False)
     asked = int(more["max_cache_length"] if "max_cache_length" in more else arguments[2])
     run.longest[0] = longest = max(run.longest[0], asked)
-    implementation = generation_config.cache_implementation
-    if ours is None and implementation in (None, "dynamic") and _own_cache_pays(self, longest):
-        ours = NAME
     if ours is None or generation_config.use_cache is False or model_kwargs.get(cache_argument()) is not None:
         return inner(self, generation_config, model_kwargs, *arguments, **more)
+    implementation = generation_config.cache_implementation
     if implementation not in _CACHES:
         raise refuse(f"{ours}: cache_implementation={implementation!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
     _check_layers(ours, self, longest)

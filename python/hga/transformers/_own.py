@@ -3,7 +3,7 @@ not. What each layer takes is known from shapes and types; ``explain`` prints it
 
 from __future__ import annotations
 
-import importlib
+import sys
 from contextvars import ContextVar
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -12,7 +12,7 @@ import torch
 from .._core.library import Error, refuse
 from .._core.releases import look_up_early, private
 from ..torch._documents import is_numbered, sides_in
-from ..torch._sdpa import FEWEST, call_is_little, is_little, work_of
+from ..torch._sdpa import FEWEST, call_is_little, is_little, is_transformed, work_of
 from ._attention import PREFIX, attend
 from ._generation import layer_of
 from ._masks import mask as numbered_mask
@@ -26,7 +26,6 @@ look_up_early(_SDPA, _SDPA_MASK)
 # ---- which is faster ----
 
 _PAIRS = "hga_pairs"
-OWN_CACHE = 2048  # tokens of a text from which generate() uses a cache of hga's
 
 
 def _of_pass_is_little(batch: int, tokens: int, dtype: Any, config: Any) -> bool:
@@ -38,7 +37,7 @@ def _of_pass_is_little(batch: int, tokens: int, dtype: Any, config: Any) -> bool
     return is_little(work_of(batch, heads, tokens, 2 * dim), tokens, dtype, torch.is_grad_enabled())
 
 
-def _against(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> Optional[str]:
+def _against(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], packed: Any = None) -> Optional[str]:
     """Why does hga not attend? None: it does, unless it refuses what the model asks for."""
     tokens = query.shape[2]
     if query.device.type != "cpu":
@@ -48,7 +47,11 @@ def _against(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) 
     if call_is_little(query, key, value):
         return f"{tokens} tokens are few"
     if mask is not None and not is_numbered(mask):
-        return "a mask of pairs"
+        return "a mask of pairs, or of padding"
+    if packed is not None:  # sdpa does not read it
+        return "lengths of packed texts"
+    if is_transformed(query, key, value):
+        return "a transform of torch.func"
     return None
 
 
@@ -71,28 +74,27 @@ def _pairs(mask: Optional[Tensor], causal: bool) -> Optional[Tensor]:
 
 
 def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
-    """Rows of padding see themselves."""
     number, sides = mask[:, 0, 0], sides_in(mask)
     if sides is None and bool((number == (1 if causal else -1)).all()):
         return None
     at = torch.arange(number.shape[1], device=mask.device)
     back = at[:, None] - at[None, :]
-    seen = (number[:, :, None] == number[:, None, :]) & (number != 0)[:, :, None]
+    seen = number[:, :, None] == number[:, None, :]
     seen &= (back >= 0) | (number < 0)[:, :, None]
     if sides is not None:
         seen &= (back <= sides[0]) & (back >= -sides[1])
-    return (seen | (back == 0))[:, None]
+    return seen[:, None]
 
 
 def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], causal: bool, **more: Any) -> Any:
     """The model's own function: sdpa knows neither softcaps nor sinks."""
-    forward = getattr(importlib.import_module(type(module).__module__), "eager_attention_forward", None)
+    forward = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
     if forward is None:
         raise refuse(f"{NAME}: {type(module).__name__} has a softcap or a sink, and transformers no function for them")
     if mask is None and causal and query.shape[2] > 1:
         mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril(key.shape[2] - query.shape[2])[None, None]
     if mask is not None and mask.dtype == torch.bool:
-        mask = torch.where(mask, 0.0, torch.finfo(query.dtype).min).to(query.dtype)
+        mask = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill(~mask, torch.finfo(query.dtype).min)
     return forward(module, query, key, value, mask, **more)
 
 
@@ -129,7 +131,7 @@ def attend_own(
     scaling: Optional[float] = None, is_causal: Optional[bool] = None, **more: Any,
 ) -> Any:  # fmt: skip
     """[batch, heads, tokens, dim] as the model has them; [batch, tokens, heads, dim] back."""
-    why = None if layer_of(key, more) is not None else _against(query, key, value, attention_mask)
+    why = None if layer_of(key, more) is not None else _against(query, key, value, attention_mask, more.get("cu_seq_lens_q"))
     if why is None:
         try:
             found = attend(_DENSE, module, query, key, value, attention_mask, dropout, scaling, is_causal, **more)
@@ -144,10 +146,18 @@ def attend_own(
     return _as_transformers(module, query, key, value, attention_mask, is_causal, dropout=dropout, scaling=scaling, **more)
 
 
+def _has_padding(mask: Optional[Tensor], device: Any) -> bool:
+    """Is that not known to be untrue? A row of padding sees the tokens in transformers, and nothing in hga."""
+    if device is not None and torch.device(device).type != "cpu":
+        return True
+    return mask is not None and (torch.compiler.is_compiling() or mask.device.type != "cpu" or not bool(mask.all()))
+
+
 def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
-    """The numbers of documents where hga may attend, and else what sdpa reads."""
+    """The numbers of documents where hga may attend, which is without padding, and else what sdpa reads."""
     queries = more["q_length"] if "q_length" in more else len(more["cache_position"])  # transformers before 5
-    if queries == kv_length and not _of_pass_is_little(batch_size, queries, more.get("dtype"), more.get("config")):
+    little = queries != kv_length or _of_pass_is_little(batch_size, queries, more.get("dtype"), more.get("config"))
+    if not little and not _has_padding(more.get("attention_mask"), more.get("device")):
         return numbered_mask(batch_size=batch_size, kv_length=kv_length, **more)
     found: Optional[Tensor] = private(_SDPA_MASK)(batch_size=batch_size, kv_length=kv_length, **more)
     return found
@@ -162,6 +172,9 @@ def explain(model: Any, tokens: int, batch: int = 1) -> str:
     is training."""
     if getattr(model.config, "_attn_implementation", None) != NAME:
         raise refuse(f"the model attends by {getattr(model.config, '_attn_implementation', None)!r}: set_attn_implementation('{NAME}') first")
+    name = getattr(model, "main_input_name", "input_ids")
+    if name != "input_ids" or tokens < 1:
+        raise refuse(f"explain gives random ids, one at least: {type(model).__name__} reads {name}, and {tokens} were asked for")
     ids = torch.randint(getattr(model.config.get_text_config(), "vocab_size", 2), (batch, tokens), generator=torch.Generator().manual_seed(1))
     token = _SEEN.set([])
     try:
