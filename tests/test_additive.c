@@ -158,7 +158,7 @@ static void slopes_of_additive(problem *p, uint64_t seed)
     put_smooth(p, &x);
     slope s = slope_create(p, seed);
     slope_run(&s, (hga_options){.threads = 1 + (hga_id)(seed % 2)});
-    assert_is_the_slope(&s, 1e-5);
+    assert_is_the_slope(&s, 2e-5); /* scores of 5 and more round: that of the scale sums over all of them */
     slope_clear(&s);
 }
 
