@@ -162,7 +162,11 @@ def plain(name):
     if name.startswith("window"):
         return f"the last {int(setting['left']) + 1} tokens and the first {setting['global']}"
     how = "sampled queries" if setting.get("score") == "sample" else "means"
-    many = f"{100 * float(setting['keys']):.0f} % of the keys, divided among heads" if "keys" in setting else f"{setting['k']} blocks for every head"
+    many = f"{setting.get('k')} blocks for every head"
+    if "keys" in setting:
+        many = f"{100 * float(setting['keys']):.0f} % of the keys, divided among heads"
+    if "threshold" in setting:
+        many = f"as many as hold {100 * float(setting['threshold']):.0f} % of the weights"
     return f"blocks chosen by {how}, {many}"
 
 
