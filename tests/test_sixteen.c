@@ -241,7 +241,12 @@ static both_types in_both_types(uint64_t *rng, hga_id rows, hga_id heads, hga_id
 static void same_bits_in_both_types(const char *words, hga_id n, const char *isa, int layout)
 {
     const hga_shape shape = {.n_heads = 4, .n_kv_heads = 2, .dim = layout ? 64 : 9, .dim_v = layout ? 32 : 5};
-    const hga_options options = {.threads = 1 + n % 2, .precision = HGA_PRECISION_BF16, .isa = isa};
+    const hga_options options = {.threads = 1 + n % 2,
+                                 .precision = HGA_PRECISION_BF16,
+                                 .isa = isa,
+                                 .dropout = n % 2 ? 0.2f : 0,
+                                 .rows = n % 2 ? 0 : HGA_SOME_ROWS};
+    const hga_rows some = {.n_intervals = 2, .interval = (const hga_interval[]){{1, 3}, {40, 30}}};
     uint64_t rng = 3;
     hga_graph *g;
     hga_program program;
@@ -258,7 +263,9 @@ static void same_bits_in_both_types(const char *words, hga_id n, const char *isa
         hga_io io = {.query = halves & 1 ? x[0].half : x[0].wide,
                      .key = halves & 2 ? x[1].half : x[1].wide,
                      .value = halves & 4 ? x[2].half : x[2].wide,
-                     .out = {.data = halves ? got : want, .rows = n}};
+                     .out = {.data = halves ? got : want, .rows = n},
+                     .rows = n % 2 ? NULL : &some,
+                     .seed = 5};
         assert_ok(hga_plan_execute(plan, w, &io));
         if (halves && memcmp(want, got, (size_t)n_out * sizeof *got) != 0)
             fail_msg("%s, %s: tensors %u in bfloat16", words, isa, halves);

@@ -35,6 +35,14 @@ def needs(*names):
     return unittest.skipUnless(all(map(package, names)), f"{' or '.join(names)} is not installed")
 
 
+@contextlib.contextmanager
+def at_any_size():
+    """hga attends wherever it can, however few tokens there are (attn_implementation="hga", scaled_dot_product_attention)."""
+    sdpa = package("hga.torch._sdpa")
+    with mock.patch.object(sdpa, "LEAST_WORK", dict.fromkeys(sdpa.LEAST_WORK, 0.0)), mock.patch.object(sdpa, "FEWEST", 2):
+        yield
+
+
 needs_tool = unittest.skipUnless(os.path.exists(TOOL), "the tool is not built")
 torch = package("torch")
 

@@ -5,16 +5,10 @@ import inspect
 import unittest
 from unittest import mock
 
-from shared import needs, package, torch
+from shared import at_any_size, needs, package, torch
 
 F = package("torch.nn.functional")
 sdpa = package("hga.torch._sdpa")
-
-
-@contextlib.contextmanager
-def at_any_size():
-    with mock.patch.object(sdpa, "LEAST_WORK", dict.fromkeys(sdpa.LEAST_WORK, 0.0)), mock.patch.object(sdpa, "FEWEST", 2):
-        yield
 
 
 def tensors(*shapes, dtype=None):

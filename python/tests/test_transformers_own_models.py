@@ -3,9 +3,8 @@ attends in a layer or transformers does."""
 
 import contextlib
 import unittest
-from unittest import mock
 
-from shared import OnOneThread
+from shared import OnOneThread, at_any_size
 
 try:
     import torch
@@ -16,7 +15,6 @@ except ImportError:
 if tf is not None:
     import hga.transformers
     from hga._core.releases import asks
-    from hga.torch import _sdpa
 
 TOKENS = 70
 TEXT = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=90, max_position_embeddings=200,
@@ -74,12 +72,6 @@ def models():
             model = tf.AutoModel.from_config(tf.AutoConfig.for_model(name, **numbers)).eval()
             if asks(type(model)):
                 yield name, model, given(kind)
-
-
-@contextlib.contextmanager
-def at_any_size():
-    with mock.patch.object(_sdpa, "LEAST_WORK", dict.fromkeys(_sdpa.LEAST_WORK, 0.0)), mock.patch.object(_sdpa, "FEWEST", 2):
-        yield
 
 
 @unittest.skipIf(tf is None or not hasattr(tf.PreTrainedModel, "set_attn_implementation"), "there is no transformers from 4.54 on")

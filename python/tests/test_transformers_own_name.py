@@ -2,9 +2,8 @@
 
 import contextlib
 import unittest
-from unittest import mock
 
-from shared import OnOneThread, refused
+from shared import OnOneThread, at_any_size, refused
 
 try:
     import torch
@@ -45,13 +44,6 @@ def models():
                                                      eos_token_id=2, decoder_start_token_id=1)), "sdpa",
                     {"input_features": torch.randn(2, 4, 2 * TOKENS), "decoder_input_ids": ids[:, :40]}),
     }  # fmt: skip
-
-
-@contextlib.contextmanager
-def at_any_size():
-    """hga attends wherever it can."""
-    with mock.patch.object(_sdpa, "LEAST_WORK", dict.fromkeys(_sdpa.LEAST_WORK, 0.0)), mock.patch.object(_sdpa, "FEWEST", 2):
-        yield
 
 
 @unittest.skipIf(tf is None or not hasattr(tf.PreTrainedModel, "set_attn_implementation"), "there is no transformers from 4.54 on")
