@@ -91,6 +91,8 @@ static hga_status choose(back *b, unsigned features, known_choice *to)
         }
         x->why[i] = why;
     }
+    for (int i = 0; i < chosen; i++) /* the first without a reason is the one that runs */
+        if (!x->why[i]) x->why[i] = "its time is not known, and another's is";
     to->known = 1;
     return HGA_OK;
 }
