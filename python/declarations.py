@@ -2,7 +2,7 @@
 
     python3 declarations.py CC OUTPUT.c INCLUDE_FOLDER..
 
-The compiler's preprocessor reads <hga.h>, <hga_files.h> and the package's own "calls.h" and "jax.h"; what cffi cannot parse (bodies of inline functions) is taken out. Nothing is
+The compiler's preprocessor reads <hga.h>, <hga_files.h> and the package's own "calls.h", "edges.h" and "jax.h"; what cffi cannot parse (bodies of inline functions) is taken out. Nothing is
 typed by hand but the callbacks.
 """
 
@@ -14,7 +14,7 @@ import tempfile
 
 import cffi
 
-INCLUDES = '#include "calls.h"\n#include "jax.h"\n#include "hga_files.h"\n'
+INCLUDES = '#include "calls.h"\n#include "edges.h"\n#include "jax.h"\n#include "hga_files.h"\n'
 CALLBACKS = """
 extern "Python" hga_status hga_py_patch(const hga_patch *, void *);
 extern "Python" hga_status hga_py_seen(const hga_seen *, void *);

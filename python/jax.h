@@ -3,7 +3,7 @@
 #ifndef HGA_PY_JAX_H
 #define HGA_PY_JAX_H
 
-#include "calls.h"
+#include "pool.h"
 
 /* The attribute `numbers` of a call, by place. */
 typedef enum hga_py_number {
@@ -39,29 +39,11 @@ typedef struct hga_py_kind {
     int64_t isa_bytes, hierarchy_bytes;
 } hga_py_kind;
 
-/* A plan that is kept, and its workspaces. */
-typedef struct hga_py_cached hga_py_cached;
-
 /* The plan of that kind, found or made, the caller's until it is released. Any thread may call. */
 hga_status hga_py_cache(const hga_py_kind *kind, hga_py_cached **out);
-void hga_py_release(hga_py_cached *cached);
-const hga_plan *hga_py_cached_plan(const hga_py_cached *cached);
-/* What its tapes end in, and no other plan's. */
-int64_t hga_py_cached_number(const hga_py_cached *cached);
-/* Workspaces for `samples` at once, for one caller at a time; given back when nothing uses them. */
-hga_status hga_py_take_workspaces(hga_py_cached *cached, hga_id samples, hga_py_workspaces **out);
-void hga_py_give_workspaces(hga_py_cached *cached, hga_py_workspaces *workspaces);
-
 /* Bytes of the tape of a sample of that kind. */
 hga_status hga_py_tape_bytes(const hga_py_kind *kind, int64_t *bytes);
 int64_t hga_py_tape_of(const hga_plan *plan);
-/* How many plans are kept, their bytes, their workspaces, and the bytes of these. */
-typedef struct hga_py_cached_sizes {
-    int64_t plans, plan_bytes, workspaces, workspace_bytes;
-} hga_py_cached_sizes;
-hga_py_cached_sizes hga_py_cached_all(void);
-/* Let go of those that nobody uses. */
-void hga_py_forget_cached(void);
 
 /* Run f(data) while no other does, on one thread of its own, whose team of OpenMP is the only one. */
 hga_status hga_py_run_alone(hga_status (*f)(void *), void *data);

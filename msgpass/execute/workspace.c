@@ -80,14 +80,21 @@ void hga_workspace_destroy(hga_workspace *workspace)
     hga_delete(&a, workspace, 1, sizeof *workspace);
 }
 
+int hga_workspace_fits(const hga_plan *plan, const hga_workspace *workspace)
+{
+    if (workspace->base.identity != plan->version.identity) return 0;
+    if (workspace->base.serial == plan->version.serial) return 1;
+    return workspace->memory.floats >= plan->most.workspace_floats && slice_fits(plan, workspace) &&
+           workspace->shared.bytes >= shared_bytes(plan) && workers_fit(plan, workspace);
+}
+
 /* A workspace follows its plan's updates until these need more memory than it has. */
 hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace)
 {
     if (workspace->base.identity != plan->version.identity)
         return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
     if (workspace->base.serial == plan->version.serial) return HGA_OK;
-    if (workspace->memory.floats < plan->most.workspace_floats || !slice_fits(plan, workspace) ||
-        workspace->shared.bytes < shared_bytes(plan) || !workers_fit(plan, workspace))
+    if (!hga_workspace_fits(plan, workspace))
         return hga_fail(HGA_EINVAL, "the plan has outgrown the workspace: it now takes %lld bytes",
                         (long long)hga_plan_workspace_bytes(plan));
     workspace->base.serial = plan->version.serial, workspace->layouts = NULL;

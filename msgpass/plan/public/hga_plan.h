@@ -217,6 +217,9 @@ HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io,
 HGA_API hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out);
 /* Free a workspace; NULL is accepted. */
 HGA_API void hga_workspace_destroy(hga_workspace *workspace);
+/* Say whether a workspace is the plan's and has the memory that the plan needs, 1 or 0: an update may have made it too
+   small. */
+HGA_API int hga_workspace_fits(const hga_plan *plan, const hga_workspace *workspace);
 
 /* Run a plan on the tensors of a call. Operands that are not finite affect the rows that see them, and no others: a
    score that is NaN makes the row NaN, whatever the normaliser. So does a score of +inf where weights are shares of a

@@ -7,13 +7,15 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union, get_
 
 import torch
 
-from .._core.arguments import flag, whole
+from .._core.arguments import flag, number, whole
 from .._core.library import Error, refuse
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
-from ._edge_index import Looped, Sizes, edges_of, featured, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax, summed, with_weights
+from ._edge_index import edge_list, edges_of, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax, summed, with_loops, with_weights
+from ._edge_lists import How, Sizes, Tables, along, along_apart
 from ._messages import LATER, GlorotLinear, Linear, Messages, glorot
 from ._module_arguments import attended, drop_of
+from ._one_pass import drawn
 
 Tensor = torch.Tensor
 Optional_ = Optional[Tensor]
@@ -32,9 +34,6 @@ class _Call(NamedTuple):
     features: Optional_
     loops: int
     fill: Any
-
-
-_Found = Tuple[Hierarchy, Optional[Looped]]  # of edges; and where they are in it, if they have features
 
 
 class _Convolution(Messages):
@@ -62,8 +61,6 @@ class _Convolution(Messages):
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
         self.concat = flag(concat, f"{name}: concat")
         self.dropout, self.edge_dim = dropout, edge_dim
-        self._last: Optional[Tuple[Any, Any, _Found]] = None
-        self._before: Optional[Hierarchy] = None  # of the tensor that came last
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
@@ -74,40 +71,25 @@ class _Convolution(Messages):
 
     # ---- edges ----
 
-    def _made(self, h: Hierarchy) -> Hierarchy:
-        """With the scores of the layer."""
-        return h
+    def _slope(self) -> Optional[float]:
+        """Of additive scores."""
+        return None
 
-    def _new(self, call: _Call) -> _Found:
-        given, edges = is_graph(call.edges), None
-        if given:
-            h = call.edges if isinstance(call.edges, Hierarchy) else call.edges.hierarchy()
-        elif call.features is None:
-            h = graph_of(edges_of(call.edges).ends, call.sizes, call.loops).hierarchy()
-        else:
-            h, edges = featured(edges_of(call.edges).ends, call.sizes, call.loops)
-        h = self._made(h)
-        if not (given or torch.compiler.is_compiling()):
-            self._before = h = h._follows(self._before)  # plans go on
-        return h, edges
+    def _attended(self, call: _Call, q: Tensor, k: Tensor, v: Tensor, tables: Tables) -> Tensor:
+        """[destinations, heads, columns of values and of edge_value]."""
+        compiling, slope = torch.compiler.is_compiling(), self._slope()
+        if is_graph(call.edges) or (compiling and call.features is None):
+            edges = call.edges if is_graph(call.edges) else graph_of(edges_of(call.edges).ends, call.sizes, call.loops)
+            h = edges if isinstance(edges, Hierarchy) else edges.hierarchy()
+            more = {} if tables.additive is None else {"additive": tables.additive}
+            found: Tensor = attended(self, h if slope is None else h.additive_scores(slope), q, k, v, **more)
+            return found
+        drop, run = drop_of(self), along_apart if compiling else along
+        return run(edge_list(call.edges, call.sizes, call.loops, call.features is not None), q, k, v, tables, How(slope, drop, drawn(drop)))
 
-    def _once(self, call: _Call) -> _Found:
-        """That of the last call where the edges are the same tensor, unchanged."""
-        if torch.compiler.is_compiling():
-            return self._new(call)
-        is_tensor = isinstance(call.edges, torch.Tensor)
-        changes = is_tensor and not call.edges.is_inference()  # which have no version: they are not cached
-        key = call.edges._version if changes else 0, call.sizes, call.loops, call.features is None
-        if self._last and self._last[0] is call.edges and self._last[1] == key:
-            return self._last[2]
-        found = self._new(call)
-        self._last = (call.edges, key, found) if changes or not is_tensor else None
-        return found
-
-    def _hierarchy(self, call: _Call) -> Tuple[Hierarchy, Optional_]:
-        """And the features of its edges, in its order."""
-        h, edges = self._once(call)
-        return h, None if edges is None or call.features is None else edges.of_each(call.features, call.fill)
+    def _features_of(self, call: _Call) -> Optional_:
+        """Of the edges that came, and of loops behind them."""
+        return None if call.features is None else with_loops(call.features, edges_of(call.edges).ends, call.loops, call.fill)
 
     # ---- what comes ----
 
@@ -165,11 +147,12 @@ class _Convolution(Messages):
         if is_graph(call.edges):
             what = "an explanation" if watched else "return_attention_weights"
             raise refuse(f"{type(self).__name__}: {what} goes with an edge_index; h.weights(q, k, token) gives a row")
-        edges = looped(edges_of(call.edges).ends, call.sizes, call.loops)
-        each = None if call.features is None else edges.of_each(call.features, call.fill)
-        out, weights = self._weighed(call, q, k, v, edges.ends.long(), each)
+        ends, order = looped(edges_of(call.edges).ends, call.sizes, call.loops)
+        each = self._features_of(call)
+        each = each if each is None or order is None else each.index_select(0, order)
+        out, weights = self._weighed(call, q, k, v, ends.long(), each)
         out = self._end(call, self._outputs(call, q, k, v) if out is None else out)
-        return (out, with_weights(call.edges, edges.ends, weights)) if returns else out
+        return (out, with_weights(call.edges, ends, weights)) if returns else out
 
     def _joined(self, out: Tensor) -> Tensor:
         return out.flatten(-2) if self.concat else out.mean(-2)
@@ -182,9 +165,6 @@ class _Convolution(Messages):
 
     def _columns(self) -> int:
         return self.heads * self.out_channels if self.concat else self.out_channels
-
-    def __getstate__(self) -> Dict[str, Any]:
-        return {**super().__getstate__(), "_last": None, "_before": None}
 
 
 class _Gat(_Convolution):
@@ -208,8 +188,8 @@ class _Gat(_Convolution):
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
-    def _made(self, h: Hierarchy) -> Hierarchy:
-        return h.additive_scores(self.negative_slope)
+    def _slope(self) -> Optional[float]:
+        return number(self.negative_slope, "negative_slope")
 
     def _called_with_loops(self, x: Any, layers: Tuple[Optional[Linear], Optional[Linear]], edges: Any, edge_attr: Any, size: Any = None) -> _Call:
         call = self._called(x, layers, edges, edge_attr, size, self.add_self_loops, self.fill_value)
@@ -222,13 +202,12 @@ class _Gat(_Convolution):
     _score: Callable[[Tensor], Tensor]  # [edges, heads], of what goes through the leak: [edges, heads, columns]
     _edge_keys: Callable[[Tensor], Tensor]  # [edges, heads * columns of keys]: what features add there
 
-    def _tables(self) -> Dict[str, Any]:
-        return {}
+    def _additive(self) -> Optional_:
+        return None
 
-    def _outputs(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Any:
-        h, features = self._hierarchy(call)
-        more = self._tables() if features is None else {**self._tables(), "edge_key": self._edge_keys(features)}
-        return attended(self, h, q, k, v, **more)
+    def _outputs(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        features = self._features_of(call)
+        return self._attended(call, q, k, v, Tables(self._additive(), None if features is None else self._edge_keys(features)))
 
     # ---- along edges, by PyTorch Geometric's steps where it watches ----
 
@@ -325,8 +304,8 @@ class GATv2Conv(_Gat):
         self.att = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self._finish(bias)
 
-    def _tables(self) -> Dict[str, Any]:
-        return {"additive": self.att[0]}
+    def _additive(self) -> Optional_:
+        return self.att[0]
 
     def _score(self, z: Tensor) -> Tensor:
         return (z * self.att).sum(-1)
@@ -366,11 +345,12 @@ class TransformerConv(_Convolution):
         self.reset_parameters()
 
     def _outputs(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Any:
-        h, features = self._hierarchy(call)
+        features = self._features_of(call)
         if features is None:
-            return attended(self, h, q, k, v)
+            return self._attended(call, q, k, v, Tables())
         assert self.lin_edge is not None
-        out, more = attended(self, h, q, k, v, edge_key=self.lin_edge(features), edge_value=features)
+        found = self._attended(call, q, k, v, Tables(None, self.lin_edge(features), features))
+        out, more = found.split([self.out_channels, features.shape[1]], -1)
         w = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
         return out + torch.einsum("nhf,hcf->nhc", more, w)
 

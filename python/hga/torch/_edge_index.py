@@ -3,7 +3,8 @@ Hierarchy; with features of edges, self-loops, and sources and destinations of t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple, Union
+import weakref
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -13,10 +14,9 @@ from .._core.deferred import deferred
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 from ._compiled import Made
+from ._edge_lists import WHOLE, EdgeList, Sizes, check_edges
 
 Tensor = torch.Tensor
-WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-Sizes = Tuple[int, int]  # sources and destinations
 
 
 # ---- what comes ----
@@ -91,48 +91,15 @@ def _matrix(like: Tensor, index: Tensor, values: Tensor) -> Tensor:
 # ---- edges of a call, with self-loops ----
 
 
-def checked(index: Tensor, sizes: Sizes) -> np.ndarray:
-    pairs: np.ndarray = index.detach().cpu().numpy()
-    if pairs.ndim != 2 or len(pairs) != 2:
-        raise refuse(f"edge_index has shape {tuple(index.shape)}, not [2, edges]")
-    for row, n, what in zip(pairs, sizes, ("", "") if sizes[0] == sizes[1] else (" sources", " destinations")):
-        least, most = (int(row.min()), int(row.max())) if row.size else (0, -1)
-        if least < 0 or most >= n:
-            raise refuse(f"edge_index has node {most if least >= 0 else least} of {n}{what}")
-    return pairs
-
-
-def _with_loops(pairs: np.ndarray, loops: int) -> Tuple[np.ndarray, np.ndarray]:
-    """Edges with a loop for each of so many nodes behind them, in place of those that there were; and which edges are left."""
-    left = np.flatnonzero(pairs[0] != pairs[1])
-    own = np.arange(loops, dtype=pairs.dtype)
-    return np.concatenate([pairs if len(left) == pairs.shape[1] else pairs[:, left], np.stack([own, own])], 1), left
-
-
-class Looped(NamedTuple):
-    """Edges, perhaps with self-loops; and where they are among those that were given, behind which loops lie."""
-
-    ends: Tensor
-    order: Optional[Tensor]  # None: they are those that were given
-    destination: Tensor  # of each that was given; of one that a loop replaces, a row that is never read
-    loops: int
-
-    def of_each(self, features: Tensor, fill: Any) -> Tensor:
-        """Features of the edges, those of loops among them."""
-        if self.loops:
-            features = torch.cat([features, loop_features(features, self.destination, self.loops, fill)])
-        return features if self.order is None else features.index_select(0, self.order)
-
-
-def looped(index: Tensor, sizes: Sizes, loops: int) -> Looped:
-    """loops: nodes that are sources and destinations; 0: none gets a loop."""
-    pairs = checked(index, sizes)
+def looped(index: Tensor, sizes: Sizes, loops: int) -> Tuple[Tensor, Optional[Tensor]]:
+    """Edges, those that a loop replaces left out and loops behind them; and which they are of those that were given and of loops."""
+    check_edges(index, sizes)
     if not loops:
-        return Looped(index, None, index[1], 0)
-    ends, left = _with_loops(pairs, loops)
-    order = np.concatenate([left, np.arange(loops) + pairs.shape[1]])
-    destination = torch.where(index[0] == index[1], loops, index[1].long())
-    return Looped(torch.from_numpy(ends), torch.from_numpy(order), destination, loops)
+        return index, None
+    left = (index[0] != index[1]).nonzero().squeeze(-1)
+    own = torch.arange(loops, dtype=index.dtype)
+    ends = torch.cat([index.index_select(1, left), own.expand(2, -1)], 1)
+    return ends, torch.cat([left, torch.arange(loops) + index.shape[1]])
 
 
 FILLS = {"add": "sum", "sum": "sum", "mean": "mean", "min": "amin", "max": "amax", "mul": "prod"}
@@ -159,30 +126,33 @@ def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) 
 @deferred
 def graph_of(index: Tensor, sizes: Sizes, loops: int) -> Graph:
     """Edges that occur several times count as often."""
-    pairs = checked(index, (sizes[0], sizes[1])).astype(np.int32)
-    if loops:
-        pairs, _ = _with_loops(pairs, loops)
-    source, destination = pairs
-    return Graph.from_edges(source, destination, _nodes(sizes), repeated="sum")
+    return EdgeList(index, sizes, loops, False).graph()
 
 
-def _nodes(sizes: Sizes) -> Union[int, Sizes]:
-    return sizes[0] if len(set(sizes)) == 1 else (sizes[0], sizes[1])
+MOST_KNOWN = 8
+_KNOWN: List[Tuple["weakref.ref[Any]", Any, EdgeList]] = []  # the last first; replaced, never changed: threads need no lock
 
 
-def featured(index: Tensor, sizes: Sizes, loops: int) -> Tuple[Hierarchy, Looped]:
-    """The hierarchy of edges that have features, each by itself, also where it occurs several times; and its edges."""
-    found = looped(index, sizes, loops)
-    ends = found.ends.detach().cpu().numpy().astype(np.int32)
-    order = np.lexsort(ends)
-    source, destination = ends = ends[:, order]
-    begins = np.ones(len(order), bool)
-    begins[1:] = (np.diff(source) != 0) | (np.diff(destination) != 0)
-    position = np.arange(len(order))
-    again = (position - np.maximum.accumulate(np.where(begins, position, 0))).astype(np.int32)  # how often it came before
-    graph = Graph.from_edges(source, destination, _nodes(sizes), type=again if again.any() else None)
-    at = torch.from_numpy(order)
-    return graph.hierarchy(), found._replace(ends=torch.from_numpy(ends), order=at if found.order is None else found.order[at])
+def edge_list(edges: Any, sizes: Sizes, loops: int, by_itself: bool) -> EdgeList:
+    """That of the last calls where the edges are one of theirs, unchanged."""
+    is_tensor = isinstance(edges, torch.Tensor)
+    if is_tensor and edges.is_inference():  # it has no version
+        return EdgeList(edges_of(edges).ends, sizes, loops, by_itself)
+    key = edges._version if is_tensor else 0, sizes, loops, by_itself
+    for known, its, found in _KNOWN:
+        if its == key and known() is edges:
+            return found
+    found = EdgeList(edges_of(edges).ends, sizes, loops, by_itself)
+    _KNOWN[:] = [(weakref.ref(edges), key, found), *(x for x in _KNOWN if x[0]() is not None)][:MOST_KNOWN]
+    return found
+
+
+def with_loops(features: Tensor, index: Tensor, loops: int, fill: Any) -> Tensor:
+    """Features of edges, and behind them those of loops."""
+    if not loops:
+        return features
+    destination = torch.where(index[0] == index[1], loops, index[1].long())  # of an edge that a loop replaces a row that is never read
+    return torch.cat([features, loop_features(features, destination, loops, fill)])
 
 
 # ---- weights, one by one ----

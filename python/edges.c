@@ -1,0 +1,376 @@
+/* edges.c: attention along a list of edges that is new in every call. */
+#include "edges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hga_py_edges {
+    hga_graph *graph;
+    int64_t n, *order;
+    int64_t given; /* with loops behind them: rows of tables */
+};
+
+/* ---- the list ---- */
+
+/* Ends of edges as the builder takes them. */
+typedef struct ends {
+    int64_t n;
+    hga_id *source, *destination, *type;
+    int64_t *order;
+} ends;
+
+static void free_ends(ends *x) { free(x->source), free(x->destination), free(x->type), free(x->order); }
+
+static int64_t node_at(const hga_py_edge_index *x, int64_t row, int64_t edge)
+{
+    const char *at = (const char *)x->ends + row * x->row_stride + edge * x->edge_stride;
+    switch (x->number) {
+    case 8: return *(const int64_t *)(const void *)at;
+    case 4: return *(const int32_t *)(const void *)at;
+    case 2: return *(const int16_t *)(const void *)at;
+    case 1: return *(const int8_t *)at;
+    default: return *(const uint8_t *)at;
+    }
+}
+
+/* The row's nodes, where they are asked for; a negative one is named before one that is too large. */
+static hga_status read_row(const hga_py_edge_index *x, int64_t row, hga_id *to)
+{
+    int64_t least = 0, most = -1, nodes = row ? x->destinations : x->sources;
+    for (int64_t e = 0; e < x->n; e++) {
+        int64_t node = node_at(x, row, e);
+        least = node < least ? node : least, most = node > most ? node : most;
+        if (to) to[e] = (hga_id)node;
+    }
+    if (least >= 0 && most < nodes) return HGA_OK;
+    const char *what = x->sources == x->destinations ? "" : row ? " destinations" : " sources";
+    return hga_fail(HGA_EINVAL, "edge_index has node %lld of %lld%s", (long long)(least < 0 ? least : most),
+                    (long long)nodes, what);
+}
+
+hga_status hga_py_edge_index_check(const hga_py_edge_index *index)
+{
+    hga_status st = read_row(index, 0, NULL);
+    return st ? st : read_row(index, 1, NULL);
+}
+
+/* Where loops are added those that were there go, and the others keep their numbers. */
+static void add_loops(const hga_py_edge_index *x, ends *of)
+{
+    int64_t n = 0;
+    for (int64_t e = 0; e < x->n; e++) {
+        of->order[n] = e, of->source[n] = of->source[e], of->destination[n] = of->destination[e];
+        n += !x->loops || of->source[e] != of->destination[e];
+    }
+    for (hga_id node = 0; node < x->loops; node++, n++)
+        of->order[n] = x->n + node, of->source[n] = of->destination[n] = node;
+    of->n = n;
+}
+
+/* Sorts edges by one of their ends, stably: at[i] is the position before of what is at i now. counts: [nodes + 1]. */
+static void sort_by(const hga_id *end, hga_id nodes, const int64_t *before, int64_t *at, int64_t n, int64_t *counts)
+{
+    memset(counts, 0, sizeof *counts * ((size_t)nodes + 1));
+    for (int64_t i = 0; i < n; i++) counts[end[i] + 1]++;
+    for (hga_id v = 0; v < nodes; v++) counts[v + 1] += counts[v];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t e = before ? before[i] : i;
+        at[counts[end[e]]++] = e;
+    }
+}
+
+/* Edges in the order of the graph, by destination and source; of several with the same ends each has a type. */
+static hga_status sort(const hga_py_edge_index *x, ends *of)
+{
+    hga_id nodes = x->sources > x->destinations ? x->sources : x->destinations;
+    size_t n = (size_t)of->n;
+    ends sorted = {.n = of->n};
+    int64_t *counts = malloc(((size_t)nodes + 1) * sizeof *counts), *by_source = malloc((n + 1) * sizeof *by_source);
+    int64_t *at = malloc((n + 1) * sizeof *at);
+    sorted.source = malloc((n + 1) * sizeof *sorted.source), sorted.order = malloc((n + 1) * sizeof *sorted.order);
+    sorted.destination = malloc((n + 1) * sizeof *sorted.destination);
+    sorted.type = calloc(n + 1, sizeof *sorted.type);
+    hga_status st = HGA_OK;
+    if (!counts || !by_source || !at || !sorted.source || !sorted.destination || !sorted.order || !sorted.type) {
+        free_ends(&sorted), st = hga_fail(HGA_ENOMEM, "no memory for %lld edges", (long long)n);
+        goto done;
+    }
+    sort_by(of->source, x->sources, NULL, by_source, of->n, counts);
+    sort_by(of->destination, x->destinations, by_source, at, of->n, counts);
+    int repeats = 0;
+    for (int64_t i = 0; i < of->n; i++) {
+        sorted.source[i] = of->source[at[i]], sorted.destination[i] = of->destination[at[i]];
+        sorted.order[i] = of->order[at[i]];
+        int again = i && sorted.source[i] == sorted.source[i - 1] && sorted.destination[i] == sorted.destination[i - 1];
+        sorted.type[i] = again ? sorted.type[i - 1] + 1 : 0;
+        repeats |= again;
+    }
+    if (!repeats) free(sorted.type), sorted.type = NULL;
+    free_ends(of), *of = sorted;
+done:
+    free(counts), free(by_source), free(at);
+    return st;
+}
+
+static hga_status read_ends(const hga_py_edge_index *x, ends *of)
+{
+    size_t n = (size_t)x->n + (size_t)x->loops + 1;
+    of->source = malloc(n * sizeof *of->source), of->destination = malloc(n * sizeof *of->destination);
+    of->order = malloc(n * sizeof *of->order);
+    if (!of->source || !of->destination || !of->order)
+        return hga_fail(HGA_ENOMEM, "no memory for %lld edges", (long long)n);
+    hga_status st = read_row(x, 0, of->source);
+    if (!st) st = read_row(x, 1, of->destination);
+    if (st) return st;
+    add_loops(x, of);
+    return x->by_itself ? sort(x, of) : HGA_OK;
+}
+
+/* ---- their graph ---- */
+
+/* Sources of a bipartite graph follow its destinations. */
+static hga_status build(const hga_py_edge_index *x, const ends *of, hga_graph **out)
+{
+    hga_builder *b = NULL;
+    hga_id first, relation, behind = x->is_bipartite ? x->destinations : 0;
+    hga_status st = hga_builder_create(NULL, &b);
+    if (!st) st = hga_builder_add_level(b, x->is_bipartite ? x->sources + x->destinations : x->sources, &first);
+    if (!st && x->is_bipartite) st = hga_builder_set_tokens(b, 0, x->destinations, x->destinations, x->sources);
+    if (!st) st = hga_builder_add_relation(b, "near", &relation);
+    if (!st && !x->by_itself) st = hga_builder_sum_edges(b, relation);
+    for (int64_t i = 0; behind && i < of->n; i++) of->source[i] += behind;
+    if (!st) st = hga_builder_add_edges(b, relation, of->n, of->source, of->destination, of->type, NULL);
+    if (!st) st = hga_builder_finish(b, out);
+    hga_builder_destroy(b);
+    return st;
+}
+
+hga_status hga_py_edges_create(const hga_py_edge_index *index, hga_py_edges **out)
+{
+    ends of = {0};
+    hga_py_edges *edges = calloc(1, sizeof *edges);
+    hga_status st = edges ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for a graph");
+    if (!st) st = read_ends(index, &of);
+    if (!st) st = build(index, &of, &edges->graph);
+    if (!st) {
+        edges->n = of.n, edges->given = index->n + index->loops;
+        if (index->by_itself) edges->order = of.order, of.order = NULL;
+    } else {
+        free(edges), edges = NULL;
+    }
+    free_ends(&of);
+    *out = edges;
+    return st;
+}
+
+void hga_py_edges_destroy(hga_py_edges *edges)
+{
+    if (!edges) return;
+    hga_graph_destroy(edges->graph);
+    free(edges->order), free(edges);
+}
+
+hga_graph *hga_py_edges_graph(const hga_py_edges *edges) { return hga_graph_retain(edges->graph); }
+
+int64_t hga_py_edges_n(const hga_py_edges *edges) { return edges->n; }
+
+const int64_t *hga_py_edges_order(const hga_py_edges *edges) { return edges->order; }
+
+/* ---- a call ---- */
+
+struct hga_py_pass {
+    hga_py_edge_kind kind;
+    const hga_py_edges *edges;
+    hga_py_cached *cached;
+    hga_io io;             /* without addresses of the caller's */
+    float *rows[2];        /* of edge_key and of edge_value, in the order of the graph */
+};
+
+enum { TABLE_KEY, TABLE_VALUE, N_TABLES_OF_EDGES };
+
+/* A table of edges: the library's name for it, and how many columns a row has. */
+typedef struct edge_table {
+    hga_call_table table;
+    hga_id columns;
+} edge_table;
+
+static edge_table table_of(const hga_py_edge_kind *kind, int which)
+{
+    if (which == TABLE_KEY) return (edge_table){HGA_TABLE_EDGE_KEY, kind->has_edge_keys ? kind->heads * kind->dim : 0};
+    return (edge_table){HGA_TABLE_EDGE_VALUE, kind->features};
+}
+
+/* A plan for the graph of these edges. */
+typedef struct plan_of {
+    const hga_py_edge_kind *kind;
+    const hga_graph *graph;
+} plan_of;
+
+static hga_status make_plan(const void *of, hga_plan **out)
+{
+    const plan_of *x = of;
+    const hga_py_edge_kind *kind = x->kind;
+    const hga_id relation = 0;
+    hga_program program;
+    hga_status st = hga_program_hierarchy(&program, x->graph, &relation, 1);
+    if (st) return st;
+    if (kind->is_additive) program.scores = HGA_SCORES_ADDITIVE, program.negative_slope = kind->negative_slope;
+    hga_shape shape = {.n_heads = kind->heads, .n_kv_heads = kind->heads, .dim = kind->dim, .dim_v = kind->dim_v};
+    hga_options options = {.threads = kind->threads, .gradient = kind->gradient, .dropout = kind->dropout};
+    return hga_plan_create(x->graph, &program, &shape, &options, out);
+}
+
+static hga_tensor rows_of(uintptr_t at, int64_t rows, hga_id heads, hga_id columns)
+{
+    return (hga_tensor){.data = (void *)at, .rows = rows, .row_stride = (ptrdiff_t)heads * columns, .head_stride = columns};
+}
+
+/* The output's columns of values, or those of features behind them. */
+static hga_tensor columns_of(const hga_py_edge_kind *kind, uintptr_t out, int64_t rows, int of_features)
+{
+    hga_tensor t = rows_of(out, rows, kind->heads, kind->dim_v + kind->features);
+    if (of_features) t.data = out ? (float *)out + kind->dim_v : NULL;
+    return t;
+}
+
+static hga_id n_queries(const hga_py_edges *edges) { return hga_graph_nodes(edges->graph).n_queries; }
+
+/* What the library reads and writes; tables of edges come as they lie in the pass. */
+static void describe(const hga_py_pass *pass, const hga_py_edge_call *call, hga_io *io)
+{
+    const hga_py_edge_kind *kind = &pass->kind;
+    int64_t queries = n_queries(pass->edges), keys = hga_graph_nodes(pass->edges->graph).n_keys;
+    *io = pass->io;
+    io->query = rows_of(call->query, queries, kind->heads, kind->dim);
+    io->key = rows_of(call->key, keys, kind->heads, kind->dim);
+    io->value = rows_of(call->value, keys, kind->heads, kind->dim_v);
+    io->out = columns_of(kind, call->out, queries, 0);
+    if (kind->features) io->edge_out = columns_of(kind, call->out, queries, 1);
+    if (call->additive)
+        io->table[HGA_TABLE_ADDITIVE] =
+            (hga_table){.data = (const float *)call->additive, .rows = kind->heads, .columns = kind->dim};
+    for (int t = 0; t < N_TABLES_OF_EDGES; t++) {
+        edge_table x = table_of(kind, t);
+        if (x.columns)
+            io->table[x.table] = (hga_table){.data = pass->rows[t], .rows = pass->edges->n, .columns = x.columns};
+    }
+    io->seed = call->seed;
+}
+
+/* Rows of a table of edges, to the order of the graph, or back to the order in which they came, where those that loops
+   replaced get zeros. */
+static void move_rows(const hga_py_edges *edges, hga_id columns, const float *from, float *to, int back)
+{
+    size_t bytes = sizeof *to * (size_t)columns;
+    if (back && edges->given > edges->n) memset(to, 0, bytes * (size_t)edges->given);
+    for (int64_t i = 0; i < edges->n; i++) {
+        int64_t at = edges->order[i];
+        memcpy(to + (back ? at : i) * columns, from + (back ? i : at) * columns, bytes);
+    }
+}
+
+static float *new_rows(const hga_py_edges *edges, hga_id columns)
+{
+    return malloc(sizeof(float) * (size_t)columns * ((size_t)edges->n + 1));
+}
+
+static hga_status take_tables(hga_py_pass *pass, const hga_py_edge_call *call)
+{
+    const uintptr_t from[N_TABLES_OF_EDGES] = {call->edge_key, call->edge_value};
+    for (int t = 0; t < N_TABLES_OF_EDGES; t++) {
+        hga_id columns = table_of(&pass->kind, t).columns;
+        if (!columns) continue;
+        if (!(pass->rows[t] = new_rows(pass->edges, columns)))
+            return hga_fail(HGA_ENOMEM, "no memory for rows of %lld edges", (long long)pass->edges->n);
+        move_rows(pass->edges, columns, (const float *)from[t], pass->rows[t], 0);
+    }
+    return HGA_OK;
+}
+
+static hga_status new_tape(hga_py_pass *pass)
+{
+    int64_t bytes = hga_plan_tape_bytes(hga_py_cached_plan(pass->cached));
+    if (!pass->kind.gradient) return HGA_OK;
+    return hga_new_zero(NULL, bytes, 1, &pass->io.tape);
+}
+
+static hga_status run(const hga_py_pass *pass, const hga_py_edge_call *call)
+{
+    hga_io io;
+    hga_py_workspaces *workspaces;
+    hga_status st = hga_py_take_workspaces(pass->cached, 1, &workspaces);
+    if (st) return st;
+    describe(pass, call, &io);
+    memset((void *)call->out, 0, sizeof(float) * (size_t)(io.out.rows * io.out.row_stride)); /* nodes without edges */
+    st = hga_plan_execute(hga_py_cached_plan(pass->cached), workspaces->workspaces[0], &io);
+    hga_py_give_workspaces(pass->cached, workspaces);
+    return st;
+}
+
+hga_status hga_py_attend_along(const hga_py_edge_kind *kind, const hga_py_edges *edges, const hga_py_edge_call *call,
+                               hga_py_pass **out)
+{
+    plan_of of = {kind, edges->graph};
+    hga_py_maker maker = {{-1, kind->key}, make_plan, &of};
+    hga_py_pass *pass = calloc(1, sizeof *pass);
+    hga_status st = pass ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for a call");
+    if (!st) pass->kind = *kind, pass->edges = edges, st = hga_py_borrow(&maker, edges->graph, &pass->cached);
+    if (!st) st = take_tables(pass, call);
+    if (!st) st = new_tape(pass);
+    if (!st) st = run(pass, call);
+    if (st || !out) hga_py_pass_end(pass), pass = NULL;
+    if (out) *out = pass;
+    return st;
+}
+
+void hga_py_pass_end(hga_py_pass *pass)
+{
+    if (!pass) return;
+    if (pass->io.tape) hga_delete(NULL, pass->io.tape, hga_plan_tape_bytes(hga_py_cached_plan(pass->cached)), 1);
+    for (int t = 0; t < N_TABLES_OF_EDGES; t++) free(pass->rows[t]);
+    if (pass->cached) hga_py_release(pass->cached);
+    free(pass);
+}
+
+/* ---- back ---- */
+
+/* Gradients of tables of edges, in the order of the graph. */
+static hga_status new_gradients(const hga_py_pass *pass, const uintptr_t to[N_TABLES_OF_EDGES],
+                                float *rows[N_TABLES_OF_EDGES], hga_grad_io *grad)
+{
+    for (int t = 0; t < N_TABLES_OF_EDGES; t++) {
+        edge_table x = table_of(&pass->kind, t);
+        if (!to[t] || !x.columns) continue;
+        if (!(rows[t] = new_rows(pass->edges, x.columns)))
+            return hga_fail(HGA_ENOMEM, "no memory for rows of %lld edges", (long long)pass->edges->n);
+        grad->d_table[x.table] = rows[t];
+    }
+    return HGA_OK;
+}
+
+hga_status hga_py_gradient_along(const hga_py_pass *pass, const hga_py_edge_call *call, uintptr_t d_out,
+                                 const hga_py_edge_gradients *wanted)
+{
+    const hga_py_edge_kind *kind = &pass->kind;
+    const uintptr_t to[N_TABLES_OF_EDGES] = {wanted->edge_key, wanted->edge_value};
+    float *rows[N_TABLES_OF_EDGES] = {0};
+    hga_grad_io grad = {0};
+    hga_io io;
+    hga_py_workspaces *workspaces = NULL;
+    describe(pass, call, &io);
+    hga_status st = new_gradients(pass, to, rows, &grad);
+    grad.d_out = columns_of(kind, d_out, io.out.rows, 0);
+    if (kind->features) grad.d_edge_out = columns_of(kind, d_out, io.out.rows, 1);
+    grad.d_query = rows_of(wanted->query, io.query.rows, kind->heads, kind->dim);
+    grad.d_key = rows_of(wanted->key, io.key.rows, kind->heads, kind->dim);
+    grad.d_value = rows_of(wanted->value, io.value.rows, kind->heads, kind->dim_v);
+    grad.d_table[HGA_TABLE_ADDITIVE] = (float *)wanted->additive;
+    if (!st) st = hga_py_take_workspaces(pass->cached, 1, &workspaces);
+    if (!st) st = hga_plan_gradient(hga_py_cached_plan(pass->cached), workspaces->workspaces[0], &io, &grad);
+    if (workspaces) hga_py_give_workspaces(pass->cached, workspaces);
+    for (int t = 0; t < N_TABLES_OF_EDGES; t++) {
+        if (!st && rows[t]) move_rows(pass->edges, table_of(kind, t).columns, rows[t], (float *)to[t], 1);
+        free(rows[t]);
+    }
+    return st;
+}

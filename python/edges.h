@@ -1,0 +1,68 @@
+/* edges.h: attention along a list of edges that is new in every call, as layers of graph networks bring it: the list is
+   checked, sorted and attended along in C, by a plan of the pool that is updated to it. */
+#ifndef HGA_PY_EDGES_H
+#define HGA_PY_EDGES_H
+
+#include "pool.h"
+
+/* A list of edges, where its owner has it: row 0 are sources, row 1 destinations. */
+typedef struct hga_py_edge_index {
+    uintptr_t ends;
+    int64_t row_stride, edge_stride; /* bytes */
+    int64_t n;
+    int number;                    /* bytes of a node's number, 8, 4, 2 or 1; -1: one without a sign */
+    hga_id sources, destinations;  /* equal: the same nodes, unless is_bipartite */
+    hga_id loops;                  /* of the first so many nodes, in place of those that the list has; 0: none is added */
+    int by_itself;                 /* 1: every edge has a row of tables; 0: one that repeats counts as often */
+    int is_bipartite;
+} hga_py_edge_index;
+
+/* HGA_EINVAL names a node that is not there. */
+hga_status hga_py_edge_index_check(const hga_py_edge_index *index);
+
+/* Edges in the order of their graph. */
+typedef struct hga_py_edges hga_py_edges;
+
+/* *out is the caller's: hga_py_edges_destroy. HGA_EINVAL as above. */
+hga_status hga_py_edges_create(const hga_py_edge_index *index, hga_py_edges **out);
+void hga_py_edges_destroy(hga_py_edges *edges);
+/* The graph, retained for the caller. */
+hga_graph *hga_py_edges_graph(const hga_py_edges *edges);
+/* How many there are, loops among them. */
+int64_t hga_py_edges_n(const hga_py_edges *edges);
+/* [n]: which edge is where, of those by themselves: the list's, then loops behind them. NULL: of others. */
+const int64_t *hga_py_edges_order(const hga_py_edges *edges);
+
+/* What calls of a layer have in common. Tensors are of float32, packed, [rows][heads][columns]. */
+typedef struct hga_py_edge_kind {
+    int64_t key; /* of such kinds, at least 1 */
+    hga_id heads, dim, dim_v, threads;
+    int is_additive, gradient;
+    float negative_slope, dropout;
+    int has_edge_keys; /* [edges][heads * dim], in the order in which the edges came */
+    hga_id features;   /* columns of edge_value [edges][features], in that order; 0: there are none */
+} hga_py_edge_kind;
+
+/* Addresses of a call's tensors; what it has not is 0. out [destinations][heads][dim_v + features]. */
+typedef struct hga_py_edge_call {
+    uintptr_t query, key, value, additive, edge_key, edge_value, out;
+    uint64_t seed;
+} hga_py_edge_call;
+
+/* Where gradients go, overwritten; 0: not wanted. */
+typedef struct hga_py_edge_gradients {
+    uintptr_t query, key, value, additive, edge_key, edge_value;
+} hga_py_edge_gradients;
+
+/* What a forward pass leaves for its backward pass: a plan that nobody else has, and its tape. */
+typedef struct hga_py_pass hga_py_pass;
+
+/* Forward. pass NULL: no backward pass follows; else *pass is the caller's: hga_py_pass_end. */
+hga_status hga_py_attend_along(const hga_py_edge_kind *kind, const hga_py_edges *edges, const hga_py_edge_call *call,
+                               hga_py_pass **pass);
+/* Back, of the same tensors, as often as you like; d_out has the shape of out, packed. */
+hga_status hga_py_gradient_along(const hga_py_pass *pass, const hga_py_edge_call *call, uintptr_t d_out,
+                                 const hga_py_edge_gradients *to);
+void hga_py_pass_end(hga_py_pass *pass);
+
+#endif

@@ -1,0 +1,181 @@
+"""Attention along a list of edges that may be new in every call: C checks and sorts the list, takes a plan of its pool, and attends.
+One call goes there and one comes back. What torch watches, other types than float32 and torch.compile go by a hierarchy."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+
+from .._core.library import check, ffi, lib, refuse
+from .._core.plans import left_to_others
+from .._graphs.graph import Graph
+from .._graphs.hierarchy import Hierarchy
+from ._eager import is_plain, watched
+
+Tensor = torch.Tensor
+Optional_ = Optional[Tensor]
+Sizes = Tuple[int, int]  # sources and destinations
+# Bytes of a node's number, for C; -1: one without a sign.
+WHOLE = {torch.int64: 8, torch.int32: 4, torch.int16: 2, torch.int8: 1, torch.uint8: -1}
+
+
+def _index_of(index: Tensor, sizes: Sizes) -> Any:
+    """Where a list is, for C."""
+    if index.dim() != 2 or len(index) != 2:
+        raise refuse(f"edge_index has shape {tuple(index.shape)}, not [2, edges]")
+    c, size = ffi.new("hga_py_edge_index *"), index.element_size()
+    c.ends, c.n, c.number = index.data_ptr(), index.shape[1], WHOLE[index.dtype]
+    c.row_stride, c.edge_stride = index.stride(0) * size, index.stride(1) * size
+    c.sources, c.destinations = sizes
+    c.is_bipartite = sizes[0] != sizes[1]
+    return c
+
+
+def check_edges(index: Tensor, sizes: Sizes) -> None:
+    """Are all nodes there?"""
+    at = index.detach().cpu()
+    check(lib.hga_py_edge_index_check(_index_of(at, sizes)))
+
+
+class EdgeList:
+    """Edges, checked and sorted. With ``by_itself`` every edge has a row of tables, also where it occurs several times; else edges
+    that repeat count as often."""
+
+    def __init__(self, index: Tensor, sizes: Sizes, loops: int, by_itself: bool) -> None:
+        at = index.detach().cpu()
+        c, out = _index_of(at, sizes), ffi.new("hga_py_edges **")
+        c.loops, c.by_itself = loops, by_itself
+        check(lib.hga_py_edges_create(c, out))
+        self.c = ffi.gc(out[0], lib.hga_py_edges_destroy)
+        self.sizes, self.n = sizes, int(lib.hga_py_edges_n(self.c))
+        self._hierarchies: Dict[Optional[float], Hierarchy] = {}
+
+    def graph(self) -> Graph:
+        return Graph(lib.hga_py_edges_graph(self.c))
+
+    def hierarchy(self, slope: Optional[float]) -> Hierarchy:
+        """For calls that do not go to C at once; slope: of additive scores."""
+        if slope not in self._hierarchies:
+            h = self.graph().hierarchy()
+            self._hierarchies[slope] = left_to_others(h if slope is None else h.additive_scores(slope))
+        return self._hierarchies[slope]
+
+    def order(self) -> Tensor:
+        """Which edge is where in the graph, of those by themselves: those that were given, then loops."""
+        return torch.from_numpy(np.frombuffer(ffi.buffer(lib.hga_py_edges_order(self.c), 8 * self.n), np.int64).copy())
+
+
+# ---- a call ----
+
+_KINDS: Dict[Tuple[Any, ...], Any] = {}  # hga_py_edge_kind, by what they hold
+_KEYS = itertools.count(1)
+
+
+def _kind(*values: Any) -> Any:
+    found = _KINDS.get(values)
+    if found is None:
+        found = _KINDS.setdefault(values, ffi.new("hga_py_edge_kind *", (next(_KEYS), *values)))
+    return found
+
+
+class Tables(NamedTuple):
+    """Of a call, None where it has none: a of additive scores [heads, dim], and rows of edges in the order in which the edges came,
+    loops last: what keys get [edges, heads * dim], and what is summed beside values [edges, columns]."""
+
+    additive: Optional_ = None
+    edge_key: Optional_ = None
+    edge_value: Optional_ = None
+
+
+class How(NamedTuple):
+    """slope: of additive scores."""
+
+    slope: Optional[float]
+    dropout: float
+    seed: int
+
+
+def _is_ready(x: Optional_) -> bool:
+    return x is None or (x.dtype is torch.float32 and x.is_contiguous() and is_plain(x))
+
+
+def along(edges: EdgeList, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how: How) -> Tensor:
+    """[destinations, heads, columns of values and of edge_value], of q [destinations, heads, dim], k [sources, heads, dim] and
+    v [sources, heads, columns]."""
+    ready = edges.n and q.numel() and v.numel() and not torch.is_autocast_enabled("cpu") and not watched()
+    if not (ready and _is_ready(q) and _is_ready(k) and _is_ready(v) and all(map(_is_ready, tables))):
+        return _by_hierarchy(edges, q, k, v, tables, how)
+    return _Along.apply(edges, how, torch.is_grad_enabled(), q, k, v, *tables)  # type: ignore[no-any-return]
+
+
+def _by_hierarchy(edges: EdgeList, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how: How) -> Tensor:
+    by_name = {name: x for name, x in tables._asdict().items() if x is not None}
+    order = edges.order() if "edge_key" in by_name or "edge_value" in by_name else None
+    for name in by_name:
+        if name != "additive":
+            by_name[name] = by_name[name].index_select(0, order)
+    found = edges.hierarchy(how.slope).attention(q, k, v, layout="bnhd", dropout=how.dropout, seed=how.seed, **by_name)
+    return torch.cat(found, -1) if isinstance(found, tuple) else found
+
+
+def _address(x: Optional_) -> int:
+    return 0 if x is None else x.data_ptr()
+
+
+along_apart = torch.compiler.disable(along)  # for torch.compile, which does not see what C does
+
+
+class _Along(torch.autograd.Function):
+    """out of (edges, how, whether a backward pass may follow, q, k, v, additive, edge_key, edge_value)."""
+
+    @staticmethod
+    def forward(ctx: Any, edges: EdgeList, how: How, taped: bool, q: Tensor, k: Tensor, v: Tensor, *tables: Optional_) -> Tensor:
+        additive, edge_key, edge_value = tables
+        heads, columns = v.shape[1], v.shape[2]
+        features = 0 if edge_value is None else edge_value.shape[1]
+        taped = taped and any(ctx.needs_input_grad)
+        kind = _kind(
+            heads, q.shape[2], columns, torch.get_num_threads(), how.slope is not None, taped, how.slope or 0.0, how.dropout,
+            edge_key is not None, features,
+        )  # fmt: skip
+        out = q.new_empty(len(q), heads, columns + features)
+        call = ffi.new(
+            "hga_py_edge_call *",
+            (q.data_ptr(), k.data_ptr(), v.data_ptr(), _address(additive), _address(edge_key), _address(edge_value), out.data_ptr(), how.seed),
+        )  # fmt: skip
+        kept = ffi.new("hga_py_pass **") if taped else ffi.NULL
+        check(lib.hga_py_attend_along(kind, edges.c, call, kept))
+        if taped:
+            ctx.pass_ = ffi.gc(kept[0], lib.hga_py_pass_end)
+            ctx.edges, ctx.how = edges, how
+            ctx.save_for_backward(out, q, k, v, *tables)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> Any:
+        out, *tensors = ctx.saved_tensors
+        needs = ctx.needs_input_grad[3:]
+        d_out = d_out.contiguous()
+        if torch.is_grad_enabled() or watched() or not all(map(_is_ready, (d_out, out, *tensors))):
+            return (None, None, None, *_again(ctx.edges, ctx.how, needs, tensors, d_out))
+        grads = [torch.empty_like(x) if need else None for x, need in zip(tensors, needs)]
+        call = ffi.new("hga_py_edge_call *", (*map(_address, tensors), out.data_ptr(), ctx.how.seed))
+        to = ffi.new("hga_py_edge_gradients *", tuple(map(_address, grads)))
+        check(lib.hga_py_gradient_along(ctx.pass_, call, d_out.data_ptr(), to))
+        return (None, None, None, *grads)
+
+
+def _again(edges: EdgeList, how: How, needs: Sequence[bool], tensors: Sequence[Optional_], d_out: Tensor) -> List[Optional_]:
+    """Gradients by a hierarchy, for a backward pass that torch watches, or whose saved tensors have come back otherwise."""
+    further = torch.is_grad_enabled()
+    with torch.enable_grad():
+        its = [x if x is None or further else x.detach().requires_grad_(need) for x, need in zip(tensors, needs)]
+        q, k, v, *tables = its
+        assert q is not None and k is not None and v is not None
+        out = _by_hierarchy(edges, q, k, v, Tables(*tables), how)
+        wanted = [x for x, need in zip(its, needs) if need and x is not None]
+        found = iter(torch.autograd.grad(out, wanted, d_out, create_graph=further))
+    return [next(found) if need else None for need in needs]
