@@ -184,6 +184,7 @@ struct hga_py_pass {
     hga_py_cached *cached;
     hga_io io;             /* without addresses of the caller's */
     float *rows[2];        /* of edge_key and of edge_value, in the order of the graph */
+    float *products[2];    /* of_values: queries and keys [nodes][heads] */
 };
 
 enum { TABLE_KEY, TABLE_VALUE, N_TABLES_OF_EDGES };
@@ -235,14 +236,69 @@ static hga_tensor columns_of(const hga_py_edge_kind *kind, uintptr_t out, int64_
 
 static hga_id n_queries(const hga_py_edges *edges) { return hga_graph_nodes(edges->graph).n_queries; }
 
+/* ---- queries and keys that are products of values ---- */
+
+/* to[i][node][head] = values[node][head] . weights[i][head], for queries and for keys. */
+static void multiply_values(const hga_py_edge_kind *kind, int64_t nodes, const float *values,
+                            const float *const weights[2], float *const to[2])
+{
+    const hga_id heads = kind->heads, columns = kind->dim_v;
+    for (int64_t at = 0; at < nodes * heads; at += heads)
+        for (hga_id h = 0; h < heads; h++, values += columns) {
+            const float *q = weights[0] + h * columns, *k = weights[1] + h * columns;
+            float query = 0, key = 0;
+            for (hga_id c = 0; c < columns; c++) query += values[c] * q[c], key += values[c] * k[c];
+            to[0][at + h] = query, to[1][at + h] = key;
+        }
+}
+
+/* d_values[node][head] += the sum over i of d[i][node][head] weights[i][head] */
+static void add_to_values(const hga_py_edge_kind *kind, int64_t nodes, const float *const d[2],
+                          const float *const weights[2], float *d_values)
+{
+    const hga_id heads = kind->heads, columns = kind->dim_v;
+    for (int64_t at = 0; at < nodes * heads; at += heads)
+        for (hga_id h = 0; h < heads; h++, d_values += columns) {
+            const float *q = weights[0] + h * columns, *k = weights[1] + h * columns;
+            const float query = d[0][at + h], key = d[1][at + h];
+            for (hga_id c = 0; c < columns; c++) d_values[c] += query * q[c] + key * k[c];
+        }
+}
+
+/* d_weights[head] = the sum of d[node][head] values[node][head] over all nodes */
+static void sum_for_weights(const hga_py_edge_kind *kind, int64_t nodes, const float *d, const float *values,
+                            float *d_weights)
+{
+    const hga_id heads = kind->heads, columns = kind->dim_v;
+    memset(d_weights, 0, sizeof(float) * (size_t)(heads * columns));
+    for (int64_t at = 0; at < nodes * heads; at += heads)
+        for (hga_id h = 0; h < heads; h++, values += columns)
+            for (hga_id c = 0; c < columns; c++) d_weights[h * columns + c] += d[at + h] * values[c];
+}
+
+static hga_status take_products(hga_py_pass *pass, const hga_py_edge_call *call)
+{
+    const float *const weights[2] = {(const float *)call->query, (const float *)call->key};
+    const int64_t nodes = n_queries(pass->edges);
+    if (!pass->kind.of_values) return HGA_OK;
+    for (int i = 0; i < 2; i++) {
+        hga_status st = hga_new(NULL, nodes, sizeof(float) * (size_t)pass->kind.heads, &pass->products[i]);
+        if (st) return st;
+    }
+    multiply_values(&pass->kind, nodes, (const float *)call->value, weights, pass->products);
+    return HGA_OK;
+}
+
 /* What the library reads and writes; tables of edges come as they lie in the pass. */
 static void describe(const hga_py_pass *pass, const hga_py_edge_call *call, hga_io *io)
 {
     const hga_py_edge_kind *kind = &pass->kind;
     int64_t queries = n_queries(pass->edges), keys = hga_graph_nodes(pass->edges->graph).n_keys;
     *io = pass->io;
-    io->query = rows_of(call->query, queries, kind->heads, kind->dim);
-    io->key = rows_of(call->key, keys, kind->heads, kind->dim);
+    const uintptr_t query = kind->of_values ? (uintptr_t)pass->products[0] : call->query;
+    const uintptr_t key = kind->of_values ? (uintptr_t)pass->products[1] : call->key;
+    io->query = rows_of(query, queries, kind->heads, kind->dim);
+    io->key = rows_of(key, keys, kind->heads, kind->dim);
     io->value = rows_of(call->value, keys, kind->heads, kind->dim_v);
     io->out = columns_of(kind, call->out, queries, 0);
     if (kind->features) io->edge_out = columns_of(kind, call->out, queries, 1);
@@ -316,6 +372,7 @@ hga_status hga_py_attend_along(const hga_py_edge_kind *kind, const hga_py_edges 
     hga_status st = pass ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for a call");
     if (!st) pass->kind = *kind, pass->edges = edges, st = hga_py_borrow(&maker, edges->graph, &pass->cached);
     if (!st) st = take_tables(pass, call);
+    if (!st) st = take_products(pass, call);
     if (!st) st = new_tape(pass);
     if (!st) st = run(pass, call);
     if (st || !out) hga_py_pass_end(pass), pass = NULL;
@@ -328,6 +385,8 @@ void hga_py_pass_end(hga_py_pass *pass)
     if (!pass) return;
     if (pass->io.tape) hga_delete(NULL, pass->io.tape, hga_plan_tape_bytes(hga_py_cached_plan(pass->cached)), 1);
     for (int t = 0; t < N_TABLES_OF_EDGES; t++) free(pass->rows[t]);
+    for (int i = 0; i < 2 && pass->kind.of_values; i++)
+        hga_delete(NULL, pass->products[i], n_queries(pass->edges), sizeof(float) * (size_t)pass->kind.heads);
     if (pass->cached) hga_py_release(pass->cached);
     free(pass);
 }
@@ -348,12 +407,46 @@ static hga_status new_gradients(const hga_py_pass *pass, const uintptr_t to[N_TA
     return HGA_OK;
 }
 
+/* Gradients of queries and keys, which are products of values, and then those of what they were made of. */
+typedef struct product_gradients {
+    float *of[2]; /* [nodes][heads]; NULL: there are no products */
+} product_gradients;
+
+static hga_status open_products(const hga_py_pass *pass, product_gradients *d, hga_grad_io *grad)
+{
+    const hga_py_edge_kind *kind = &pass->kind;
+    const int64_t nodes = n_queries(pass->edges);
+    hga_tensor *to[2] = {&grad->d_query, &grad->d_key};
+    for (int i = 0; i < 2 && kind->of_values; i++) {
+        hga_status st = hga_new(NULL, nodes, sizeof(float) * (size_t)kind->heads, &d->of[i]);
+        if (st) return st;
+        *to[i] = rows_of((uintptr_t)d->of[i], nodes, kind->heads, 1);
+    }
+    return HGA_OK;
+}
+
+static void close_products(const hga_py_pass *pass, const hga_py_edge_call *call, product_gradients *d,
+                           const hga_py_edge_gradients *wanted, int fails)
+{
+    const hga_py_edge_kind *kind = &pass->kind;
+    const int64_t nodes = n_queries(pass->edges);
+    const float *const weights[2] = {(const float *)call->query, (const float *)call->key};
+    const float *const of[2] = {d->of[0], d->of[1]};
+    float *const to[2] = {(float *)wanted->query, (float *)wanted->key};
+    if (kind->of_values && !fails && wanted->value) add_to_values(kind, nodes, of, weights, (float *)wanted->value);
+    for (int i = 0; i < 2 && d->of[i]; i++) {
+        if (to[i] && !fails) sum_for_weights(kind, nodes, of[i], (const float *)call->value, to[i]);
+        hga_delete(NULL, d->of[i], nodes, sizeof(float) * (size_t)kind->heads);
+    }
+}
+
 hga_status hga_py_gradient_along(const hga_py_pass *pass, const hga_py_edge_call *call, uintptr_t d_out,
                                  const hga_py_edge_gradients *wanted)
 {
     const hga_py_edge_kind *kind = &pass->kind;
     const uintptr_t to[N_TABLES_OF_EDGES] = {wanted->edge_key, wanted->edge_value};
     float *rows[N_TABLES_OF_EDGES] = {0};
+    product_gradients products = {0};
     hga_grad_io grad = {0};
     hga_io io;
     hga_py_workspaces *workspaces = NULL;
@@ -361,13 +454,18 @@ hga_status hga_py_gradient_along(const hga_py_pass *pass, const hga_py_edge_call
     hga_status st = new_gradients(pass, to, rows, &grad);
     grad.d_out = columns_of(kind, d_out, io.out.rows, 0);
     if (kind->features) grad.d_edge_out = columns_of(kind, d_out, io.out.rows, 1);
-    grad.d_query = rows_of(wanted->query, io.query.rows, kind->heads, kind->dim);
-    grad.d_key = rows_of(wanted->key, io.key.rows, kind->heads, kind->dim);
+    if (!kind->of_values) {
+        grad.d_query = rows_of(wanted->query, io.query.rows, kind->heads, kind->dim);
+        grad.d_key = rows_of(wanted->key, io.key.rows, kind->heads, kind->dim);
+    } else if (!st) {
+        st = open_products(pass, &products, &grad);
+    }
     grad.d_value = rows_of(wanted->value, io.value.rows, kind->heads, kind->dim_v);
     grad.d_table[HGA_TABLE_ADDITIVE] = (float *)wanted->additive;
     if (!st) st = hga_py_take_workspaces(pass->cached, 1, &workspaces);
     if (!st) st = hga_plan_gradient(hga_py_cached_plan(pass->cached), workspaces->workspaces[0], &io, &grad);
     if (workspaces) hga_py_give_workspaces(pass->cached, workspaces);
+    close_products(pass, call, &products, wanted, st != HGA_OK);
     for (int t = 0; t < N_TABLES_OF_EDGES; t++) {
         if (!st && rows[t]) move_rows(pass->edges, table_of(kind, t).columns, rows[t], (float *)to[t], 1);
         free(rows[t]);

@@ -39,11 +39,14 @@ typedef struct hga_py_edge_kind {
     hga_id heads, dim, dim_v, threads;
     int is_additive, gradient;
     float negative_slope, dropout;
+    int of_values;     /* 1: dim is 1, and query and key are products of a row of values with weights of its head, the
+                          same nodes' (GAT, Velickovic et al. 2018) */
     int has_edge_keys; /* [edges][heads * dim], in the order in which the edges came */
     hga_id features;   /* columns of edge_value [edges][features], in that order; 0: there are none */
 } hga_py_edge_kind;
 
-/* Addresses of a call's tensors; what it has not is 0. out [destinations][heads][dim_v + features]. */
+/* Addresses of a call's tensors; what it has not is 0. out [destinations][heads][dim_v + features]. of_values: query and
+   key are weights [heads][dim_v]. */
 typedef struct hga_py_edge_call {
     uintptr_t query, key, value, additive, edge_key, edge_value, out;
     uint64_t seed;

@@ -12,7 +12,7 @@ from .._core.library import Error, refuse
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 from ._edge_index import edge_list, edges_of, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax, summed, with_loops, with_weights
-from ._edge_lists import How, Sizes, Tables, along, along_apart
+from ._edge_lists import How, Sizes, Tables, along, along_apart, rows_of
 from ._messages import LATER, GlorotLinear, Linear, Messages, glorot
 from ._module_arguments import attended, drop_of
 from ._one_pass import drawn
@@ -82,6 +82,7 @@ class _Convolution(Messages):
             edges = call.edges if is_graph(call.edges) else graph_of(edges_of(call.edges).ends, call.sizes, call.loops)
             h = edges if isinstance(edges, Hierarchy) else edges.hierarchy()
             more = {} if tables.additive is None else {"additive": tables.additive}
+            q, k = rows_of(q, k, v)
             found: Tensor = attended(self, h if slope is None else h.additive_scores(slope), q, k, v, **more)
             return found
         drop, run = drop_of(self), along_apart if compiling else along
@@ -282,6 +283,9 @@ class GATConv(_Gat):
         assert of_source is not None
         call = self._called_with_loops(x, (of_source, of_destination), edge_index, edge_attr, size)
         v = self._by_head(of_source(call.source))
+        watched = return_attention_weights or self._is_watched()
+        if call.destination is call.source and self.lin is not None and not watched:
+            return self._run(call, self.att_dst[0], self.att_src[0], v, None)
         k = self._contracted(call.source, of_source, self.att_src).unsqueeze(-1)
         if call.destination is None:
             q = k.new_zeros(call.sizes[1], self.heads, 1)

@@ -104,11 +104,17 @@ def _is_ready(x: Optional_) -> bool:
 
 def along(edges: EdgeList, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how: How) -> Tensor:
     """[destinations, heads, columns of values and of edge_value], of q [destinations, heads, dim], k [sources, heads, dim] and
-    v [sources, heads, columns]."""
+    v [sources, heads, columns]. Of the same nodes q and k may be weights [heads, columns], with which rows of v are multiplied: one
+    number a head."""
     ready = edges.n and q.numel() and v.numel() and not torch.is_autocast_enabled("cpu") and not watched()
     if not (ready and _is_ready(q) and _is_ready(k) and _is_ready(v) and all(map(_is_ready, tables))):
         return _by_hierarchy(edges, q, k, v, tables, how)
     return _Along.apply(edges, how, torch.is_grad_enabled(), q, k, v, *tables)  # type: ignore[no-any-return]
+
+
+def rows_of(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
+    """Queries and keys, of weights where they are that."""
+    return (q, k) if q.dim() == 3 else ((v * q).sum(-1, keepdim=True), (v * k).sum(-1, keepdim=True))
 
 
 def _by_hierarchy(edges: EdgeList, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how: How) -> Tensor:
@@ -117,6 +123,7 @@ def _by_hierarchy(edges: EdgeList, q: Tensor, k: Tensor, v: Tensor, tables: Tabl
     for name in by_name:
         if name != "additive":
             by_name[name] = by_name[name].index_select(0, order)
+    q, k = rows_of(q, k, v)
     found = edges.hierarchy(how.slope).attention(q, k, v, layout="bnhd", dropout=how.dropout, seed=how.seed, **by_name)
     return torch.cat(found, -1) if isinstance(found, tuple) else found
 
@@ -134,14 +141,15 @@ class _Along(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, edges: EdgeList, how: How, taped: bool, q: Tensor, k: Tensor, v: Tensor, *tables: Optional_) -> Tensor:
         additive, edge_key, edge_value = tables
-        heads, columns = v.shape[1], v.shape[2]
+        nodes, heads, columns = v.shape
+        of_values = q.dim() == 2
         features = 0 if edge_value is None else edge_value.shape[1]
         taped = taped and any(ctx.needs_input_grad)
         kind = _kind(
-            heads, q.shape[2], columns, torch.get_num_threads(), how.slope is not None, taped, how.slope or 0.0, how.dropout,
-            edge_key is not None, features,
+            heads, 1 if of_values else q.shape[2], columns, torch.get_num_threads(), how.slope is not None, taped, how.slope or 0.0, how.dropout,
+            of_values, edge_key is not None, features,
         )  # fmt: skip
-        out = q.new_empty(len(q), heads, columns + features)
+        out = q.new_empty(nodes if of_values else len(q), heads, columns + features)
         call = ffi.new(
             "hga_py_edge_call *",
             (q.data_ptr(), k.data_ptr(), v.data_ptr(), _address(additive), _address(edge_key), _address(edge_value), out.data_ptr(), how.seed),
