@@ -238,54 +238,63 @@ static hga_id n_queries(const hga_py_edges *edges) { return hga_graph_nodes(edge
 
 /* ---- queries and keys that are products of values ---- */
 
-/* to[i][node][head] = values[node][head] . weights[i][head], for queries and for keys. */
-static void multiply_values(const hga_py_edge_kind *kind, int64_t nodes, const float *values,
-                            const float *const weights[2], float *const to[2])
+void hga_py_multiply(const hga_py_products *x, float *query, float *key)
 {
-    const hga_id heads = kind->heads, columns = kind->dim_v;
-    for (int64_t at = 0; at < nodes * heads; at += heads)
-        for (hga_id h = 0; h < heads; h++, values += columns) {
-            const float *q = weights[0] + h * columns, *k = weights[1] + h * columns;
-            float query = 0, key = 0;
-            for (hga_id c = 0; c < columns; c++) query += values[c] * q[c], key += values[c] * k[c];
-            to[0][at + h] = query, to[1][at + h] = key;
+    const float *values = x->values;
+    for (int64_t i = 0; i < x->nodes; i++)
+        for (hga_id h = 0; h < x->heads; h++, values += x->columns) {
+            const float *q = x->weights[0] + h * x->columns, *k = x->weights[1] + h * x->columns;
+            float of_query = 0, of_key = 0;
+            for (hga_id c = 0; c < x->columns; c++) of_query += values[c] * q[c], of_key += values[c] * k[c];
+            *query++ = of_query, *key++ = of_key;
         }
 }
 
-/* d_values[node][head] += the sum over i of d[i][node][head] weights[i][head] */
-static void add_to_values(const hga_py_edge_kind *kind, int64_t nodes, const float *const d[2],
-                          const float *const weights[2], float *d_values)
+static void add_to_values(const hga_py_products *x, const float *d_query, const float *d_key, float *d_values)
 {
-    const hga_id heads = kind->heads, columns = kind->dim_v;
-    for (int64_t at = 0; at < nodes * heads; at += heads)
-        for (hga_id h = 0; h < heads; h++, d_values += columns) {
-            const float *q = weights[0] + h * columns, *k = weights[1] + h * columns;
-            const float query = d[0][at + h], key = d[1][at + h];
-            for (hga_id c = 0; c < columns; c++) d_values[c] += query * q[c] + key * k[c];
+    for (int64_t i = 0; i < x->nodes; i++)
+        for (hga_id h = 0; h < x->heads; h++, d_values += x->columns) {
+            const float *q = x->weights[0] + h * x->columns, *k = x->weights[1] + h * x->columns;
+            const float of_query = *d_query++, of_key = *d_key++;
+            for (hga_id c = 0; c < x->columns; c++) d_values[c] += of_query * q[c] + of_key * k[c];
         }
 }
 
-/* d_weights[head] = the sum of d[node][head] values[node][head] over all nodes */
-static void sum_for_weights(const hga_py_edge_kind *kind, int64_t nodes, const float *d, const float *values,
-                            float *d_weights)
+static void sum_for_weights(const hga_py_products *x, const float *d, float *d_weights)
 {
-    const hga_id heads = kind->heads, columns = kind->dim_v;
-    memset(d_weights, 0, sizeof(float) * (size_t)(heads * columns));
-    for (int64_t at = 0; at < nodes * heads; at += heads)
-        for (hga_id h = 0; h < heads; h++, values += columns)
-            for (hga_id c = 0; c < columns; c++) d_weights[h * columns + c] += d[at + h] * values[c];
+    const float *values = x->values;
+    memset(d_weights, 0, sizeof(float) * (size_t)(x->heads * x->columns));
+    for (int64_t i = 0; i < x->nodes; i++)
+        for (hga_id h = 0; h < x->heads; h++, values += x->columns, d++)
+            for (hga_id c = 0; c < x->columns; c++) d_weights[h * x->columns + c] += *d * values[c];
+}
+
+void hga_py_multiply_back(const hga_py_products *x, const float *d_query, const float *d_key, float *d_values,
+                          float *d_query_weights, float *d_key_weights)
+{
+    if (d_values) add_to_values(x, d_query, d_key, d_values);
+    if (d_query_weights) sum_for_weights(x, d_query, d_query_weights);
+    if (d_key_weights) sum_for_weights(x, d_key, d_key_weights);
+}
+
+static hga_py_products products_of(const hga_py_pass *pass, const hga_py_edge_call *call)
+{
+    return (hga_py_products){.nodes = n_queries(pass->edges),
+                             .heads = pass->kind.heads,
+                             .columns = pass->kind.dim_v,
+                             .values = (const float *)call->value,
+                             .weights = {(const float *)call->query, (const float *)call->key}};
 }
 
 static hga_status take_products(hga_py_pass *pass, const hga_py_edge_call *call)
 {
-    const float *const weights[2] = {(const float *)call->query, (const float *)call->key};
-    const int64_t nodes = n_queries(pass->edges);
+    const hga_py_products x = products_of(pass, call);
     if (!pass->kind.of_values) return HGA_OK;
     for (int i = 0; i < 2; i++) {
-        hga_status st = hga_new(NULL, nodes, sizeof(float) * (size_t)pass->kind.heads, &pass->products[i]);
+        hga_status st = hga_new(NULL, x.nodes, sizeof(float) * (size_t)x.heads, &pass->products[i]);
         if (st) return st;
     }
-    multiply_values(&pass->kind, nodes, (const float *)call->value, weights, pass->products);
+    hga_py_multiply(&x, pass->products[0], pass->products[1]);
     return HGA_OK;
 }
 
@@ -428,16 +437,11 @@ static hga_status open_products(const hga_py_pass *pass, product_gradients *d, h
 static void close_products(const hga_py_pass *pass, const hga_py_edge_call *call, product_gradients *d,
                            const hga_py_edge_gradients *wanted, int fails)
 {
-    const hga_py_edge_kind *kind = &pass->kind;
-    const int64_t nodes = n_queries(pass->edges);
-    const float *const weights[2] = {(const float *)call->query, (const float *)call->key};
-    const float *const of[2] = {d->of[0], d->of[1]};
-    float *const to[2] = {(float *)wanted->query, (float *)wanted->key};
-    if (kind->of_values && !fails && wanted->value) add_to_values(kind, nodes, of, weights, (float *)wanted->value);
-    for (int i = 0; i < 2 && d->of[i]; i++) {
-        if (to[i] && !fails) sum_for_weights(kind, nodes, of[i], (const float *)call->value, to[i]);
-        hga_delete(NULL, d->of[i], nodes, sizeof(float) * (size_t)kind->heads);
-    }
+    const hga_py_products x = products_of(pass, call);
+    if (pass->kind.of_values && !fails)
+        hga_py_multiply_back(&x, d->of[0], d->of[1], (float *)wanted->value, (float *)wanted->query,
+                             (float *)wanted->key);
+    for (int i = 0; i < 2; i++) hga_delete(NULL, d->of[i], x.nodes, sizeof(float) * (size_t)x.heads);
 }
 
 hga_status hga_py_gradient_along(const hga_py_pass *pass, const hga_py_edge_call *call, uintptr_t d_out,

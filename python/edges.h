@@ -60,6 +60,19 @@ typedef struct hga_py_edge_gradients {
 /* What a forward pass leaves for its backward pass: a plan that nobody else has, and its tape. */
 typedef struct hga_py_pass hga_py_pass;
 
+/* Products of each row of values [nodes][heads][columns] with two weights of its head [heads][columns], queries and keys
+   [nodes][heads]: what calls with of_values begin with. */
+typedef struct hga_py_products {
+    int64_t nodes;
+    hga_id heads, columns;
+    const float *values, *weights[2];
+} hga_py_products;
+
+void hga_py_multiply(const hga_py_products *x, float *query, float *key);
+/* Given the gradients of both, adds that of values, and writes those of weights; NULL: not wanted. */
+void hga_py_multiply_back(const hga_py_products *x, const float *d_query, const float *d_key, float *d_values,
+                          float *d_query_weights, float *d_key_weights);
+
 /* Forward. pass NULL: no backward pass follows; else *pass is the caller's: hga_py_pass_end. */
 hga_status hga_py_attend_along(const hga_py_edge_kind *kind, const hga_py_edges *edges, const hga_py_edge_call *call,
                                hga_py_pass **pass);

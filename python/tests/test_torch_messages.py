@@ -105,8 +105,9 @@ class Tools(OnOneThread):
         for ours, theirs, more in self.each():
             plain = ours(self.x, self.edges, **more)
             a, b = (self.explained(m, GNNExplainer(epochs=30), self.x, self.edges, **more) for m in (ours, theirs))
-            self.near(a.edge_mask, b.edge_mask)
-            self.near(a.node_mask, b.node_mask)
+            steps = dict(rtol=1e-3, atol=2e-4)  # 30 of Adam's, which divides by gradients' sizes and so makes the last bits larger
+            self.near(a.edge_mask, b.edge_mask, **steps)
+            self.near(a.node_mask, b.node_mask, **steps)
             self.assertGreater(float(a.edge_mask.max()), 0)
             self.assertTrue(torch.equal(ours(self.x, self.edges, **more), plain))  # it is over
 

@@ -151,6 +151,7 @@ class _Convolution(Messages):
         ends, order = looped(edges_of(call.edges).ends, call.sizes, call.loops)
         each = self._features_of(call)
         each = each if each is None or order is None else each.index_select(0, order)
+        q, k = rows_of(q, k, v)
         out, weights = self._weighed(call, q, k, v, ends.long(), each)
         out = self._end(call, self._outputs(call, q, k, v) if out is None else out)
         return (out, with_weights(call.edges, ends, weights)) if returns else out
@@ -283,9 +284,8 @@ class GATConv(_Gat):
         assert of_source is not None
         call = self._called_with_loops(x, (of_source, of_destination), edge_index, edge_attr, size)
         v = self._by_head(of_source(call.source))
-        watched = return_attention_weights or self._is_watched()
-        if call.destination is call.source and self.lin is not None and not watched:
-            return self._run(call, self.att_dst[0], self.att_src[0], v, None)
+        if call.destination is call.source and self.lin is not None:
+            return self._run(call, self.att_dst[0], self.att_src[0], v, return_attention_weights)
         k = self._contracted(call.source, of_source, self.att_src).unsqueeze(-1)
         if call.destination is None:
             q = k.new_zeros(call.sizes[1], self.heads, 1)

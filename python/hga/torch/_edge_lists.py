@@ -13,7 +13,8 @@ from .._core.library import check, ffi, lib, refuse
 from .._core.plans import left_to_others
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
-from ._eager import is_plain, watched
+from ._eager import is_plain, transforms_active, watched
+from ._one_pass import PASSES, Inputs, Pass, whole
 
 Tensor = torch.Tensor
 Optional_ = Optional[Tensor]
@@ -112,9 +113,56 @@ def along(edges: EdgeList, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how:
     return _Along.apply(edges, how, torch.is_grad_enabled(), q, k, v, *tables)  # type: ignore[no-any-return]
 
 
+# ---- queries and keys that are products of values ----
+
+
 def rows_of(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
-    """Queries and keys, of weights where they are that."""
-    return (q, k) if q.dim() == 3 else ((v * q).sum(-1, keepdim=True), (v * k).sum(-1, keepdim=True))
+    """Queries and keys, of weights where they are that: with the bits that C gives them in a call."""
+    if q.dim() == 3:
+        return q, k
+    if v.dtype is torch.float32 is q.dtype is k.dtype and (torch.compiler.is_compiling() or not transforms_active()):
+        found = whole("products", Inputs("", [0], [0.0], [v.contiguous(), q.contiguous(), k.contiguous()]))
+    else:
+        found = (v * q).sum(-1), (v * k).sum(-1)
+    return found[0].unsqueeze(-1), found[1].unsqueeze(-1)
+
+
+def _described(tensors: Sequence[Tensor]) -> Any:
+    v, q, k = tensors
+    c = ffi.new("hga_py_products *")
+    c.nodes, c.heads, c.columns = v.shape
+    c.values, c.weights[0], c.weights[1] = _floats(v), _floats(q), _floats(k)
+    return c
+
+
+def _floats(x: Optional_) -> Any:
+    return ffi.NULL if x is None else ffi.cast("float *", x.data_ptr())
+
+
+def _multiplied(inputs: Inputs) -> Tuple[Tensor, Tensor, Tensor]:
+    v = inputs.tensors[0]
+    found = v.new_empty(v.shape[:2]), v.new_empty(v.shape[:2])
+    lib.hga_py_multiply(_described(inputs.tensors), *map(_floats, found))
+    return (*found, torch.empty(0, dtype=torch.uint8))
+
+
+def _shapes(inputs: Inputs) -> Tuple[Tensor, Tensor, Tensor]:
+    v = inputs.tensors[0]
+    return v.new_empty(v.shape[:2]), v.new_empty(v.shape[:2]), v.new_empty(0, dtype=torch.uint8)
+
+
+def _multiplied_back(inputs: Inputs, kept: Sequence[Tensor], d_query: Optional_, d_key: Optional_) -> List[Tensor]:
+    v = inputs.tensors[0]
+    upstream = [v.new_zeros(v.shape[:2]) if d is None else d.contiguous() for d in (d_query, d_key)]
+    grads = [torch.zeros_like(x) if want == "g" else None for want, x in zip(inputs.wants, inputs.tensors)]
+    lib.hga_py_multiply_back(_described(inputs.tensors), *map(_floats, (*upstream, *grads)))
+    return [x for x in grads if x is not None]
+
+
+PASSES["products"] = Pass(_multiplied, _shapes, _multiplied_back)
+
+
+# ---- by a hierarchy ----
 
 
 def _by_hierarchy(edges: EdgeList, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how: How) -> Tensor:
