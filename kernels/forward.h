@@ -117,6 +117,23 @@ typedef struct kernel_heads {
     kernel_sigmoids sigmoid;
 } kernel_heads;
 
+/* n rows, of at most KERNEL_CHUNK edges each, whose heads lie together: edges first[i] .. first[i + 1] - 1 are row i's.
+   dim is dim_v, or 1 with additive scores. */
+typedef struct kernel_light {
+    hga_id n, heads, dim, dim_v;
+    const hga_id *first;              /* [n + 1] */
+    const float *const *q;            /* [n] rows [heads][dim], not scaled */
+    const float *const *k, *const *v; /* [edges] rows [heads][dim] and [heads][dim_v] */
+    const float *const *r;            /* NULL or [edges]: rows that are added to keys */
+    const float *bias;                /* [edges] */
+    const float *drop_mask;           /* NULL or [edges][heads], padded: factors of weights */
+    const float *a;                   /* NULL: scores are products; else [heads][dim], scaled: see kernel_additive */
+    float negative_slope, scale, cap; /* scale: of products */
+    int far;                          /* rows of keys and values are in memory, and are prefetched */
+    float *const *out;                /* [n] rows [heads][dim_v], written */
+    float *const *lse;                /* [n] rows [heads], written */
+} kernel_light;
+
 /* The most edges of a row of a family. */
 enum { KERNEL_FAMILY = 16 };
 

@@ -182,9 +182,9 @@ struct hga_py_pass {
     hga_py_edge_kind kind;
     const hga_py_edges *edges;
     hga_py_cached *cached;
-    hga_io io;             /* without addresses of the caller's */
-    float *rows[2];        /* of edge_key and of edge_value, in the order of the graph */
-    float *products[2];    /* of_values: queries and keys [nodes][heads] */
+    hga_io io;          /* without addresses of the caller's */
+    float *rows[2];     /* of edge_key and of edge_value, in the order of the graph */
+    float *products[2]; /* of_values: queries and keys [nodes][heads] */
 };
 
 enum { TABLE_KEY, TABLE_VALUE, N_TABLES_OF_EDGES };
@@ -223,7 +223,8 @@ static hga_status make_plan(const void *of, hga_plan **out)
 
 static hga_tensor rows_of(uintptr_t at, int64_t rows, hga_id heads, hga_id columns)
 {
-    return (hga_tensor){.data = (void *)at, .rows = rows, .row_stride = (ptrdiff_t)heads * columns, .head_stride = columns};
+    return (hga_tensor){
+        .data = (void *)at, .rows = rows, .row_stride = (ptrdiff_t)heads * columns, .head_stride = columns};
 }
 
 /* The output's columns of values, or those of features behind them. */

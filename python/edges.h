@@ -10,10 +10,10 @@ typedef struct hga_py_edge_index {
     uintptr_t ends;
     int64_t row_stride, edge_stride; /* bytes */
     int64_t n;
-    int number;                    /* bytes of a node's number, 8, 4, 2 or 1; -1: one without a sign */
-    hga_id sources, destinations;  /* equal: the same nodes, unless is_bipartite */
-    hga_id loops;                  /* of the first so many nodes, in place of those that the list has; 0: none is added */
-    int by_itself;                 /* 1: every edge has a row of tables; 0: one that repeats counts as often */
+    int number;                   /* bytes of a node's number, 8, 4, 2 or 1; -1: one without a sign */
+    hga_id sources, destinations; /* equal: the same nodes, unless is_bipartite */
+    hga_id loops;  /* of the first so many nodes, in place of those that the list has; 0: none is added */
+    int by_itself; /* 1: every edge has a row of tables; 0: one that repeats counts as often */
     int is_bipartite;
 } hga_py_edge_index;
 

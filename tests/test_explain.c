@@ -196,7 +196,8 @@ static void the_way_of_each_pair_is_told(void **state)
         "      not by columns: rows share their columns with those beside them\n"
         "      not cached tiles: no panel's tiles are expensive to choose and few to cache\n"
         "      not panels of equal families: no panel has families of one size alone\n"
-        "      not strict tiles: rows are not strict\n");
+        "      not strict tiles: rows are not strict\n"
+        "      not few edges a row, all heads at once: edges are in blocks, or heads are wide\n");
     hga_text_free(text);
     hga_plan_destroy(plan);
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 4}, &(hga_options){.threads = 1}, &plan));

@@ -125,6 +125,20 @@ static void count_columns(worker *w, const wave_item *item, int64_t together, pa
     solvers->applies |= 1u << SOLVER_COLUMNS;
 }
 
+/* Counts a panel's listed edges, by rows of few and of many. */
+static void count_light(worker *w, const phase *ph, const wave_item *item, pair_solvers *solvers)
+{
+    const hga_pos *ptr = w->plan->stage[ph->stage].relation.ptr;
+    panel_rows rows;
+    solvers->applies |= 1u << SOLVER_LIGHT;
+    if (!find_panel(w, ph, ph->stage, item->panel, &rows)) return;
+    for (hga_id i = 0; i < rows.n; i++) {
+        if (rows.node[i] < 0) continue;
+        const hga_pos edges = ptr[rows.node[i] + 1] - ptr[rows.node[i]];
+        *(edges <= KERNEL_CHUNK ? &solvers->light : &solvers->rows) += (double)edges;
+    }
+}
+
 /* Counts the pairs of a panel as the solver that would run it computes them. */
 static void count_panel(worker *w, const wave_item *item, int64_t n, pair_solvers *solvers)
 {
@@ -136,6 +150,10 @@ static void count_panel(worker *w, const wave_item *item, int64_t n, pair_solver
     count_solvers(w, item, n, solvers);
     if ((together = solver_fits(w, SOLVER_COLUMNS, item, n))) {
         count_columns(w, item, together, solvers);
+        return;
+    }
+    if (solver_fits(w, SOLVER_LIGHT, item, n)) {
+        count_light(w, ph, item, solvers);
         return;
     }
     if (!open_panel(w, *item, &rows)) return;
@@ -215,7 +233,7 @@ hga_status solvers_find(const hga_plan *plan, const hga_io *io, pair_solvers sol
 /* Prints the shares of the stage's pairs in tiles, families and rows. */
 static void say_pairs(FILE *f, const pair_solvers *x)
 {
-    double all = x->tiles + x->families + x->rows;
+    double all = x->tiles + x->families + x->light + x->rows;
     const char *comma = "";
     if (!(all > 0)) return;
     fprintf(f, "      pairs: ");
@@ -223,6 +241,7 @@ static void say_pairs(FILE *f, const pair_solvers *x)
         fprintf(f, "%.1f %% in tiles that are %.0f %% full", 100 * x->tiles / all, 100 * x->tiles / x->tile_slots),
             comma = ", ";
     if (x->families > 0) fprintf(f, "%s%.1f %% in families", comma, 100 * x->families / all), comma = ", ";
+    if (x->light > 0) fprintf(f, "%s%.1f %% of rows of few edges", comma, 100 * x->light / all), comma = ", ";
     if (x->rows > 0) fprintf(f, "%s%.1f %% %s", comma, 100 * x->rows / all, solver_name(x->last));
     if (x->looked_at < x->panels)
         fprintf(f, " (%lld of %lld panels looked at)", (long long)x->looked_at, (long long)x->panels);
@@ -283,7 +302,8 @@ static json_t *refused_json(const hga_plan *plan, hga_id stage, const pair_solve
 
 json_t *solvers_json(const hga_plan *plan, hga_id stage, const pair_solvers *x)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o}", "tiles", x->tiles, "places", x->tile_slots, "families",
-                     x->families, "rows", x->rows, "panels", (json_int_t)x->panels, "looked_at",
-                     (json_int_t)x->looked_at, "ways", applies_json(x), "refused", refused_json(plan, stage, x));
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o}", "tiles", x->tiles, "places", x->tile_slots,
+                     "families", x->families, "light", x->light, "rows", x->rows, "panels", (json_int_t)x->panels,
+                     "looked_at", (json_int_t)x->looked_at, "ways", applies_json(x), "refused",
+                     refused_json(plan, stage, x));
 }

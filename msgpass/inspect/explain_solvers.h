@@ -8,10 +8,10 @@
 #include "attend_solvers.h"
 #include "plan.h"
 
-/* Of a stage: pairs in tiles, and these tiles' slots; pairs in families, and row by row. Of long stages some panels
+/* Of a stage: pairs in tiles, and these tiles' slots; pairs in families, of rows of few edges, and row by row. Of long stages some panels
    are sampled, evenly spread. */
 typedef struct pair_solvers {
-    double tiles, tile_slots, families, rows;
+    double tiles, tile_slots, families, light, rows;
     int64_t panels, looked_at;
     int attends;           /* 0: the rest is unused */
     unsigned applies;      /* solvers that run some panels, as bits */
@@ -23,7 +23,7 @@ typedef struct pair_solvers {
 hga_status solvers_find(const hga_plan *plan, const hga_io *io, pair_solvers solvers[HGA_MAX_STAGES]);
 /* Prints for a stage that attends which share of its pairs each solver computes, and why others do not. */
 void solvers_say(FILE *f, const hga_plan *plan, hga_id stage, const pair_solvers *solvers);
-/* {tiles, places, families, rows, panels, looked_at, ways: [name], refused: [{way, why}]} */
+/* {tiles, places, families, light, rows, panels, looked_at, ways: [name], refused: [{way, why}]} */
 json_t *solvers_json(const hga_plan *plan, hga_id stage, const pair_solvers *solvers);
 
 #endif

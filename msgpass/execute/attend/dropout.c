@@ -48,7 +48,7 @@ void drop_parts(const worker *w, const tile_chunk *c, hga_id head)
 
 /* ---- rows ---- */
 
-static void drop_pairs(const worker *w, hga_id n, const hga_id *destination, const hga_id *source, const int32_t *type)
+void drop_edges(const worker *w, hga_id n, const hga_id *destination, const hga_id *source, const int32_t *type)
 {
     w->plan->machine.kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of(w),
                                                               .n = n,
@@ -65,7 +65,7 @@ void drop_chunk(const worker *w, hga_id v)
     hga_id destination[KERNEL_CHUNK];
     if (!drops_weights(w)) return;
     for (hga_id e = 0; e < c->n; e++) destination[e] = v;
-    drop_pairs(w, c->n, destination, c->src, c->type);
+    drop_edges(w, c->n, destination, c->src, c->type);
 }
 
 /* Multiplies the n weights of a head of a whole row by their factors of dropout: 0 or 1 / (1 - p). */
@@ -104,5 +104,5 @@ void drop_families(const worker *w, const row_group *g, const family_chunk *c, c
             type[pairs++] = c->columns->type[e] + r * c->type_step[e];
         }
     }
-    drop_pairs(w, pairs, destination, source, type);
+    drop_edges(w, pairs, destination, source, type);
 }

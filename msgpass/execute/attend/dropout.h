@@ -14,6 +14,8 @@ void drop_parts(const worker *w, const tile_chunk *c, hga_id head);
 uint16_t *drop_mask_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head);
 /* Draws the factors of the chunk's edges into node v, into row.drop_mask. */
 void drop_chunk(const worker *w, hga_id v);
+/* The same of n edges of several rows, at most DROPPED_PAIRS. */
+void drop_edges(const worker *w, hga_id n, const hga_id *destination, const hga_id *source, const int32_t *type);
 /* Multiplies the n weights of a head's edges into v, listed by w->whole, by their factors. */
 void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight);
 /* Draws the factors of families' pairs and sets drop_mask[r] of each row. */
