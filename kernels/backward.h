@@ -112,11 +112,12 @@ typedef struct kernel_edge_operands {
     const int64_t *list; /* NULL, or [n + more] */
     int64_t first;
     const float *key;       /* NULL, or rows of the keys' heads, contiguous, added to keys */
-    const float *value;     /* NULL, or rows of `features` */
+    const float *value;     /* NULL, or rows of `features`; without d_out rows of the values' heads, added to values */
     hga_id features;        /* at least 1 */
     kernel_wide d_out;      /* of queries: the adjoint of the features' sums; with `value` */
     float *d_key, *d_value; /* NULL, or rows of gradients: = or, where it adds, +=; where rows are queries */
     float *packed;          /* with `key`: scratch of [KERNEL_HEAD_EDGES][heads * dim] */
+    float *packed_v;        /* with values that are added: scratch of [KERNEL_HEAD_EDGES][heads * dim_v] */
 } kernel_edge_operands;
 
 /* NULL, or rows of [heads] of each edge: its weights, as values get them, and gradients of contents. Where rows are

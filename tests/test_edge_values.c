@@ -34,6 +34,15 @@ static features features_of(problem *p, hga_id columns)
     return x;
 }
 
+/* Values of edges that are added to those of their sources. */
+static features added_of(problem *p)
+{
+    const hga_id kv = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
+    features x = features_of(p, kv * (p->shape.dim_v ? p->shape.dim_v : p->shape.dim));
+    p->io.edge_out = (hga_tensor){0};
+    return x;
+}
+
 static void features_clear(features *x)
 {
     free(x->key), free(x->value), free(x->out), free(x->d_out), free(x->d_value);
@@ -124,7 +133,7 @@ static void go(slope *s, features *x, hga_options options, hga_rows *some)
 {
     for (int64_t i = 0; i < features_count(s->p, x); i++) x->out[i] = NAN;
     for (int64_t i = 0; i < x->edges * x->columns; i++) x->d_value[i] = NAN;
-    s->grad.d_edge_out = (hga_tensor){.data = x->d_out, .rows = s->p->n_out};
+    if (s->p->io.edge_out.data) s->grad.d_edge_out = (hga_tensor){.data = x->d_out, .rows = s->p->n_out};
     s->grad.d_edge_value = x->d_value;
     s->p->io.rows = some, options.rows = some != NULL;
     seat at = seat_of(s->p, options);
@@ -145,7 +154,7 @@ static float *copy_of(const float *x, int64_t n)
 
 static kept keep(const slope *s, const features *x)
 {
-    kept k = {.n = {features_count(s->p, x), x->edges * x->columns, out_count(s->p)}};
+    kept k = {.n = {s->p->io.edge_out.data ? features_count(s->p, x) : 0, x->edges * x->columns, out_count(s->p)}};
     const float *of[] = {x->out, x->d_value, s->p->io.out.data};
     for (int i = 0; i < 3; i++) k.of[i] = copy_of(of[i], k.n[i]);
     for (int i = 0; i < N_SLOW_INPUTS; i++)
@@ -176,11 +185,12 @@ static void the_way_of_edges_is_the_definition(void **state)
     static float vector[256];
     (void)state;
     for (int i = 0; i < 256; i++) vector[i] = 0.125f * (float)(i * 7 % 15) - 0.5f;
-    for (int i = 0; i < 4 * N_SHAPES; i++) {
+    for (int i = 0; i < 8 * N_SHAPES; i++) {
         problem p = listed(90, &shapes[i % N_SHAPES], i / N_SHAPES % 2);
-        p.options.dropout = i / N_SHAPES > 1 ? 0.25f : 0;
+        p.options.dropout = i / N_SHAPES % 4 > 1 ? 0.25f : 0;
         if (p.program.scores == HGA_SCORES_ADDITIVE) p.io.additive.data = vector;
-        features x = features_of(&p, i % 2 ? FEATURES : 16);
+        features x = i / N_SHAPES > 3 ? added_of(&p) : features_of(&p, i % 2 ? FEATURES : 16);
+        if (i / N_SHAPES > 5) p.io.edge_key = (hga_table){0};
         slope s = slope_create(&p, 3);
         hga_options plain = p.options;
         plain.generic = 1;
@@ -210,6 +220,44 @@ static void the_way_of_edges_is_the_definition(void **state)
     }
 }
 
+/* .. whatever solver runs the rest: values of edges, added to those of their sources, are as those of sources of their
+   own, each of one edge. */
+static void added_values_are_as_those_of_other_sources(void **state)
+{
+    static const hga_shape of[] = {
+        {.n_heads = 8, .dim = 8}, {.n_heads = 2, .dim = 16}, {.n_heads = 4, .n_kv_heads = 2, .dim = 4}};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        problem p = listed(60, &of[i % 3], i / 3);
+        features x = added_of(&p);
+        int64_t n;
+        edge *e = all_edges(p.graph, 0, &n);
+        sort_edges(e, n);
+        hga_builder *b = tokens_alone(60 + (hga_id)n);
+        hga_id near;
+        assert_ok(hga_builder_set_tokens(b, 0, 60, 60, (hga_id)n));
+        assert_ok(hga_builder_add_relation(b, "near", &near));
+        float *k = memory(n * x.keys, sizeof *k), *v = memory(n * x.columns, sizeof *v);
+        float *out = memory(out_count(&p), sizeof *out);
+        for (hga_id j = 0; j < n; j++) {
+            assert_ok(hga_builder_add_edge(b, near, 60 + j, e[j].dst, 0, e[j].weight));
+            for (hga_id c = 0; c < x.keys; c++)
+                k[j * x.keys + c] = ((const float *)p.io.key.data)[e[j].src * x.keys + c] + x.key[j * x.keys + c];
+            for (hga_id c = 0; c < x.columns; c++)
+                v[j * x.columns + c] =
+                    ((const float *)p.io.value.data)[e[j].src * x.columns + c] + x.value[j * x.columns + c];
+        }
+        hga_graph *apart = finished(b);
+        hga_io io = p.io;
+        io.key.data = k, io.value.data = v, io.out.data = out, io.key.rows = io.value.rows = n;
+        io.edge_key = io.edge_value = (hga_table){0}, io.lse = (hga_tensor){0};
+        assert_ok(hga_attention(apart, &p.program, &p.shape, NULL, &io));
+        assert_ok(hga_attention(p.graph, &p.program, &p.shape, NULL, &p.io));
+        assert_near_floats("outputs", p.io.out.data, out, out_count(&p), 2e-5);
+        hga_graph_destroy(apart), free(k), free(v), free(out), free(e), features_clear(&x), problem_clear(&p);
+    }
+}
+
 /* The order in which rows stand changes no bit of them, whether rows are cut or not, by one thread or by three. */
 static void orders_of_rows_change_nothing(void **state)
 {
@@ -235,10 +283,10 @@ static void gradients_are_differences(void **state)
 {
     const double by = 1e-4;
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         static const hga_shape of[] = {{.n_heads = 2, .dim = 3}, {.n_heads = 4, .n_kv_heads = 2, .dim = 2, .dim_v = 3}};
-        problem p = listed(20, &of[i % 2], i / 2);
-        features x = features_of(&p, 3);
+        problem p = listed(20, &of[i % 2], i / 2 % 2);
+        features x = i / 4 ? added_of(&p) : features_of(&p, 3);
         slope s = slope_create(&p, 3);
         hga_options options = {.gradient = 1, .generic = 1};
         go(&s, &x, options, NULL);
@@ -249,7 +297,7 @@ static void gradients_are_differences(void **state)
             const float *d;
             int64_t n;
         } moved[] = {{HGA_TABLE_EDGE_KEY, s.of[SLOW_EDGE_KEY], x.edges * x.keys},
-                     {HGA_TABLE_EDGE_VALUE, x.d_value, x.edges * 3}};
+                     {HGA_TABLE_EDGE_VALUE, x.d_value, x.edges * x.columns}};
         for (int t = 0; t < 2; t++)
             for (int64_t j = i; j < moved[t].n; j += 7) {
                 double up, down;
@@ -353,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sources_values_come_to_the_output),
         cmocka_unit_test(the_way_of_edges_is_the_definition),
+        cmocka_unit_test(added_values_are_as_those_of_other_sources),
         cmocka_unit_test(orders_of_rows_change_nothing),
         cmocka_unit_test(gradients_are_differences),
         cmocka_unit_test(some_rows_and_sums),

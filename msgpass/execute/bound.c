@@ -203,14 +203,24 @@ static const char *refuse_edge_out(const hga_plan *plan, const hga_io *io)
     return io->sink.data ? "sinks" : NULL;
 }
 
-/* edge_value and edge_out must both be present, in a program whose weights sum up edge features. */
+/* Without edge_out a row of edge_value is as a row of values. */
+static hga_status check_added_values(const hga_plan *plan, const hga_io *io)
+{
+    const int64_t columns = (int64_t)plan->shape.n_kv_heads * plan->shape.dim_v;
+    if (io->edge_value.columns != columns)
+        return hga_fail(HGA_EINVAL, "edge_value is given, but no edge_out, and its %d columns are not a value's %lld",
+                        io->edge_value.columns, (long long)columns);
+    return plan->fields.bf16_rows ? hga_fail(HGA_EUNSUPPORTED, "edge_value without edge_out: precision is bf16") : HGA_OK;
+}
+
+/* edge_value is there, and edge_out unless it is added to values, in a program whose weights sum up edge features. */
 static hga_status check_edge_out(const hga_plan *plan, const hga_io *io)
 {
     if (!io->edge_out.data && !io->edge_value.data) return HGA_OK;
-    if (!io->edge_out.data) return hga_fail(HGA_EINVAL, "edge_value is given, but no edge_out");
     if (!io->edge_value.data) return hga_fail(HGA_EINVAL, "edge_out is given, but no edge_value");
     const char *why = refuse_edge_out(plan, io);
     if (why) return hga_fail(HGA_EUNSUPPORTED, "edge_value: %s", why);
+    if (call_adds_edge_values(io)) return check_added_values(plan, io);
     if (io->edge_out.fold) return hga_fail(HGA_EUNSUPPORTED, "edge_out is folded");
     hga_status st = check_has_rows(&io->edge_out, "edge_out",
                                    plan->fields.storage[program_bound(&plan->program, HGA_IO_OUT)].input_n);
@@ -273,7 +283,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = call_check_tables(&plan->program, &plan->shape, plan->nodes.n, io);
     if (!st) st = check_tables(plan, io);
     if (!st) st = set_tables(plan, io, workspace);
-    workspace->staged = io, workspace->split_sums.columns = io->edge_value.data ? io->edge_value.columns : 0;
+    workspace->staged = io, workspace->split_sums.columns = io->edge_out.data ? io->edge_value.columns : 0;
     if (!st) st = slice_bind(plan, io, workspace);
     if (!st) solvers_open(plan, call_features(&plan->program, io), workspace->sliced.on, workspace);
     if (!st)

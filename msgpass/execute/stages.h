@@ -52,6 +52,11 @@ static inline int adds_edge_keys(const worker *w, hga_id stage)
 {
     return w->io->edge_key.data && stage == w->plan->bias_stage;
 }
+/* .. or its own value, added to its source's. */
+static inline int adds_edge_values(const worker *w, hga_id stage)
+{
+    return w->io->edge_value.data && !w->io->edge_out.data && stage == w->plan->bias_stage;
+}
 /* The row of a table of edges for edge e of the chunk of row v, whose ranks are in row.rank. */
 static inline const float *edge_row(const worker *w, hga_id v, hga_call_table which, hga_id e)
 {

@@ -270,11 +270,13 @@ static hga_status take_edge_scratch(const hga_plan *plan, worker *w, const hga_a
 {
     const hga_shape *s = &plan->shape;
     int64_t keys = KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim + KERNEL_PAD,
-            weights = KERNEL_CHUNK * (int64_t)s->n_heads + KERNEL_PAD;
-    if (w->rows.edges.capacity == keys + weights) return HGA_OK;
+            values = KERNEL_CHUNK * (int64_t)s->n_kv_heads * s->dim_v + KERNEL_PAD,
+            weights = KERNEL_CHUNK * (int64_t)s->n_heads + KERNEL_PAD, all = keys + values + weights;
+    if (w->rows.edges.capacity == all) return HGA_OK;
     drop_edge_scratch(w, a);
-    hga_status st = hga_new_zero(a, keys + weights, sizeof *w->rows.edges.key, &w->rows.edges.key);
-    if (!st) w->rows.edges.weight = w->rows.edges.key + keys, w->rows.edges.capacity = keys + weights;
+    hga_status st = hga_new_zero(a, all, sizeof *w->rows.edges.key, &w->rows.edges.key);
+    if (!st) w->rows.edges.value = w->rows.edges.key + keys, w->rows.edges.weight = w->rows.edges.value + values;
+    if (!st) w->rows.edges.capacity = all;
     return st;
 }
 

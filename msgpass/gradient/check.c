@@ -38,7 +38,7 @@ static hga_status check_edge_out(const gradient_call *c)
     const hga_tensor *both[] = {&c->io->edge_out, &c->grad->d_edge_out};
     const hga_id out = program_bound(&c->plan->program, HGA_IO_OUT), columns = c->io->edge_value.columns;
     hga_status st = HGA_OK;
-    if (!c->io->edge_out.data != !c->io->edge_value.data || (both[1]->data && !both[0]->data))
+    if ((c->io->edge_out.data && !c->io->edge_value.data) || (both[1]->data && !both[0]->data))
         return hga_fail(HGA_EINVAL, "no %s", c->io->edge_value.data ? "edge_out" : "edge_value");
     for (int i = 0; i < 2 && !st && both[i]->data; i++) {
         const char *what = i ? "the given gradient of edge_out of field" : "edge_out of field";

@@ -17,7 +17,7 @@ const char *reason_of(reason *buffer, const char *format, ...)
 
 const char *edge_features_named(unsigned features)
 {
-    if (features & CALL_HAS_EDGE_KEYS) return "the call has keys of edges";
+    if (features & CALL_HAS_EDGE_KEYS) return "the call has keys of edges, or values that are added";
     return features & CALL_HAS_EDGE_VALUES ? "the call has features of edges" : NULL;
 }
 

@@ -305,7 +305,8 @@ static void lay_out_indices(scattered *x, const call_needs *needs, carver *arena
 static int64_t lay_out_scattered(scattered *x, const void *made, const call_needs *needs, scattered_thread **out,
                                  void *memory)
 {
-    int64_t heads = x->heads.n, pairs = heads * KERNEL_CHUNK + KERNEL_PAD, vectors = heads * x->operands.q.columns;
+    int64_t heads = x->heads.n, pairs = heads * KERNEL_CHUNK + KERNEL_PAD, vectors = heads * x->operands.q.columns,
+            values = heads * x->operands.v.columns;
     int with_tables = needs->entries[HGA_TABLE_SCALE] || needs->entries[HGA_TABLE_LOG_MASS],
         keys = (needs->features & CALL_HAS_EDGE_KEYS) != 0;
     carver arena = {.base = memory};
@@ -321,7 +322,8 @@ static int64_t lay_out_scattered(scattered *x, const void *made, const call_need
         scattered_thread l = {x->plan->options.dropout > 0 ? carve_floats(&arena, pairs) : NULL,
                               with_tables ? carve_floats(&arena, pairs) : NULL,
                               with_tables ? carve_floats(&arena, pairs) : NULL,
-                              keys ? carve_floats(&arena, KERNEL_HEAD_EDGES * vectors + KERNEL_PAD) : NULL};
+                              keys ? carve_floats(&arena, KERNEL_HEAD_EDGES * vectors + KERNEL_PAD) : NULL,
+                              keys ? carve_floats(&arena, KERNEL_HEAD_EDGES * values + KERNEL_PAD) : NULL};
         if (thread) thread[t] = l;
     }
     x->edges.transposed = *(const transposed_edges *)made;
@@ -363,6 +365,11 @@ static void store_tables(const scattered *x)
         d_additive[i % vectors] += (double)x->grads.d_additive[i];
 }
 
+int writes_edge_values(const scattered *x)
+{
+    return x->operands.d_edge_out.at || call_adds_edge_values(x->call->io);
+}
+
 static void clear_table(const scattered *x, hga_call_table which)
 {
     float *to = x->call->grad->d_table[which];
@@ -376,7 +383,7 @@ static void clear_edges(const scattered *x)
 {
     int some = count_edges(x) < x->r->n_edges;
     if (some) clear_table(x, HGA_TABLE_EDGE_KEY);
-    if (some || !x->operands.d_edge_out.at) clear_table(x, HGA_TABLE_EDGE_VALUE);
+    if (some || !writes_edge_values(x)) clear_table(x, HGA_TABLE_EDGE_VALUE);
 }
 
 /* A call: the pass of queries if they or tables require a gradient, then that of keys and values. */

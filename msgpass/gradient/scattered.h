@@ -77,8 +77,11 @@ typedef struct scattered {
    and products; NULL: not needed. */
 typedef struct scattered_thread {
     float *cached, *slope, *product;
-    float *packed; /* see kernel_grad_heads */
+    float *packed, *packed_v; /* see kernel_grad_heads */
 } scattered_thread;
+
+/* Whether edges' rows of edge_value have gradients: of edge_out, or of values that they are added to. */
+int writes_edge_values(const scattered *x);
 
 /* The queries' edges, with their sources. */
 edge_list scattered_sources(const scattered *x);

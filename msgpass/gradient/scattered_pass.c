@@ -185,12 +185,13 @@ static void run_edge_run(const scattered *x, const edge_pass *p, const scattered
         .edges.list = p->index ? p->index + at->at : NULL,
         .edges.first = at->at,
         .edges.key = io->edge_key.data,
-        .edges.value = x->operands.d_edge_out.at ? io->edge_value.data : NULL,
+        .edges.value = writes_edge_values(x) ? io->edge_value.data : NULL,
         .edges.features = io->edge_value.columns,
         .edges.d_out = x->operands.d_edge_out,
         .edges.d_key = p->of_keys ? NULL : d_table[HGA_TABLE_EDGE_KEY],
-        .edges.d_value = p->of_keys || !x->operands.d_edge_out.at ? NULL : d_table[HGA_TABLE_EDGE_VALUE],
+        .edges.d_value = p->of_keys || !writes_edge_values(x) ? NULL : d_table[HGA_TABLE_EDGE_VALUE],
         .edges.packed = l->packed,
+        .edges.packed_v = l->packed_v,
         .cached.weights = x->edges.weights,
         .cached.contents = x->edges.contents});
     if (with_tables) sum_tables(x, p, l, at);

@@ -212,8 +212,11 @@ unsigned call_features(const hga_program *p, const hga_io *io)
         int is_number = tables[t].rows == HGA_EXTENT_ONE;
         if (is_number ? call_number(t, p, io) != 0 : io->table[t].data != NULL) features |= flag[t];
     }
+    if (call_adds_edge_values(io)) features = (features & ~(unsigned)CALL_HAS_EDGE_VALUES) | CALL_HAS_EDGE_KEYS;
     return features;
 }
+
+int call_adds_edge_values(const hga_io *io) { return io->edge_value.data && !io->edge_out.data; }
 
 const hga_call_row *call_row(hga_call_table which) { return &hga_call_tables()[which]; }
 

@@ -45,7 +45,10 @@ enum {
     CALL_HAS_OF_EDGES = CALL_HAS_EDGE_KEYS | CALL_HAS_EDGE_VALUES,
     CALL_FEATURE_SETS = 1024
 };
-/* The features of a call, as bits. */
+/* Whether edge_value is added to values, as edge_key is to keys: a call without edge_out. */
+int call_adds_edge_values(const hga_io *io);
+/* The features of a call, as bits. Values of edges that are added are as keys of edges: what supports one supports the
+   other. */
 unsigned call_features(const hga_program *p, const hga_io *io);
 /* Whether the number may be an entry. */
 int call_entry_is_fit(const hga_call_row *row, float x);

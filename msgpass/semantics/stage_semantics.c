@@ -23,6 +23,27 @@ static const double *source_row(const stage_row *r, hga_id field, int64_t i)
     return r->values->read(r->values, field, r->edge[i].src, r->head, r->scratch.source);
 }
 
+/* The first entry of edge i's row of edge_value that is added to values, of the value's head; -1: none is. */
+static int64_t added_entry(const stage_row *r, int64_t i)
+{
+    const hga_shape *s = &r->m->shape;
+    const hga_id kv = r->head / (s->n_heads / s->n_kv_heads);
+    if (!call_adds_edge_values(r->m->io) || r->s != r->m->biased) return -1;
+    return ((r->m->first_edge[r->v] + i) * s->n_kv_heads + kv) * s->dim_v;
+}
+
+/* What edge i brings to the row: its source's, and its own. */
+static const double *brought_row(const stage_row *r, hga_id field, int64_t i)
+{
+    const double *source = source_row(r, field, i);
+    const int64_t at = added_entry(r, i);
+    if (at < 0) return source;
+    for (hga_id c = 0; c < r->m->shape.dim_v; c++)
+        r->scratch.source[c] =
+            source[c] + table_entry(r->m, HGA_TABLE_EDGE_VALUE, r->m->io->edge_value.data[at + c], at + c);
+    return r->scratch.source;
+}
+
 static double source_lse(const stage_row *r, hga_id field, int64_t i)
 {
     return r->values->read_lse(r->values, field, r->edge[i].src, r->head);
@@ -56,7 +77,7 @@ void row_add_up(const stage_row *r, hga_id columns, double *out)
     for (hga_id c = 0; c < columns; c++) out[c] = own ? r->scratch.weight[r->n] * own[c] : 0;
     for (int64_t i = 0; i < r->n; i++)
         if (r->scratch.score[i] != -INFINITY)
-            axpy(r->scratch.weight[i] * undropped(r, i), source_row(r, field, i), columns, out);
+            axpy(r->scratch.weight[i] * undropped(r, i), brought_row(r, field, i), columns, out);
 }
 
 /* ---- features of edges ---- */
@@ -109,8 +130,11 @@ static double *d_row(const stage_row *r, const row_gradients *g, hga_id field, h
 static void give_to_source(const stage_row *r, const row_gradients *g, int64_t i)
 {
     hga_id out = r->stage->out;
-    axpy(r->scratch.weight[i] * undropped(r, i), d_row(r, g, out, r->v), columns_of(r, out),
-         d_row(r, g, source_field(r), r->edge[i].src));
+    const double weight = r->scratch.weight[i] * undropped(r, i);
+    const int64_t at = added_entry(r, i);
+    axpy(weight, d_row(r, g, out, r->v), columns_of(r, out), d_row(r, g, source_field(r), r->edge[i].src));
+    if (at >= 0 && g->sums->of[HGA_TABLE_EDGE_VALUE])
+        axpy(weight, d_row(r, g, out, r->v), columns_of(r, out), g->sums->of[HGA_TABLE_EDGE_VALUE] + at);
 }
 
 static double weight_slope(const stage_row *r, const row_gradients *g, const double *x)
@@ -229,7 +253,7 @@ static void state_adjoint(stage_row *r, const row_gradients *g)
         slope[i] = 0;
         if (r->scratch.weight[i] == 0) continue;
         slope[i] =
-            undropped(r, i) * (weight_slope(r, g, source_row(r, source_field(r), i)) + features_adjoint(r, g, i));
+            undropped(r, i) * (weight_slope(r, g, brought_row(r, source_field(r), i)) + features_adjoint(r, g, i));
         give_to_source(r, g, i);
     }
     slope[r->n] = r->scratch.weight[r->n] != 0 ? weight_slope(r, g, own_row(r)) : 0;

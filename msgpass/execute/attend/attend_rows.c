@@ -205,14 +205,27 @@ static void send_keys(const worker *w, hga_id first, hga_id n)
         for (hga_id j = 0; j < columns; j += LINE_FLOATS) __builtin_prefetch(w->rows.at.k[e] + j);
 }
 
-/* Writes the key of the chunk's edge e plus the edge's own key, heads contiguous. */
-static void add_to_key(const worker *w, const row_job *job, const bound_field *key, hga_id e, float *to)
+/* Writes the row of the chunk's edge e plus the edge's own row of a table, heads contiguous. */
+static void add_own_row(const worker *w, const row_job *job, const bound_field *x, const float *from,
+                        hga_call_table which, hga_id e, float *to)
 {
-    const float *from = w->rows.at.k[e], *more = edge_row(w, job->v, HGA_TABLE_EDGE_KEY, e);
-    const ptrdiff_t head = bound_head(key, w->chunk.src[e]);
-    const hga_id together = head == key->columns ? key->heads : 1, columns = together * key->columns;
-    for (hga_id h = 0; h < key->heads; h += together, more += columns, to += columns)
+    const float *more = edge_row(w, job->v, which, e);
+    const ptrdiff_t head = bound_head(x, w->chunk.src[e]);
+    const hga_id together = head == x->columns ? x->heads : 1, columns = together * x->columns;
+    for (hga_id h = 0; h < x->heads; h += together, more += columns, to += columns)
         w->plan->machine.kernels->blend(columns, 1, from + h * head, 1, more, to);
+}
+
+/* Packs the values of the chunk's edges plus the edges' own. */
+static void add_to_values(worker *w, const row_job *job, chunk_heads *at)
+{
+    const bound_field *value = read_field(w, stage_of(w, job->stage), stage_of(w, job->stage)->value);
+    float *to = w->rows.edges.value;
+    for (hga_id e = 0; e < w->chunk.n; e++, to += (ptrdiff_t)value->heads * value->columns) {
+        add_own_row(w, job, value, w->rows.at.v[e], HGA_TABLE_EDGE_VALUE, e, to);
+        w->rows.at.v[e] = to;
+    }
+    at->same_v = 1, at->v_stride = value->columns;
 }
 
 /* Packs the keys of edges first .. first + n - 1 of the chunk contiguously. */
@@ -228,7 +241,7 @@ static void pack_keys(worker *w, const row_job *job, hga_id first, hga_id n)
     send_keys(w, first, n);
     for (hga_id e = 0; e < n; e++) {
         float *to = w->rows.edges.key + e * columns;
-        add_to_key(w, job, key, first + e, to);
+        add_own_row(w, job, key, w->rows.at.k[first + e], HGA_TABLE_EDGE_KEY, first + e, to);
         w->rows.at.k[first + e] = to;
     }
 }
@@ -350,6 +363,7 @@ chunk_heads attend_open(worker *w, const row_job *job)
             w->rows.at.r[e] = w->io->rel_key.data + (ptrdiff_t)c->type[e] * w->plan->shape.dim;
     if (job->stage == w->plan->bias_stage && w->workspace->call_has & (CALL_HAS_EDGE_BIASES | CALL_HAS_OF_EDGES))
         reader_ranks(&w->reader, job->v, c, w->rows.row.rank);
+    if (adds_edge_values(w, job->stage)) add_to_values(w, job, &at);
     score_bases(w, job->stage, job->v, c, w->rows.row.base);
     w->rows.row.sigmoid = sigmoids_of_chunk(w, job->stage, c, w->rows.row.inverse_count);
     return at;

@@ -14,7 +14,7 @@
 
 int has_edge_out(const worker *w, hga_id stage, hga_id v)
 {
-    return w->io->edge_value.data && stage == w->plan->bias_stage && bound_is_io(field(w, stage_of(w, stage)->out), v);
+    return w->io->edge_out.data && stage == w->plan->bias_stage && bound_is_io(field(w, stage_of(w, stage)->out), v);
 }
 
 float *edge_out_row(const worker *w, hga_id v, hga_id head)

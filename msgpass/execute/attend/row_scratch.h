@@ -48,10 +48,11 @@ typedef struct whole_row {
     float *slope; /* of the current head, see kernel_entmax */
 } whole_row;
 
-/* Of calls that have keys or features of edges, allocated by the first: keys of some edges, those of the edges added;
-   and the weights of a chunk's edges. */
+/* Of calls that have keys or features of edges, allocated by the first: keys of some edges, and values of a chunk's,
+   those of the edges added; and the weights of a chunk's edges. */
 typedef struct edge_scratch {
     float *key;       /* [KERNEL_HEAD_EDGES][heads of keys][dim] */
+    float *value;     /* [KERNEL_CHUNK][heads of values][dim_v] */
     float *weight;    /* [KERNEL_CHUNK][heads] + padding */
     int64_t capacity; /* floats of both */
     int at_once;      /* the current row sums features as it attends */

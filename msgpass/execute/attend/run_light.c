@@ -16,7 +16,7 @@ enum { LIGHT_ROWS = KERNEL_TILE, LIGHT_COLUMNS = 128 };
 /* Rows that are computed together. Rows of tensors whose heads lie apart are copied. */
 typedef struct light_batch {
     hga_id n, edges, node[LIGHT_ROWS], first[LIGHT_ROWS + 1];
-    const float *q[LIGHT_ROWS], *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK];
+    const float *q[LIGHT_ROWS], *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *r_v[KERNEL_CHUNK];
     float *out[LIGHT_ROWS], *lse[LIGHT_ROWS];
     hga_id source[KERNEL_CHUNK], destination[KERNEL_CHUNK];
     int32_t type[KERNEL_CHUNK];
@@ -102,6 +102,7 @@ static void attend_batch(worker *w, hga_id stage, light_batch *b)
         .k = b->k,
         .v = b->v,
         .r = adds_edge_keys(w, stage) ? b->r : NULL,
+        .r_v = adds_edge_values(w, stage) ? b->r_v : NULL,
         .bias = b->bias,
         .drop_mask = drops_weights(w) ? w->rows.row.drop_mask : NULL,
         .a = scores_are_sums(w->plan) ? b->a : NULL,
@@ -136,10 +137,9 @@ static void add_row(worker *w, hga_id stage, hga_id v, const hga_relation *r, li
     memcpy(b->source + b->edges, r->src + from, (size_t)n * sizeof *b->source);
     for (hga_id e = b->edges; e < b->edges + n; e++) {
         b->destination[e] = v, b->type[e] = r->type ? r->type[from + e - b->edges] : 0;
-        if (adds_edge_keys(w, stage)) {
-            w->rows.row.rank[0] = e - b->edges;
-            b->r[e] = edge_row(w, v, HGA_TABLE_EDGE_KEY, 0);
-        }
+        w->rows.row.rank[0] = e - b->edges;
+        if (adds_edge_keys(w, stage)) b->r[e] = edge_row(w, v, HGA_TABLE_EDGE_KEY, 0);
+        if (adds_edge_values(w, stage)) b->r_v[e] = edge_row(w, v, HGA_TABLE_EDGE_VALUE, 0);
     }
     add_biases(w, stage, v, r, b, n);
     b->node[b->n] = v, b->first[b->n] = b->edges, b->edges += n, b->first[++b->n] = b->edges;

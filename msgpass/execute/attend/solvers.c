@@ -120,7 +120,7 @@ static const struct {
     {ADDS_SCORES, "scores are additive"},
     {CALL_HAS_EDGE_BIASES, "the call has biases of edges"},
     {IS_UNRANKED, "the call has biases of edges, which blocks do not have in the order of sources"},
-    {CALL_HAS_EDGE_KEYS, "the call has keys of edges"},
+    {CALL_HAS_EDGE_KEYS, "the call has keys of edges, or values that are added"},
     {CALL_HAS_EDGE_VALUES, "the call has features of edges"},
     {BENDS_KEYS, "scores that relative keys are part of are capped or additive"},
     {ADDS_KEYS, "relative keys need 32 bits and products, keys of edges 32 bits"},
