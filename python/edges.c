@@ -183,23 +183,9 @@ struct hga_py_pass {
     const hga_py_edges *edges;
     hga_py_cached *cached;
     hga_io io;          /* without addresses of the caller's */
-    float *rows[2];     /* of edge_key and of edge_value, in the order of the graph */
+    float *rows;        /* of edges, in the order of the graph */
     float *products[2]; /* of_values: queries and keys [nodes][heads] */
 };
-
-enum { TABLE_KEY, TABLE_VALUE, N_TABLES_OF_EDGES };
-
-/* A table of edges: the library's name for it, and how many columns a row has. */
-typedef struct edge_table {
-    hga_call_table table;
-    hga_id columns;
-} edge_table;
-
-static edge_table table_of(const hga_py_edge_kind *kind, int which)
-{
-    if (which == TABLE_KEY) return (edge_table){HGA_TABLE_EDGE_KEY, kind->has_edge_keys ? kind->heads * kind->dim : 0};
-    return (edge_table){HGA_TABLE_EDGE_VALUE, kind->features};
-}
 
 /* A plan for the graph of these edges. */
 typedef struct plan_of {
@@ -225,14 +211,6 @@ static hga_tensor rows_of(uintptr_t at, int64_t rows, hga_id heads, hga_id colum
 {
     return (hga_tensor){
         .data = (void *)at, .rows = rows, .row_stride = (ptrdiff_t)heads * columns, .head_stride = columns};
-}
-
-/* The output's columns of values, or those of features behind them. */
-static hga_tensor columns_of(const hga_py_edge_kind *kind, uintptr_t out, int64_t rows, int of_features)
-{
-    hga_tensor t = rows_of(out, rows, kind->heads, kind->dim_v + kind->features);
-    if (of_features) t.data = out ? (float *)out + kind->dim_v : NULL;
-    return t;
 }
 
 static hga_id n_queries(const hga_py_edges *edges) { return hga_graph_nodes(edges->graph).n_queries; }
@@ -299,7 +277,10 @@ static hga_status take_products(hga_py_pass *pass, const hga_py_edge_call *call)
     return HGA_OK;
 }
 
-/* What the library reads and writes; tables of edges come as they lie in the pass. */
+/* Columns of an edge's row. */
+static hga_id edge_columns(const hga_py_edge_kind *kind) { return kind->edge_rows ? kind->heads * kind->dim : 0; }
+
+/* What the library reads and writes; rows of edges come as they lie in the pass. */
 static void describe(const hga_py_pass *pass, const hga_py_edge_call *call, hga_io *io)
 {
     const hga_py_edge_kind *kind = &pass->kind;
@@ -310,47 +291,46 @@ static void describe(const hga_py_pass *pass, const hga_py_edge_call *call, hga_
     io->query = rows_of(query, queries, kind->heads, kind->dim);
     io->key = rows_of(key, keys, kind->heads, kind->dim);
     io->value = rows_of(call->value, keys, kind->heads, kind->dim_v);
-    io->out = columns_of(kind, call->out, queries, 0);
-    if (kind->features) io->edge_out = columns_of(kind, call->out, queries, 1);
+    io->out = rows_of(call->out, queries, kind->heads, kind->dim_v);
     if (call->additive)
         io->table[HGA_TABLE_ADDITIVE] =
             (hga_table){.data = (const float *)call->additive, .rows = kind->heads, .columns = kind->dim};
-    for (int t = 0; t < N_TABLES_OF_EDGES; t++) {
-        edge_table x = table_of(kind, t);
-        if (x.columns)
-            io->table[x.table] = (hga_table){.data = pass->rows[t], .rows = pass->edges->n, .columns = x.columns};
-    }
+    const hga_table edge = {.data = pass->rows, .rows = pass->edges->n, .columns = edge_columns(kind)};
+    if (kind->edge_rows) io->edge_key = edge;
+    if (kind->edge_rows > 1) io->edge_value = edge;
     io->seed = call->seed;
 }
 
-/* Rows of a table of edges, to the order of the graph, or back to the order in which they came, where those that loops
-   replaced get zeros. */
-static void move_rows(const hga_py_edges *edges, hga_id columns, const float *from, float *to, int back)
+static float *new_rows(const hga_py_pass *pass)
 {
-    size_t bytes = sizeof *to * (size_t)columns;
-    if (back && edges->given > edges->n) memset(to, 0, bytes * (size_t)edges->given);
-    for (int64_t i = 0; i < edges->n; i++) {
-        int64_t at = edges->order[i];
-        memcpy(to + (back ? at : i) * columns, from + (back ? i : at) * columns, bytes);
-    }
+    return malloc(sizeof(float) * (size_t)edge_columns(&pass->kind) * ((size_t)pass->edges->n + 1));
 }
 
-static float *new_rows(const hga_py_edges *edges, hga_id columns)
+/* Rows of edges, in the order of the graph. */
+static hga_status take_rows(hga_py_pass *pass, const hga_py_edge_call *call)
 {
-    return malloc(sizeof(float) * (size_t)columns * ((size_t)edges->n + 1));
-}
-
-static hga_status take_tables(hga_py_pass *pass, const hga_py_edge_call *call)
-{
-    const uintptr_t from[N_TABLES_OF_EDGES] = {call->edge_key, call->edge_value};
-    for (int t = 0; t < N_TABLES_OF_EDGES; t++) {
-        hga_id columns = table_of(&pass->kind, t).columns;
-        if (!columns) continue;
-        if (!(pass->rows[t] = new_rows(pass->edges, columns)))
-            return hga_fail(HGA_ENOMEM, "no memory for rows of %lld edges", (long long)pass->edges->n);
-        move_rows(pass->edges, columns, (const float *)from[t], pass->rows[t], 0);
-    }
+    const hga_id columns = edge_columns(&pass->kind);
+    const float *from = (const float *)call->edge;
+    if (!columns) return HGA_OK;
+    if (!(pass->rows = new_rows(pass)))
+        return hga_fail(HGA_ENOMEM, "no memory for rows of %lld edges", (long long)pass->edges->n);
+    for (int64_t i = 0; i < pass->edges->n; i++)
+        memcpy(pass->rows + i * columns, from + pass->edges->order[i] * columns, sizeof(float) * (size_t)columns);
     return HGA_OK;
+}
+
+/* The gradients of rows, in the order in which edges came, where those that loops replaced get zeros; of values NULL:
+   they have none. */
+static void give_rows(const hga_py_pass *pass, const float *of_keys, const float *of_values, float *to)
+{
+    const hga_py_edges *edges = pass->edges;
+    const hga_id columns = edge_columns(&pass->kind);
+    if (edges->given > edges->n) memset(to, 0, sizeof *to * (size_t)(edges->given * columns));
+    for (int64_t i = 0; i < edges->n; i++, of_keys += columns) {
+        float *row = to + edges->order[i] * columns;
+        for (hga_id c = 0; c < columns; c++) row[c] = of_keys[c];
+        for (hga_id c = 0; of_values && c < columns; c++) row[c] += of_values[i * columns + c];
+    }
 }
 
 static hga_status new_tape(hga_py_pass *pass)
@@ -381,7 +361,7 @@ hga_status hga_py_attend_along(const hga_py_edge_kind *kind, const hga_py_edges 
     hga_py_pass *pass = calloc(1, sizeof *pass);
     hga_status st = pass ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for a call");
     if (!st) pass->kind = *kind, pass->edges = edges, st = hga_py_borrow(&maker, edges->graph, &pass->cached);
-    if (!st) st = take_tables(pass, call);
+    if (!st) st = take_rows(pass, call);
     if (!st) st = take_products(pass, call);
     if (!st) st = new_tape(pass);
     if (!st) st = run(pass, call);
@@ -394,7 +374,7 @@ void hga_py_pass_end(hga_py_pass *pass)
 {
     if (!pass) return;
     if (pass->io.tape) hga_delete(NULL, pass->io.tape, hga_plan_tape_bytes(hga_py_cached_plan(pass->cached)), 1);
-    for (int t = 0; t < N_TABLES_OF_EDGES; t++) free(pass->rows[t]);
+    free(pass->rows);
     for (int i = 0; i < 2 && pass->kind.of_values; i++)
         hga_delete(NULL, pass->products[i], n_queries(pass->edges), sizeof(float) * (size_t)pass->kind.heads);
     if (pass->cached) hga_py_release(pass->cached);
@@ -402,20 +382,6 @@ void hga_py_pass_end(hga_py_pass *pass)
 }
 
 /* ---- back ---- */
-
-/* Gradients of tables of edges, in the order of the graph. */
-static hga_status new_gradients(const hga_py_pass *pass, const uintptr_t to[N_TABLES_OF_EDGES],
-                                float *rows[N_TABLES_OF_EDGES], hga_grad_io *grad)
-{
-    for (int t = 0; t < N_TABLES_OF_EDGES; t++) {
-        edge_table x = table_of(&pass->kind, t);
-        if (!to[t] || !x.columns) continue;
-        if (!(rows[t] = new_rows(pass->edges, x.columns)))
-            return hga_fail(HGA_ENOMEM, "no memory for rows of %lld edges", (long long)pass->edges->n);
-        grad->d_table[x.table] = rows[t];
-    }
-    return HGA_OK;
-}
 
 /* Gradients of queries and keys, which are products of values, and then those of what they were made of. */
 typedef struct product_gradients {
@@ -449,31 +415,30 @@ hga_status hga_py_gradient_along(const hga_py_pass *pass, const hga_py_edge_call
                                  const hga_py_edge_gradients *wanted)
 {
     const hga_py_edge_kind *kind = &pass->kind;
-    const uintptr_t to[N_TABLES_OF_EDGES] = {wanted->edge_key, wanted->edge_value};
-    float *rows[N_TABLES_OF_EDGES] = {0};
     product_gradients products = {0};
     hga_grad_io grad = {0};
     hga_io io;
     hga_py_workspaces *workspaces = NULL;
+    hga_status st = HGA_OK;
     describe(pass, call, &io);
-    hga_status st = new_gradients(pass, to, rows, &grad);
-    grad.d_out = columns_of(kind, d_out, io.out.rows, 0);
-    if (kind->features) grad.d_edge_out = columns_of(kind, d_out, io.out.rows, 1);
-    if (!kind->of_values) {
+    grad.d_out = rows_of(d_out, io.out.rows, kind->heads, kind->dim_v);
+    grad.d_value = rows_of(wanted->value, io.value.rows, kind->heads, kind->dim_v);
+    grad.d_additive = (float *)wanted->additive;
+    if (kind->edge_rows && wanted->edge) grad.d_edge_key = new_rows(pass);
+    if (kind->edge_rows > 1 && wanted->edge) grad.d_edge_value = new_rows(pass);
+    if (wanted->edge && (!grad.d_edge_key || (kind->edge_rows > 1 && !grad.d_edge_value)))
+        st = hga_fail(HGA_ENOMEM, "no memory for rows of %lld edges", (long long)pass->edges->n);
+    if (kind->of_values) {
+        if (!st) st = open_products(pass, &products, &grad);
+    } else {
         grad.d_query = rows_of(wanted->query, io.query.rows, kind->heads, kind->dim);
         grad.d_key = rows_of(wanted->key, io.key.rows, kind->heads, kind->dim);
-    } else if (!st) {
-        st = open_products(pass, &products, &grad);
     }
-    grad.d_value = rows_of(wanted->value, io.value.rows, kind->heads, kind->dim_v);
-    grad.d_table[HGA_TABLE_ADDITIVE] = (float *)wanted->additive;
     if (!st) st = hga_py_take_workspaces(pass->cached, 1, &workspaces);
     if (!st) st = hga_plan_gradient(hga_py_cached_plan(pass->cached), workspaces->workspaces[0], &io, &grad);
     if (workspaces) hga_py_give_workspaces(pass->cached, workspaces);
     close_products(pass, call, &products, wanted, st != HGA_OK);
-    for (int t = 0; t < N_TABLES_OF_EDGES; t++) {
-        if (!st && rows[t]) move_rows(pass->edges, table_of(kind, t).columns, rows[t], (float *)to[t], 1);
-        free(rows[t]);
-    }
+    if (!st && wanted->edge) give_rows(pass, grad.d_edge_key, grad.d_edge_value, (float *)wanted->edge);
+    free(grad.d_edge_key), free(grad.d_edge_value);
     return st;
 }

@@ -41,20 +41,19 @@ typedef struct hga_py_edge_kind {
     float negative_slope, dropout;
     int of_values;     /* 1: dim is 1, and query and key are products of a row of values with weights of its head, the
                           same nodes' (GAT, Velickovic et al. 2018) */
-    int has_edge_keys; /* [edges][heads * dim], in the order in which the edges came */
-    hga_id features;   /* columns of edge_value [edges][features], in that order; 0: there are none */
+    int edge_rows; /* 1: every edge has a row [heads * dim] that is added to its key; 2: and to its value; 0: none */
 } hga_py_edge_kind;
 
-/* Addresses of a call's tensors; what it has not is 0. out [destinations][heads][dim_v + features]. of_values: query and
-   key are weights [heads][dim_v]. */
+/* Addresses of a call's tensors; what it has not is 0. edge [edges][heads * dim], in the order in which edges came, loops
+   last; out [destinations][heads][dim_v]. of_values: query and key are weights [heads][dim_v]. */
 typedef struct hga_py_edge_call {
-    uintptr_t query, key, value, additive, edge_key, edge_value, out;
+    uintptr_t query, key, value, additive, edge, out;
     uint64_t seed;
 } hga_py_edge_call;
 
 /* Where gradients go, overwritten; 0: not wanted. */
 typedef struct hga_py_edge_gradients {
-    uintptr_t query, key, value, additive, edge_key, edge_value;
+    uintptr_t query, key, value, additive, edge;
 } hga_py_edge_gradients;
 
 /* What a forward pass leaves for its backward pass: a plan that nobody else has, and its tape. */

@@ -12,7 +12,7 @@ from .._core.library import Error, refuse
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 from ._edge_index import edge_list, edges_of, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax, summed, with_loops, with_weights
-from ._edge_lists import How, Sizes, Tables, along, along_apart, rows_of
+from ._edge_lists import How, Sizes, along, along_apart, rows_of
 from ._messages import LATER, GlorotLinear, Linear, Messages, glorot
 from ._module_arguments import attended, drop_of
 from ._one_pass import drawn
@@ -75,18 +75,20 @@ class _Convolution(Messages):
         """Of additive scores."""
         return None
 
-    def _attended(self, call: _Call, q: Tensor, k: Tensor, v: Tensor, tables: Tables) -> Tensor:
-        """[destinations, heads, columns of values and of edge_value]."""
+    def _attended(self, call: _Call, q: Tensor, k: Tensor, v: Tensor, additive: Optional_ = None, edge: Optional_ = None,
+                  to_values: bool = False) -> Tensor:  # fmt: skip
+        """The heads' outputs; edge: rows that are added to keys, and perhaps to values."""
         compiling, slope = torch.compiler.is_compiling(), self._slope()
         if is_graph(call.edges) or (compiling and call.features is None):
             edges = call.edges if is_graph(call.edges) else graph_of(edges_of(call.edges).ends, call.sizes, call.loops)
             h = edges if isinstance(edges, Hierarchy) else edges.hierarchy()
-            more = {} if tables.additive is None else {"additive": tables.additive}
+            more = {} if additive is None else {"additive": additive}
             q, k = rows_of(q, k, v)
             found: Tensor = attended(self, h if slope is None else h.additive_scores(slope), q, k, v, **more)
             return found
         drop, run = drop_of(self), along_apart if compiling else along
-        return run(edge_list(call.edges, call.sizes, call.loops, call.features is not None), q, k, v, tables, How(slope, drop, drawn(drop)))
+        edges = edge_list(call.edges, call.sizes, call.loops, call.features is not None)
+        return run(edges, How(slope, drop, drawn(drop), to_values), q, k, v, additive, edge)
 
     def _features_of(self, call: _Call) -> Optional_:
         """Of the edges that came, and of loops behind them."""
@@ -209,7 +211,7 @@ class _Gat(_Convolution):
 
     def _outputs(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         features = self._features_of(call)
-        return self._attended(call, q, k, v, Tables(self._additive(), None if features is None else self._edge_keys(features)))
+        return self._attended(call, q, k, v, self._additive(), None if features is None else self._edge_keys(features))
 
     # ---- along edges, by PyTorch Geometric's steps where it watches ----
 
@@ -350,13 +352,8 @@ class TransformerConv(_Convolution):
 
     def _outputs(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Any:
         features = self._features_of(call)
-        if features is None:
-            return self._attended(call, q, k, v, Tables())
-        assert self.lin_edge is not None
-        found = self._attended(call, q, k, v, Tables(None, self.lin_edge(features), features))
-        out, more = found.split([self.out_channels, features.shape[1]], -1)
-        w = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
-        return out + torch.einsum("nhf,hcf->nhc", more, w)
+        edge = None if features is None or self.lin_edge is None else self.lin_edge(features)
+        return self._attended(call, q, k, v, None, edge, to_values=True)
 
     def _weighed(self, call: _Call, q: Tensor, k: Tensor, v: Tensor, index: Tensor, features: Optional_) -> Tuple[Optional_, Tensor]:
         """Weights are those before any is dropped."""

@@ -82,35 +82,27 @@ def _kind(*values: Any) -> Any:
     return found
 
 
-class Tables(NamedTuple):
-    """Of a call, None where it has none: a of additive scores [heads, dim], and rows of edges in the order in which the edges came,
-    loops last: what keys get [edges, heads * dim], and what is summed beside values [edges, columns]."""
-
-    additive: Optional_ = None
-    edge_key: Optional_ = None
-    edge_value: Optional_ = None
-
-
 class How(NamedTuple):
-    """slope: of additive scores."""
+    """slope: of additive scores. to_values: rows of edges are added to values, too."""
 
     slope: Optional[float]
     dropout: float
     seed: int
+    to_values: bool = False
 
 
 def _is_ready(x: Optional_) -> bool:
     return x is None or (x.dtype is torch.float32 and x.is_contiguous() and is_plain(x))
 
 
-def along(edges: EdgeList, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how: How) -> Tensor:
-    """[destinations, heads, columns of values and of edge_value], of q [destinations, heads, dim], k [sources, heads, dim] and
-    v [sources, heads, columns]. Of the same nodes q and k may be weights [heads, columns], with which rows of v are multiplied: one
-    number a head."""
+def along(edges: EdgeList, how: How, q: Tensor, k: Tensor, v: Tensor, additive: Optional_ = None, edge: Optional_ = None) -> Tensor:
+    """[destinations, heads, columns], of q [destinations, heads, dim], k [sources, heads, dim] and v [sources, heads, columns]. Of the
+    same nodes q and k may be weights [heads, columns], with which rows of v are multiplied: one number a head. additive: a of
+    additive scores [heads, dim]. edge: rows [edges, heads * dim] that are added to keys, in the order in which edges came, loops last."""
     ready = edges.n and q.numel() and v.numel() and not torch.is_autocast_enabled("cpu") and not watched()
-    if not (ready and _is_ready(q) and _is_ready(k) and _is_ready(v) and all(map(_is_ready, tables))):
-        return _by_hierarchy(edges, q, k, v, tables, how)
-    return _Along.apply(edges, how, torch.is_grad_enabled(), q, k, v, *tables)  # type: ignore[no-any-return]
+    if not (ready and _is_ready(q) and _is_ready(k) and _is_ready(v) and _is_ready(additive) and _is_ready(edge)):
+        return _by_hierarchy(edges, how, q, k, v, additive, edge)
+    return _Along.apply(edges, how, torch.is_grad_enabled(), q, k, v, additive, edge)  # type: ignore[no-any-return]
 
 
 # ---- queries and keys that are products of values ----
@@ -165,15 +157,19 @@ PASSES["products"] = Pass(_multiplied, _shapes, _multiplied_back)
 # ---- by a hierarchy ----
 
 
-def _by_hierarchy(edges: EdgeList, q: Tensor, k: Tensor, v: Tensor, tables: Tables, how: How) -> Tensor:
-    by_name = {name: x for name, x in tables._asdict().items() if x is not None}
-    order = edges.order() if "edge_key" in by_name or "edge_value" in by_name else None
-    for name in by_name:
-        if name != "additive":
-            by_name[name] = by_name[name].index_select(0, order)
+def _by_hierarchy(edges: EdgeList, how: How, q: Tensor, k: Tensor, v: Tensor, additive: Optional_, edge: Optional_) -> Tensor:
+    more = {} if additive is None else {"additive": additive}
+    if edge is not None:
+        more["edge_key"] = edge.index_select(0, edges.order())
+        if how.to_values:
+            more["edge_value"] = more["edge_key"]
     q, k = rows_of(q, k, v)
-    found = edges.hierarchy(how.slope).attention(q, k, v, layout="bnhd", dropout=how.dropout, seed=how.seed, **by_name)
-    return torch.cat(found, -1) if isinstance(found, tuple) else found
+    found = edges.hierarchy(how.slope).attention(q, k, v, layout="bnhd", dropout=how.dropout, seed=how.seed, **more)
+    if not isinstance(found, tuple):
+        return found  # type: ignore[no-any-return]
+    out, sums = found  # every head has those of all heads' columns
+    n, heads, columns = out.shape
+    return out + sums.view(n, heads, heads, columns).diagonal(dim1=1, dim2=2).transpose(1, 2)  # type: ignore[no-any-return]
 
 
 def _address(x: Optional_) -> int:
@@ -184,30 +180,26 @@ along_apart = torch.compiler.disable(along)  # for torch.compile, which does not
 
 
 class _Along(torch.autograd.Function):
-    """out of (edges, how, whether a backward pass may follow, q, k, v, additive, edge_key, edge_value)."""
+    """out of (edges, how, whether a backward pass may follow, q, k, v, additive, edge)."""
 
     @staticmethod
-    def forward(ctx: Any, edges: EdgeList, how: How, taped: bool, q: Tensor, k: Tensor, v: Tensor, *tables: Optional_) -> Tensor:
-        additive, edge_key, edge_value = tables
-        nodes, heads, columns = v.shape
-        of_values = q.dim() == 2
-        features = 0 if edge_value is None else edge_value.shape[1]
+    def forward(ctx: Any, edges: EdgeList, how: How, taped: bool, *tensors: Optional_) -> Tensor:
+        q, k, v, additive, edge = tensors
+        nodes, heads, columns = v.shape  # type: ignore[union-attr]
+        of_values = q.dim() == 2  # type: ignore[union-attr]
         taped = taped and any(ctx.needs_input_grad)
         kind = _kind(
-            heads, 1 if of_values else q.shape[2], columns, torch.get_num_threads(), how.slope is not None, taped, how.slope or 0.0, how.dropout,
-            of_values, edge_key is not None, features,
+            heads, 1 if of_values else q.shape[2], columns, torch.get_num_threads(), how.slope is not None, taped,  # type: ignore[union-attr]
+            how.slope or 0.0, how.dropout, of_values, 0 if edge is None else 1 + how.to_values,
         )  # fmt: skip
-        out = q.new_empty(nodes if of_values else len(q), heads, columns + features)
-        call = ffi.new(
-            "hga_py_edge_call *",
-            (q.data_ptr(), k.data_ptr(), v.data_ptr(), _address(additive), _address(edge_key), _address(edge_value), out.data_ptr(), how.seed),
-        )  # fmt: skip
+        out = v.new_empty(nodes if of_values else len(q), heads, columns)  # type: ignore[union-attr, arg-type]
+        call = _call(tensors, out, how)
         kept = ffi.new("hga_py_pass **") if taped else ffi.NULL
         check(lib.hga_py_attend_along(kind, edges.c, call, kept))
         if taped:
             ctx.pass_ = ffi.gc(kept[0], lib.hga_py_pass_end)
             ctx.edges, ctx.how = edges, how
-            ctx.save_for_backward(out, q, k, v, *tables)
+            ctx.save_for_backward(out, *tensors)
         return out
 
     @staticmethod
@@ -218,10 +210,13 @@ class _Along(torch.autograd.Function):
         if torch.is_grad_enabled() or watched() or not all(map(_is_ready, (d_out, out, *tensors))):
             return (None, None, None, *_again(ctx.edges, ctx.how, needs, tensors, d_out))
         grads = [torch.empty_like(x) if need else None for x, need in zip(tensors, needs)]
-        call = ffi.new("hga_py_edge_call *", (*map(_address, tensors), out.data_ptr(), ctx.how.seed))
-        to = ffi.new("hga_py_edge_gradients *", tuple(map(_address, grads)))
-        check(lib.hga_py_gradient_along(ctx.pass_, call, d_out.data_ptr(), to))
+        to = ffi.new("hga_py_edge_gradients *", [_address(x) for x in grads])
+        check(lib.hga_py_gradient_along(ctx.pass_, _call(tensors, out, ctx.how), d_out.data_ptr(), to))
         return (None, None, None, *grads)
+
+
+def _call(tensors: Sequence[Optional_], out: Tensor, how: How) -> Any:
+    return ffi.new("hga_py_edge_call *", [*(0 if x is None else x.data_ptr() for x in tensors), out.data_ptr(), how.seed])
 
 
 def _again(edges: EdgeList, how: How, needs: Sequence[bool], tensors: Sequence[Optional_], d_out: Tensor) -> List[Optional_]:
@@ -229,9 +224,9 @@ def _again(edges: EdgeList, how: How, needs: Sequence[bool], tensors: Sequence[O
     further = torch.is_grad_enabled()
     with torch.enable_grad():
         its = [x if x is None or further else x.detach().requires_grad_(need) for x, need in zip(tensors, needs)]
-        q, k, v, *tables = its
+        q, k, v, additive, edge = its
         assert q is not None and k is not None and v is not None
-        out = _by_hierarchy(edges, q, k, v, Tables(*tables), how)
+        out = _by_hierarchy(edges, how, q, k, v, additive, edge)
         wanted = [x for x, need in zip(its, needs) if need and x is not None]
         found = iter(torch.autograd.grad(out, wanted, d_out, create_graph=further))
     return [next(found) if need else None for need in needs]
