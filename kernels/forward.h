@@ -125,7 +125,7 @@ typedef struct kernel_light {
     const float *const *q;            /* [n] rows [heads][dim], not scaled */
     const float *const *k, *const *v; /* [edges] rows [heads][dim] and [heads][dim_v] */
     const float *const *r;            /* NULL or [edges]: rows that are added to keys */
-    const float *const *r_v; /* NULL or [edges]: rows that are added to values */
+    const float *const *r_v;          /* NULL or [edges]: rows that are added to values */
     const float *bias;                /* [edges] */
     const float *drop_mask;           /* NULL or [edges][heads], padded: factors of weights */
     const float *a;                   /* NULL: scores are products; else [heads][dim], scaled: see kernel_additive */

@@ -39,13 +39,13 @@ typedef struct hga_py_edge_kind {
     hga_id heads, dim, dim_v, threads;
     int is_additive, gradient;
     float negative_slope, dropout;
-    int of_values;     /* 1: dim is 1, and query and key are products of a row of values with weights of its head, the
+    int of_values; /* 1: dim is 1, and query and key are products of a row of values with weights of its head, the
                           same nodes' (GAT, Velickovic et al. 2018) */
     int edge_rows; /* 1: every edge has a row [heads * dim] that is added to its key; 2: and to its value; 0: none */
 } hga_py_edge_kind;
 
-/* Addresses of a call's tensors; what it has not is 0. edge [edges][heads * dim], in the order in which edges came, loops
-   last; out [destinations][heads][dim_v]. of_values: query and key are weights [heads][dim_v]. */
+/* Addresses of a call's tensors; what it has not is 0. edge [edges][heads * dim], in the order in which edges came,
+   loops last; out [destinations][heads][dim_v]. of_values: query and key are weights [heads][dim_v]. */
 typedef struct hga_py_edge_call {
     uintptr_t query, key, value, additive, edge, out;
     uint64_t seed;
@@ -59,8 +59,8 @@ typedef struct hga_py_edge_gradients {
 /* What a forward pass leaves for its backward pass: a plan that nobody else has, and its tape. */
 typedef struct hga_py_pass hga_py_pass;
 
-/* Products of each row of values [nodes][heads][columns] with two weights of its head [heads][columns], queries and keys
-   [nodes][heads]: what calls with of_values begin with. */
+/* Products of each row of values [nodes][heads][columns] with two weights of its head [heads][columns], queries and
+   keys [nodes][heads]: what calls with of_values begin with. */
 typedef struct hga_py_products {
     int64_t nodes;
     hga_id heads, columns;

@@ -1,5 +1,5 @@
-/* Rows of few listed edges, whose heads are narrow, as graph networks have them: the plain definition's results on every
-   instruction set, whatever the call brings, and the same bits wherever the caller's heads lie. */
+/* Rows of few listed edges, whose heads are narrow, as graph networks have them: the plain definition's results on
+   every instruction set, whatever the call brings, and the same bits wherever the caller's heads lie. */
 #include "by_hand.h"
 #include "explain_solvers.h"
 #include "isas.h"

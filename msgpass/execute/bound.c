@@ -210,7 +210,8 @@ static hga_status check_added_values(const hga_plan *plan, const hga_io *io)
     if (io->edge_value.columns != columns)
         return hga_fail(HGA_EINVAL, "edge_value is given, but no edge_out, and its %d columns are not a value's %lld",
                         io->edge_value.columns, (long long)columns);
-    return plan->fields.bf16_rows ? hga_fail(HGA_EUNSUPPORTED, "edge_value without edge_out: precision is bf16") : HGA_OK;
+    return plan->fields.bf16_rows ? hga_fail(HGA_EUNSUPPORTED, "edge_value without edge_out: precision is bf16")
+                                  : HGA_OK;
 }
 
 /* edge_value is there, and edge_out unless it is added to values, in a program whose weights sum up edge features. */

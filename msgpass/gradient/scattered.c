@@ -365,10 +365,7 @@ static void store_tables(const scattered *x)
         d_additive[i % vectors] += (double)x->grads.d_additive[i];
 }
 
-int writes_edge_values(const scattered *x)
-{
-    return x->operands.d_edge_out.at || call_adds_edge_values(x->call->io);
-}
+int writes_edge_values(const scattered *x) { return x->operands.d_edge_out.at || call_adds_edge_values(x->call->io); }
 
 static void clear_table(const scattered *x, hga_call_table which)
 {

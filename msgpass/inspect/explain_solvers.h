@@ -8,8 +8,8 @@
 #include "attend_solvers.h"
 #include "plan.h"
 
-/* Of a stage: pairs in tiles, and these tiles' slots; pairs in families, of rows of few edges, and row by row. Of long stages some panels
-   are sampled, evenly spread. */
+/* Of a stage: pairs in tiles, and these tiles' slots; pairs in families, of rows of few edges, and row by row. Of long
+   stages some panels are sampled, evenly spread. */
 typedef struct pair_solvers {
     double tiles, tile_slots, families, light, rows;
     int64_t panels, looked_at;

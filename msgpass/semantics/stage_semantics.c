@@ -32,8 +32,8 @@ static int64_t added_entry(const stage_row *r, int64_t i)
     return ((r->m->first_edge[r->v] + i) * s->n_kv_heads + kv) * s->dim_v;
 }
 
-/* What edge i brings to the row: its source's, and its own. */
-static const double *brought_row(const stage_row *r, hga_id field, int64_t i)
+/* What edge i sends to the row: its source's, and its own. */
+static const double *sent_row(const stage_row *r, hga_id field, int64_t i)
 {
     const double *source = source_row(r, field, i);
     const int64_t at = added_entry(r, i);
@@ -77,7 +77,7 @@ void row_add_up(const stage_row *r, hga_id columns, double *out)
     for (hga_id c = 0; c < columns; c++) out[c] = own ? r->scratch.weight[r->n] * own[c] : 0;
     for (int64_t i = 0; i < r->n; i++)
         if (r->scratch.score[i] != -INFINITY)
-            axpy(r->scratch.weight[i] * undropped(r, i), brought_row(r, field, i), columns, out);
+            axpy(r->scratch.weight[i] * undropped(r, i), sent_row(r, field, i), columns, out);
 }
 
 /* ---- features of edges ---- */
@@ -252,8 +252,7 @@ static void state_adjoint(stage_row *r, const row_gradients *g)
     for (int64_t i = 0; i < r->n; i++) {
         slope[i] = 0;
         if (r->scratch.weight[i] == 0) continue;
-        slope[i] =
-            undropped(r, i) * (weight_slope(r, g, brought_row(r, source_field(r), i)) + features_adjoint(r, g, i));
+        slope[i] = undropped(r, i) * (weight_slope(r, g, sent_row(r, source_field(r), i)) + features_adjoint(r, g, i));
         give_to_source(r, g, i);
     }
     slope[r->n] = r->scratch.weight[r->n] != 0 ? weight_slope(r, g, own_row(r)) : 0;

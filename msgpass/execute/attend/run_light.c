@@ -1,6 +1,6 @@
-/* run_light.c: panels whose edges are listed one by one and whose heads are narrow, as graph networks have them: rows of
-   few edges together, up to a chunk of edges, so that what is done once for a row costs little beside it. Rows of more
-   edges go row by row. Which way a row goes depends on its own edges and on the shape alone. */
+/* run_light.c: panels whose edges are listed one by one and whose heads are narrow, as graph networks have them. Rows
+   of few edges are computed together, up to a chunk of edges. Rows of more edges go row by row. Which way a row goes
+   depends on its own edges and on the shape alone. */
 #include "attend.h"
 #include "dropout.h"
 #include "panel_rows.h"

@@ -82,7 +82,7 @@ class _Convolution(Messages):
         if is_graph(call.edges) or (compiling and call.features is None):
             edges = call.edges if is_graph(call.edges) else graph_of(edges_of(call.edges).ends, call.sizes, call.loops)
             h = edges if isinstance(edges, Hierarchy) else edges.hierarchy()
-            more = {} if additive is None else {"additive": additive}
+            more: Dict[str, Any] = {} if additive is None else {"additive": additive}
             q, k = rows_of(q, k, v)
             found: Tensor = attended(self, h if slope is None else h.additive_scores(slope), q, k, v, **more)
             return found

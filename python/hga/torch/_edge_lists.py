@@ -158,7 +158,7 @@ PASSES["products"] = Pass(_multiplied, _shapes, _multiplied_back)
 
 
 def _by_hierarchy(edges: EdgeList, how: How, q: Tensor, k: Tensor, v: Tensor, additive: Optional_, edge: Optional_) -> Tensor:
-    more = {} if additive is None else {"additive": additive}
+    more: Dict[str, Any] = {} if additive is None else {"additive": additive}
     if edge is not None:
         more["edge_key"] = edge.index_select(0, edges.order())
         if how.to_values:
@@ -176,7 +176,7 @@ def _address(x: Optional_) -> int:
     return 0 if x is None else x.data_ptr()
 
 
-along_apart = torch.compiler.disable(along)  # for torch.compile, which does not see what C does
+along_apart = torch.compiler.disable(along)  # type: ignore[no-untyped-call] # for torch.compile, which does not see what C does
 
 
 class _Along(torch.autograd.Function):
