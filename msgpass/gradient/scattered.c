@@ -365,8 +365,6 @@ static void store_tables(const scattered *x)
         d_additive[i % vectors] += (double)x->grads.d_additive[i];
 }
 
-int writes_edge_values(const scattered *x) { return x->operands.d_edge_out.at || call_adds_edge_values(x->call->io); }
-
 static void clear_table(const scattered *x, hga_call_table which)
 {
     float *to = x->call->grad->d_table[which];

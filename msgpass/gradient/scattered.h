@@ -81,7 +81,10 @@ typedef struct scattered_thread {
 } scattered_thread;
 
 /* Whether edges' rows of edge_value have gradients: of edge_out, or of values that they are added to. */
-int writes_edge_values(const scattered *x);
+static inline int writes_edge_values(const scattered *x)
+{
+    return x->operands.d_edge_out.at || call_adds_edge_values(x->call->io);
+}
 
 /* The queries' edges, with their sources. */
 edge_list scattered_sources(const scattered *x);
