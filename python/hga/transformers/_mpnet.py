@@ -40,7 +40,7 @@ class Attends:
 
     def forward(self: Any, hidden_states: Tensor, *arguments: Any, **more: Any) -> Any:
         given = {**dict(zip(self.hga_parameters, arguments)), **more}
-        bias = given.get("position_bias")
+        bias: Any = given.get("position_bias")
         found, why = self._found(hidden_states, **given) if is_table(bias) else (None, self._why(hidden_states))
         note(self, "transformers" if found is None else "hga", why)
         if found is not None:

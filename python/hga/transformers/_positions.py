@@ -60,7 +60,7 @@ def _pairs_of(table: Tensor) -> Tensor:
 
 
 def _is_compiled() -> bool:
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return torch.compiler.is_compiling() or bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
 
 
 def why_no_table(tokens: int, weight: Tensor, beside: str) -> Optional[str]:
