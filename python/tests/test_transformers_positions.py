@@ -384,7 +384,7 @@ class InUse(Same):
 
     def test_a_pass_says_what_each_layer_takes(self):
         _, ours = self.pair(hidden_size=128, num_attention_heads=2)
-        self.assertEqual(hga.transformers.explain(ours, 128), "layers 0-1 of MPNetSelfAttention: hga: it is faster")
+        self.assertEqual(hga.transformers.explain(ours, 192), "layers 0-1 of MPNetSelfAttention: hga: it is faster")
         self.assertEqual(hga.transformers.explain(ours, 30), "layers 0-1 of MPNetSelfAttention: transformers: 30 tokens are few")
 
     def test_by_name_it_is_refused_and_told_of_use(self):

@@ -19,10 +19,11 @@ FEWEST = 96  # tokens: calls of many short samples take longest
 SIXTEEN = (torch.float16, torch.bfloat16)
 
 # The fewest tokens from which hga is faster where scores have biases by distance: beside sdpa, which has them as a mask of pairs, and
-# beside attention step by step; in 16 bits; with gradients. Heads of fewer columns than NARROWEST are slower up to some 500 tokens.
+# beside attention step by step; in 16 bits; with gradients. bench/crossings.py
+# measures them in whole models. Heads of fewer columns than NARROWEST are slower up to some 500 tokens.
 BY_DISTANCE = {
     ("sdpa", False, False): 256, ("sdpa", False, True): 192, ("sdpa", True, False): 128, ("sdpa", True, True): 128,
-    ("eager", False, False): 128, ("eager", False, True): 128, ("eager", True, False): 1024, ("eager", True, True): 2048,
+    ("eager", False, False): 192, ("eager", False, True): 192, ("eager", True, False): 1024, ("eager", True, True): 2048,
 }  # fmt: skip
 NARROWEST = 64
 
