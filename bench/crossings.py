@@ -1,12 +1,14 @@
 """From how much work on hga's dense attention is faster than transformers' sdpa, in one call and in whole models of two layers:
 
-    PYTHONPATH=build/python OMP_NUM_THREADS=1 python3 bench/crossings.py [calls] [models] [--quick]
+    PYTHONPATH=build/python OMP_NUM_THREADS=1 python3 bench/crossings.py [calls] [models] [biases] [--quick]
 
 calls: hga over sdpa by processor time of one thread, in turns, for shapes, types, forward and with gradients; then the least work
 (millions of products) from which no call takes longer: what LEAST_WORK of python/hga/torch/_sdpa.py has. models: the whole
-model by attn_implementation="hga" over sdpa. Exits with 1 where one takes more than 1.03 times as long."""
+model by attn_implementation="hga" over sdpa. Exits with 1 where one takes more than 1.03 times as long. biases: T5's encoder over
+sdpa and MPNet over its own attention with hga at any length, for what BY_DISTANCE of the same file has."""
 
 import argparse
+import copy
 import statistics
 import sys
 import time
@@ -17,6 +19,7 @@ import transformers
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 import hga.transformers
+from hga.torch import _sdpa
 from hga.torch._documents import numbered
 from hga.torch._sdpa import LEAST_WORK, work_of
 from hga.transformers._attention import attend
@@ -129,14 +132,48 @@ def one_model(name, model, dtype, trains, batch, n):
     return ours / theirs
 
 
+def biases(quick):
+    _sdpa.BY_DISTANCE.update(dict.fromkeys(_sdpa.BY_DISTANCE, 2))
+    hga.transformers.register()
+    t5 = transformers.T5EncoderModel(transformers.T5Config(vocab_size=500)).eval()
+    mpnet = transformers.MPNetModel(transformers.MPNetConfig(vocab_size=500, num_hidden_layers=2, max_position_embeddings=2050)).eval()
+    of_t5, of_mpnet = copy.deepcopy(t5), hga.transformers.use(copy.deepcopy(mpnet))
+    of_t5.set_attn_implementation("hga")
+    for name, theirs, ours in (("T5", t5, of_t5), ("MPNet", mpnet, of_mpnet)):
+        for dtype in TYPES:
+            for trains in (False, True):
+                for batch in BATCHES[:1] if quick else BATCHES:
+                    for n in (128, 512) if quick else (96, 128, 192, 256, 512, 1024, 2048 // batch):
+                        one_bias(name, theirs.to(dtype), ours.to(dtype), trains, batch, n)
+    return 0
+
+
+def one_bias(name, theirs, ours, trains, batch, n):
+    ids = torch.randint(5, 500, (batch, n))
+
+    def run(model):
+        def call():
+            with torch.set_grad_enabled(trains):
+                out = model(input_ids=ids)[0]
+                if trains:
+                    out.sum().backward()
+                    model.zero_grad()
+
+        return call
+
+    own, by_hga = in_turns([run(theirs), run(ours)])
+    what = f"{name}, {str(theirs.dtype)[6:]}, {'a training step' if trains else 'forward'}, {batch} x {n} tokens"
+    print(f"{what}: {by_hga / own:.2f} of {own * 1e3:.2f} ms", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["calls", "models"], help="calls, models")
+    parser.add_argument("what", nargs="*", default=["calls", "models"], help="calls, models, biases")
     parser.add_argument("--quick", action="store_true", help="a few cases")
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    return max({"calls": calls, "models": models}[what](args.quick) for what in args.what)
+    return max({"calls": calls, "models": models, "biases": biases}[what](args.quick) for what in args.what)
 
 
 if __name__ == "__main__":

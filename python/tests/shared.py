@@ -39,7 +39,8 @@ def needs(*names):
 def at_any_size():
     """hga attends wherever it can, however few tokens there are (attn_implementation="hga", scaled_dot_product_attention)."""
     sdpa = package("hga.torch._sdpa")
-    with mock.patch.object(sdpa, "LEAST_WORK", dict.fromkeys(sdpa.LEAST_WORK, 0.0)), mock.patch.object(sdpa, "FEWEST", 2):
+    least = dict(LEAST_WORK=dict.fromkeys(sdpa.LEAST_WORK, 0.0), FEWEST=2, BY_DISTANCE=dict.fromkeys(sdpa.BY_DISTANCE, 2), NARROWEST=1)
+    with mock.patch.multiple(sdpa, **least):
         yield
 
 

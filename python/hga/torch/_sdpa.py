@@ -18,6 +18,15 @@ LEAST_WORK = {(False, False): 20.0, (False, True): 20.0, (True, False): 10.0, (T
 FEWEST = 96  # tokens: calls of many short samples take longest
 SIXTEEN = (torch.float16, torch.bfloat16)
 
+# The fewest tokens from which hga is faster where scores have biases by distance: beside sdpa, which has them as a mask of pairs, and
+# beside attention step by step; in 16 bits; with gradients. bench/crossings.py
+# measures them in whole models. Heads of fewer columns than NARROWEST are slower up to some 500 tokens.
+BY_DISTANCE = {
+    ("sdpa", False, False): 256, ("sdpa", False, True): 192, ("sdpa", True, False): 128, ("sdpa", True, True): 128,
+    ("eager", False, False): 192, ("eager", False, True): 192, ("eager", True, False): 1024, ("eager", True, True): 2048,
+}  # fmt: skip
+NARROWEST = 64
+
 
 def work_of(batch: int, heads: int, tokens: int, columns: int) -> float:
     """Of keys and values together."""
@@ -33,6 +42,10 @@ def call_is_little(query: Tensor, key: Tensor, value: Tensor) -> bool:
     batch, heads, tokens, dim = query.shape
     trains = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
     return is_little(work_of(batch, heads, tokens, dim + value.shape[3]), tokens, query.dtype, trains)
+
+
+def fewest_by_distance(beside: str, dtype: Any, trains: bool) -> int:
+    return BY_DISTANCE[beside, dtype in SIXTEEN, trains]
 
 
 def is_transformed(*tensors: Tensor) -> bool:

@@ -16,6 +16,7 @@ from ._budgets import absolute, know, of_layer
 from ._generation import Cache
 from ._masks import mask
 from ._own import NAME, attend_own, mask_own
+from ._positions import compute_bias, layers_with_bias
 from ._served import serves_layers_of
 
 # ---- names ----
@@ -124,6 +125,8 @@ def _fit(cls: type, config: Any, names: Iterable[Any]) -> None:
         _check_asks(cls, config, NAME)
         if config.model_type.endswith("encoder-decoder"):
             raise refuse(f"{NAME} cannot serve {cls.__name__}, whose parts have configurations of their own: set it in model.encoder and model.decoder")
+        for layer in layers_with_bias(cls):
+            _wrap(layer, "compute_bias", compute_bias(NAME, layer))
     for name in filter(_is_ours, names):
         _know(name)
         _check_model(cls, config, name)

@@ -16,6 +16,7 @@ from ..torch._sdpa import FEWEST, call_is_little, is_little, is_transformed, wor
 from ._attention import PREFIX, attend
 from ._generation import layer_of
 from ._masks import mask as numbered_mask
+from ._positions import attend_by_distance, pairs_of, table_in
 
 Tensor = torch.Tensor
 NAME = "hga"
@@ -120,10 +121,12 @@ _REFUSALS = ("HGA_EINVAL", "HGA_EUNSUPPORTED")  # of what a layer asks for: then
 _SEEN: "ContextVar[Optional[List[Taken]]]" = ContextVar("hga_taken", default=None)
 
 
-def _note(module: Any, by: str, why: str) -> None:
+def note(module: Any, by: str, why: str) -> None:
+    """What a layer takes, for ``explain``. Layers without a number are counted."""
     seen = None if torch.compiler.is_compiling() else _SEEN.get()
     if seen is not None:
-        seen.append(Taken(int(getattr(module, "layer_idx", -1) or 0), type(module).__name__, by, why))
+        name, layer = type(module).__name__, getattr(module, "layer_idx", None)
+        seen.append(Taken(sum(x.module == name for x in seen) if layer is None else int(layer), name, by, why))
 
 
 def attend_own(
@@ -131,6 +134,9 @@ def attend_own(
     scaling: Optional[float] = None, is_causal: Optional[bool] = None, **more: Any,
 ) -> Any:  # fmt: skip
     """[batch, heads, tokens, dim] as the model has them; [batch, tokens, heads, dim] back."""
+    table = table_in(module, more)
+    if table is not None:
+        return _attend_own_by_distance(module, query, key, value, attention_mask, table, dropout, scaling, is_causal, **more)
     why = None if layer_of(key, more) is not None else _against(query, key, value, attention_mask, more.get("cu_seq_lens_q"))
     if why is None:
         try:
@@ -140,9 +146,27 @@ def attend_own(
                 raise
             why = e.detail.partition(": ")[2] or e.detail
         else:
-            _note(module, "hga", "it is faster")
+            note(module, "hga", "it is faster")
             return found
-    _note(module, "transformers", why)
+    note(module, "transformers", why)
+    return _as_transformers(module, query, key, value, attention_mask, is_causal, dropout=dropout, scaling=scaling, **more)
+
+
+def _attend_own_by_distance(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor], table: Tensor, dropout: float,
+    scaling: Optional[float], is_causal: Optional[bool], **more: Any,
+) -> Any:  # fmt: skip
+    """The same with a table of biases by distance, which transformers is given as a matrix."""
+    if layer_of(key, more) is None:
+        causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
+        besides = {word: x for word, x in more.items() if word != "position_bias"}
+        found, why = attend_by_distance(
+            module, query, key, value, attention_mask, table, beside="sdpa", dropout=dropout, scaling=scaling, causal=causal, **besides
+        )
+        note(module, "transformers" if found is None else "hga", why)
+        if found is not None:
+            return found, None
+    more["position_bias"] = pairs_of(table)
     return _as_transformers(module, query, key, value, attention_mask, is_causal, dropout=dropout, scaling=scaling, **more)
 
 
@@ -167,10 +191,10 @@ def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
 
 
 def explain(model: Any, tokens: int, batch: int = 1) -> str:
-    """What each layer of a model with attn_implementation="hga" takes for so many tokens, and why, found in one pass over random
-    ids: "hga", or "transformers" where that is faster or hga does not offer what the layer asks for. With gradients where the model
-    is training."""
-    if getattr(model.config, "_attn_implementation", None) != NAME:
+    """What each layer of a model with attn_implementation="hga", or of an MPNet in ``use``, takes for so many tokens, and why, found in
+    one pass over random ids: "hga", or "transformers" where that is faster or hga does not offer what the layer asks for. With
+    gradients where the model is training."""
+    if getattr(model.config, "_attn_implementation", None) != NAME and not any(getattr(x, "hga_says", False) for x in model.modules()):
         raise refuse(f"the model attends by {getattr(model.config, '_attn_implementation', None)!r}: set_attn_implementation('{NAME}') first")
     name = getattr(model, "main_input_name", "input_ids")
     if name != "input_ids" or tokens < 1:

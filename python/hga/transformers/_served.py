@@ -1,5 +1,5 @@
 """Layers of transformers that compute their attention by themselves, and attend by hga once a model is in ``use``: those
-of Longformer, of LED's encoder and of BigBird. The same weights over hga's graphs."""
+of Longformer, of LED's encoder, of BigBird and of MPNet. The same weights over hga's graphs."""
 
 from __future__ import annotations
 
@@ -12,37 +12,19 @@ import torch
 
 from .._core.plans import left_to_others
 from .._core.library import refuse, refuse_type
-from .._graphs.graph import Builder
 from .._graphs.hierarchy import Hierarchy
 from .._graphs.registry import variants
 from .._graphs.variants import make
 from ..torch._one_pass import drawn
+from ._alike import Block, Run, each_alike, graph_of, runs
 from ._attention import collects_weights, no_weights
+from ._mpnet import Attends, Encodes
 
 Tensor = torch.Tensor
-Run = Tuple[int, int]  # the first of neighbours, and their number
-_Block = Tuple[Run, Run, Dict[str, Any]]  # rows, the columns that they see, and the shape of what they see
 _GRAPHS_CACHED = 16  # of each kind of layer
 
 
 # ---- graphs ----
-
-
-def _runs(of: Any, first: int = 0) -> List[Run]:
-    """Neighbours that are true; the first of all is number `first`."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], of, [False]]).astype(np.int8)))
-    return [(first + int(a), int(b - a)) for a, b in zip(edges[::2], edges[1::2])]
-
-
-def _graph(n: int, blocks: Iterable[_Block], heads: int = 1) -> Hierarchy:
-    """Rows see columns: all of them, or those of a shape."""
-    b = Builder()
-    b.level(heads * n)
-    near = b.relation("near")
-    for rows, columns, shape in blocks:
-        b.block(near, rows, columns, **shape)
-    h = b.finish().hierarchy()
-    return left_to_others(h if heads == 1 else h.by_head(heads))
 
 
 MASKED, LOCAL, GLOBAL = -1, 0, 1  # what the sign of Longformer's mask says of a token
@@ -52,9 +34,9 @@ MASKED, LOCAL, GLOBAL = -1, 0, 1  # what the sign of Longformer's mask says of a
 def _local(kinds: bytes, side: int) -> Hierarchy:
     """Local tokens see those up to `side` away, and the global ones; the rows of others see none."""
     kind = np.frombuffer(kinds, np.int8)
-    local, others = _runs(kind == LOCAL), _runs(kind == GLOBAL)
+    local, others = runs(kind == LOCAL), runs(kind == GLOBAL)
 
-    def blocks() -> Iterable[_Block]:
+    def blocks() -> Iterable[Block]:
         for row, n in local:
             for first, m in local:
                 if first < row + n + side and row < first + m + side:
@@ -63,7 +45,7 @@ def _local(kinds: bytes, side: int) -> Hierarchy:
             for columns in others:
                 yield (row, n), columns, {}
 
-    return _graph(len(kind), blocks())
+    return graph_of(len(kind), blocks())
 
 
 @functools.lru_cache(maxsize=_GRAPHS_CACHED)
@@ -76,7 +58,7 @@ def _across(queries: int, keys: int) -> Hierarchy:
 def _full(kinds: bytes) -> Hierarchy:
     """All tokens see those that are no padding."""
     seen = np.frombuffer(kinds, np.bool_)
-    return _graph(len(seen), (((0, len(seen)), columns, {}) for columns in _runs(seen)))
+    return graph_of(len(seen), (((0, len(seen)), columns, {}) for columns in runs(seen)))
 
 
 def _spans(i: int, blocks: int, chosen: Any) -> List[Tuple[int, int]]:
@@ -95,33 +77,22 @@ def _sparse(kinds: bytes, size: int, plan: bytes, heads: int) -> Hierarchy:
     n, blocks = len(seen), len(seen) // size
     chosen = np.frombuffer(plan, np.int64).reshape(heads, blocks - 2, -1)
 
-    def runs(head: int, first: int, end: int) -> List[Run]:
-        return _runs(seen[first * size : end * size], head * n + first * size)
+    def own(head: int, first: int, end: int) -> List[Run]:
+        return runs(seen[first * size : end * size], head * n + first * size)
 
-    found: Iterable[_Block] = (
+    found: Iterable[Block] = (
         (rows, columns, {})
         for head in range(heads) for i in range(blocks)
         for first, end in _spans(i, blocks, chosen[head, min(max(i - 1, 0), blocks - 3)])
-        for rows in runs(head, i, i + 1) for columns in runs(head, first, end)
+        for rows in own(head, i, i + 1) for columns in own(head, first, end)
     )  # fmt: skip
-    return _graph(n, found, heads)
+    return graph_of(n, found, heads)
 
 
 def _attended(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
     """[batch, tokens, heads, dim] in and out; dropout of weights is drawn from torch's generator."""
     y: Tensor = h.attention(q, k, v, layout="bnhd", dropout=dropout, seed=drawn(dropout))
     return y
-
-
-def _each_alike(kinds: Any, run: Callable[[Any, Any], Tensor]) -> Tensor:
-    """run(samples, kind) for each row of kinds [samples][tokens] that differs, put together again: samples with padding,
-    and more, at the same positions run together."""
-    found, group = np.unique(kinds, axis=0, return_inverse=True)
-    if len(found) == 1:
-        return run(slice(None), found[0])
-    samples = [np.flatnonzero(group.reshape(-1) == i) for i in range(len(found))]
-    out = torch.cat([run(own, kind) for own, kind in zip(samples, found)])
-    return out[torch.from_numpy(np.argsort(np.concatenate(samples)))]
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # which graph it is depends on the mask's numbers
@@ -132,7 +103,7 @@ def _attended_over(graph: Callable[[bytes], Hierarchy], seen: Any, tensors: List
         q, k, v = (x[samples] for x in tensors)
         return _attended(graph(kind.tobytes()), q, k, v, dropout)
 
-    return _each_alike(seen, run)
+    return each_alike(seen, run)
 
 
 # ---- Longformer, and LED's encoder ----
@@ -155,7 +126,7 @@ class Slides:
         if mask.shape != x.shape[:2]:
             raise refuse(f"{type(self).__name__}: attention_mask has shape {tuple(mask.shape)} with what is added to fill windows, the tokens {tuple(x.shape[:2])}")
         kinds = mask.detach().sign().to(torch.int8).cpu().numpy()
-        return _each_alike(kinds, lambda samples, kind: self._alike(x[samples], kind))
+        return each_alike(kinds, lambda samples, kind: self._alike(x[samples], kind))
 
     def _alike(self: Any, x: Tensor, kind: Any) -> Tensor:
         """Samples with padding and global tokens at the same positions."""
@@ -259,12 +230,15 @@ class Chooses:
 
 # Classes of layers by name: the module that they are in, and what stands before their own methods.
 _BIGBIRD = "transformers.models.big_bird.modeling_big_bird"
+_MPNET = "transformers.models.mpnet.modeling_mpnet"
 LAYERS: Dict[str, Tuple[str, Any]] = {
     "LongformerSelfAttention": ("transformers.models.longformer.modeling_longformer", Slides),
     "LEDEncoderSelfAttention": ("transformers.models.led.modeling_led", Slides),
     "BigBirdAttention": (_BIGBIRD, Chooses),
     "BigBirdBlockSparseAttention": (_BIGBIRD, Sparse),
     "BigBirdSelfAttention": (_BIGBIRD, Full),
+    "MPNetEncoder": (_MPNET, Encodes),
+    "MPNetSelfAttention": (_MPNET, Attends),
 }
 
 
@@ -292,11 +266,11 @@ def serves_layers_of(config: Any) -> bool:
 
 
 def use(model: Any) -> Any:
-    """Let layers that compute their attention by themselves attend by hga: those of Longformer, of LED's encoder and of BigBird.
-    Windows, global tokens, blocks and padding are the layers' own, and so are the weights, which stay where they are. It is the
+    """Let layers that compute their attention by themselves attend by hga: those of Longformer, of LED's encoder, of BigBird, and
+    of MPNet where hga is faster. Windows, global tokens, blocks, biases and padding are the layers' own, and so are the weights, which stay where they are. It is the
     model that comes back. Other models take attn_implementation="hga:..". Weights of attention are refused."""
     if not isinstance(model, torch.nn.Module):
         raise refuse_type(f"model is a {type(model).__name__}, not a model of transformers")
     if not any([_serve(layer) for layer in model.modules()]):
-        raise refuse(f"{type(model).__name__} has no layer of Longformer, LED or BigBird that attends by itself")
+        raise refuse(f"{type(model).__name__} has no layer of Longformer, LED, BigBird or MPNet that attends by itself")
     return model
