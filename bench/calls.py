@@ -245,9 +245,52 @@ def new_edges():
     for back in (False, True):
         name = f"GATConv, {edges} edges" + (", forward and backward" if back else "")
         for of, layer in layers.items():
-            again, new = in_turns([step(layer, lambda: same, back), step(layer, lambda: next(each), back)], 5)
+            again, new = in_turns([step(layer, lambda: same, back), step(layer, lambda: next(each).clone(), back)], 5)
             yield Row(f"{name}, the same again: {of}", again, compared=True)
             yield Row(f"{name}, new ones: {of}", new, 1e3 * (new - again), "ms more", 3 if of == "hga" else None)
+
+
+def molecules(count, seed=0):
+    """So many rings and chains of 15 to 31 atoms, bonds both ways: nodes, and an edge_index."""
+    rng, bonds, atoms = np.random.default_rng(seed), [], 0
+    for _ in range(count):
+        n = int(rng.integers(15, 32))
+        pairs = np.concatenate([np.stack([np.arange(n - 1), np.arange(1, n)]), rng.integers(0, n, (2, 2))], 1) + atoms
+        bonds += [pairs, pairs[::-1]]
+        atoms += n
+    return atoms, torch.from_numpy(np.unique(np.concatenate(bonds, 1), axis=1))
+
+
+def citations(nodes=2708, edges=5278, seed=0):
+    """As many as Cora has, at random, both ways."""
+    pairs = np.random.default_rng(seed).integers(0, nodes, (2, edges))
+    return nodes, torch.from_numpy(np.unique(np.concatenate([pairs, pairs[::-1]], 1), axis=1))
+
+
+def graph_layers():
+    """Layers of graph networks, 64 columns to 8 heads of 8, there and back, along edges that are new in every step."""
+    try:
+        import torch_geometric.nn as pyg
+    except ImportError as e:
+        print(f"not compared: PyG: {e}")
+        return
+    columns, heads, dim, features = 64, 8, 8, 16
+    graphs = {"a molecule": molecules(1), "32 molecules": molecules(32), "as many edges as Cora": citations()}
+    goals = {("32 molecules", 0): 1 / 1.3, ("32 molecules", features): 1 / 1.2, ("a molecule", 0): 1, ("a molecule", features): 1}
+    of_one = {("as many edges as Cora", features, "TransformerConv"): 1 / 1.5}
+    for (of, (n, edges)), width, name in itertools.product(graphs.items(), (0, features), ("GATConv", "GATv2Conv", "TransformerConv")):
+        more = {} if name == "TransformerConv" else {"add_self_loops": False}
+        layers = [getattr(package, name)(columns, dim, heads, edge_dim=width or None, **more) for package in (pyg, hga.torch)]
+        x, g = torch.randn(n, columns, requires_grad=True), torch.randn(n, heads * dim)
+        attr = [torch.randn(edges.shape[1], width, requires_grad=True)] if width else []
+
+        def step(layer, x=x, g=g, attr=attr, edges=edges):
+            torch.autograd.grad(layer(x, edges.clone(), *attr), [x, *attr, *layer.parameters()], g, allow_unused=True)
+
+        theirs, ours = in_turns([functools.partial(step, layer) for layer in layers])
+        what = f"{of}, {name}" + (f", {width} edge features" if width else "")
+        yield Row(f"{what}: PyG", theirs, compared=True)
+        yield times_sdpa(f"{what}: hga", theirs, ours, goals.get((of, width), of_one.get((of, width, name))), of="PyG")
 
 
 def routed():
@@ -467,7 +510,7 @@ def in_jax():
         yield times_sdpa(f"JAX, tokens {n}: hga", s, a, 1.05, of="numpy's")
 
 
-PARTS = (one_token, there_and_back, lengths, first_call, batch, one_row, one_query, dropout, half, masks, bert, gemma, new_edges, routed, sparse_families, one_token_more, normalisers, chosen, in_jax)
+PARTS = (one_token, there_and_back, lengths, first_call, batch, one_row, one_query, dropout, half, masks, bert, gemma, new_edges, graph_layers, routed, sparse_families, one_token_more, normalisers, chosen, in_jax)
 
 
 def table(seconds=SECONDS, rounds=MOST_ROUNDS):

@@ -182,7 +182,8 @@ struct hga_py_pass {
     hga_py_edge_kind kind;
     const hga_py_edges *edges;
     hga_py_cached *cached;
-    hga_io io;          /* without addresses of the caller's */
+    void *memory;       /* all that follows: */
+    void *tape;         /* of calls with gradients */
     float *rows;        /* of edges, in the order of the graph */
     float *products[2]; /* of_values: queries and keys [nodes][heads] */
 };
@@ -265,18 +266,6 @@ static hga_py_products products_of(const hga_py_pass *pass, const hga_py_edge_ca
                              .weights = {(const float *)call->query, (const float *)call->key}};
 }
 
-static hga_status take_products(hga_py_pass *pass, const hga_py_edge_call *call)
-{
-    const hga_py_products x = products_of(pass, call);
-    if (!pass->kind.of_values) return HGA_OK;
-    for (int i = 0; i < 2; i++) {
-        hga_status st = hga_new(NULL, x.nodes, sizeof(float) * (size_t)x.heads, &pass->products[i]);
-        if (st) return st;
-    }
-    hga_py_multiply(&x, pass->products[0], pass->products[1]);
-    return HGA_OK;
-}
-
 /* Columns of an edge's row. */
 static hga_id edge_columns(const hga_py_edge_kind *kind) { return kind->edge_rows ? kind->heads * kind->dim : 0; }
 
@@ -285,7 +274,7 @@ static void describe(const hga_py_pass *pass, const hga_py_edge_call *call, hga_
 {
     const hga_py_edge_kind *kind = &pass->kind;
     int64_t queries = n_queries(pass->edges), keys = hga_graph_nodes(pass->edges->graph).n_keys;
-    *io = pass->io;
+    *io = (hga_io){.tape = pass->tape};
     const uintptr_t query = kind->of_values ? (uintptr_t)pass->products[0] : call->query;
     const uintptr_t key = kind->of_values ? (uintptr_t)pass->products[1] : call->key;
     io->query = rows_of(query, queries, kind->heads, kind->dim);
@@ -301,21 +290,46 @@ static void describe(const hga_py_pass *pass, const hga_py_edge_call *call, hga_
     io->seed = call->seed;
 }
 
-static float *new_rows(const hga_py_pass *pass)
+/* Carves floats, where any are wanted. */
+static float *carve(char **at, int64_t *bytes, int64_t floats)
 {
-    return malloc(sizeof(float) * (size_t)edge_columns(&pass->kind) * ((size_t)pass->edges->n + 1));
+    float *found = floats && *at ? (float *)(void *)*at : NULL;
+    const int64_t all = (floats * (int64_t)sizeof *found + 63) / 64 * 64;
+    *bytes += all, *at = *at ? *at + all : NULL;
+    return found;
 }
 
-/* Rows of edges, in the order of the graph. */
-static hga_status take_rows(hga_py_pass *pass, const hga_py_edge_call *call)
+static int64_t floats_of_rows(const hga_py_pass *pass) { return pass->edges->n * edge_columns(&pass->kind); }
+
+static int64_t floats_of_products(const hga_py_pass *pass)
+{
+    return pass->kind.of_values ? n_queries(pass->edges) * pass->kind.heads : 0;
+}
+
+/* What a pass needs beside the plan; returns the bytes. */
+static int64_t lay_out(hga_py_pass *pass, char *memory)
+{
+    const int64_t tape = hga_plan_tape_bytes(hga_py_cached_plan(pass->cached));
+    int64_t bytes = 0;
+    pass->tape = carve(&memory, &bytes, (tape + 3) / (int64_t)sizeof(float));
+    pass->rows = carve(&memory, &bytes, floats_of_rows(pass));
+    for (int i = 0; i < 2; i++) pass->products[i] = carve(&memory, &bytes, floats_of_products(pass));
+    return bytes;
+}
+
+/* The pass's memory: rows of edges in the order of the graph, and products of values. */
+static hga_status prepare(hga_py_pass *pass, const hga_py_edge_call *call)
 {
     const hga_id columns = edge_columns(&pass->kind);
     const float *from = (const float *)call->edge;
-    if (!columns) return HGA_OK;
-    if (!(pass->rows = new_rows(pass)))
-        return hga_fail(HGA_ENOMEM, "no memory for rows of %lld edges", (long long)pass->edges->n);
-    for (int64_t i = 0; i < pass->edges->n; i++)
+    const hga_py_products products = products_of(pass, call);
+    hga_status st = hga_py_take_memory(pass->cached, lay_out(pass, NULL), &pass->memory);
+    if (st) return st;
+    lay_out(pass, pass->memory);
+    if (pass->tape) memset(pass->tape, 0, (size_t)hga_plan_tape_bytes(hga_py_cached_plan(pass->cached)));
+    for (int64_t i = 0; columns && i < pass->edges->n; i++)
         memcpy(pass->rows + i * columns, from + pass->edges->order[i] * columns, sizeof(float) * (size_t)columns);
+    if (pass->kind.of_values) hga_py_multiply(&products, pass->products[0], pass->products[1]);
     return HGA_OK;
 }
 
@@ -331,13 +345,6 @@ static void give_rows(const hga_py_pass *pass, const float *of_keys, const float
         for (hga_id c = 0; c < columns; c++) row[c] = of_keys[c];
         for (hga_id c = 0; of_values && c < columns; c++) row[c] += of_values[i * columns + c];
     }
-}
-
-static hga_status new_tape(hga_py_pass *pass)
-{
-    int64_t bytes = hga_plan_tape_bytes(hga_py_cached_plan(pass->cached));
-    if (!pass->kind.gradient) return HGA_OK;
-    return hga_new_zero(NULL, bytes, 1, &pass->io.tape);
 }
 
 static hga_status run(const hga_py_pass *pass, const hga_py_edge_call *call)
@@ -361,9 +368,7 @@ hga_status hga_py_attend_along(const hga_py_edge_kind *kind, const hga_py_edges 
     hga_py_pass *pass = calloc(1, sizeof *pass);
     hga_status st = pass ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for a call");
     if (!st) pass->kind = *kind, pass->edges = edges, st = hga_py_borrow(&maker, edges->graph, &pass->cached);
-    if (!st) st = take_rows(pass, call);
-    if (!st) st = take_products(pass, call);
-    if (!st) st = new_tape(pass);
+    if (!st) st = prepare(pass, call);
     if (!st) st = run(pass, call);
     if (st || !out) hga_py_pass_end(pass), pass = NULL;
     if (out) *out = pass;
@@ -373,72 +378,65 @@ hga_status hga_py_attend_along(const hga_py_edge_kind *kind, const hga_py_edges 
 void hga_py_pass_end(hga_py_pass *pass)
 {
     if (!pass) return;
-    if (pass->io.tape) hga_delete(NULL, pass->io.tape, hga_plan_tape_bytes(hga_py_cached_plan(pass->cached)), 1);
-    free(pass->rows);
-    for (int i = 0; i < 2 && pass->kind.of_values; i++)
-        hga_delete(NULL, pass->products[i], n_queries(pass->edges), sizeof(float) * (size_t)pass->kind.heads);
-    if (pass->cached) hga_py_release(pass->cached);
+    if (pass->cached) hga_py_give_memory(pass->cached, pass->memory), hga_py_release(pass->cached);
     free(pass);
 }
 
 /* ---- back ---- */
 
-/* Gradients of queries and keys, which are products of values, and then those of what they were made of. */
-typedef struct product_gradients {
-    float *of[2]; /* [nodes][heads]; NULL: there are no products */
-} product_gradients;
+/* What the library computes in place of gradients that the caller wants: of rows of edges, in the order of the graph,
+   and of queries and keys that are products. */
+typedef struct own_gradients {
+    void *memory; /* all that follows; NULL: not needed */
+    float *of_keys, *of_values, *products[2];
+} own_gradients;
 
-static hga_status open_products(const hga_py_pass *pass, product_gradients *d, hga_grad_io *grad)
+static int64_t lay_out_gradients(const hga_py_pass *pass, const hga_py_edge_gradients *wanted, own_gradients *own,
+                                 char *memory)
 {
-    const hga_py_edge_kind *kind = &pass->kind;
-    const int64_t nodes = n_queries(pass->edges);
-    hga_tensor *to[2] = {&grad->d_query, &grad->d_key};
-    for (int i = 0; i < 2 && kind->of_values; i++) {
-        hga_status st = hga_new(NULL, nodes, sizeof(float) * (size_t)kind->heads, &d->of[i]);
-        if (st) return st;
-        *to[i] = rows_of((uintptr_t)d->of[i], nodes, kind->heads, 1);
-    }
-    return HGA_OK;
+    const int64_t rows = wanted->edge ? floats_of_rows(pass) : 0;
+    int64_t bytes = 0;
+    own->of_keys = carve(&memory, &bytes, rows);
+    own->of_values = carve(&memory, &bytes, pass->kind.edge_rows > 1 ? rows : 0);
+    for (int i = 0; i < 2; i++) own->products[i] = carve(&memory, &bytes, floats_of_products(pass));
+    return bytes;
 }
 
-static void close_products(const hga_py_pass *pass, const hga_py_edge_call *call, product_gradients *d,
-                           const hga_py_edge_gradients *wanted, int fails)
+/* From the library's gradients to the caller's. */
+static void finish(const hga_py_pass *pass, const hga_py_edge_call *call, const own_gradients *own,
+                   const hga_py_edge_gradients *wanted)
 {
     const hga_py_products x = products_of(pass, call);
-    if (pass->kind.of_values && !fails)
-        hga_py_multiply_back(&x, d->of[0], d->of[1], (float *)wanted->value, (float *)wanted->query,
+    if (pass->kind.of_values)
+        hga_py_multiply_back(&x, own->products[0], own->products[1], (float *)wanted->value, (float *)wanted->query,
                              (float *)wanted->key);
-    for (int i = 0; i < 2; i++) hga_delete(NULL, d->of[i], x.nodes, sizeof(float) * (size_t)x.heads);
+    if (own->of_keys) give_rows(pass, own->of_keys, own->of_values, (float *)wanted->edge);
 }
 
 hga_status hga_py_gradient_along(const hga_py_pass *pass, const hga_py_edge_call *call, uintptr_t d_out,
                                  const hga_py_edge_gradients *wanted)
 {
     const hga_py_edge_kind *kind = &pass->kind;
-    product_gradients products = {0};
-    hga_grad_io grad = {0};
-    hga_io io;
+    const int products = kind->of_values;
     hga_py_workspaces *workspaces = NULL;
-    hga_status st = HGA_OK;
+    own_gradients own = {0};
+    hga_io io;
+    hga_status st = hga_py_take_memory(pass->cached, lay_out_gradients(pass, wanted, &own, NULL), &own.memory);
+    if (st) return st;
+    lay_out_gradients(pass, wanted, &own, own.memory);
     describe(pass, call, &io);
-    grad.d_out = rows_of(d_out, io.out.rows, kind->heads, kind->dim_v);
-    grad.d_value = rows_of(wanted->value, io.value.rows, kind->heads, kind->dim_v);
+    const uintptr_t d_query = products ? (uintptr_t)own.products[0] : wanted->query,
+                    d_key = products ? (uintptr_t)own.products[1] : wanted->key;
+    hga_grad_io grad = {.d_out = rows_of(d_out, io.out.rows, kind->heads, kind->dim_v),
+                        .d_query = rows_of(d_query, io.query.rows, kind->heads, kind->dim),
+                        .d_key = rows_of(d_key, io.key.rows, kind->heads, kind->dim),
+                        .d_value = rows_of(wanted->value, io.value.rows, kind->heads, kind->dim_v)};
     grad.d_additive = (float *)wanted->additive;
-    if (kind->edge_rows && wanted->edge) grad.d_edge_key = new_rows(pass);
-    if (kind->edge_rows > 1 && wanted->edge) grad.d_edge_value = new_rows(pass);
-    if (wanted->edge && (!grad.d_edge_key || (kind->edge_rows > 1 && !grad.d_edge_value)))
-        st = hga_fail(HGA_ENOMEM, "no memory for rows of %lld edges", (long long)pass->edges->n);
-    if (kind->of_values) {
-        if (!st) st = open_products(pass, &products, &grad);
-    } else {
-        grad.d_query = rows_of(wanted->query, io.query.rows, kind->heads, kind->dim);
-        grad.d_key = rows_of(wanted->key, io.key.rows, kind->heads, kind->dim);
-    }
-    if (!st) st = hga_py_take_workspaces(pass->cached, 1, &workspaces);
+    grad.d_edge_key = own.of_keys, grad.d_edge_value = own.of_values;
+    st = hga_py_take_workspaces(pass->cached, 1, &workspaces);
     if (!st) st = hga_plan_gradient(hga_py_cached_plan(pass->cached), workspaces->workspaces[0], &io, &grad);
     if (workspaces) hga_py_give_workspaces(pass->cached, workspaces);
-    close_products(pass, call, &products, wanted, st != HGA_OK);
-    if (!st && wanted->edge) give_rows(pass, grad.d_edge_key, grad.d_edge_value, (float *)wanted->edge);
-    free(grad.d_edge_key), free(grad.d_edge_value);
+    if (!st) finish(pass, call, &own, wanted);
+    hga_py_give_memory(pass->cached, own.memory);
     return st;
 }

@@ -17,6 +17,13 @@ typedef struct workspaces {
     struct workspaces *next;
 } workspaces;
 
+/* What is before memory that is taken. */
+typedef struct block {
+    int64_t bytes;
+    struct block *next;
+    char line[64 - 2 * sizeof(int64_t)];
+} block;
+
 struct hga_py_cached {
     int64_t key[2], number;
     hga_plan *plan;
@@ -24,6 +31,8 @@ struct hga_py_cached {
     int users;
     workspaces *free;
     int64_t workspaces;
+    block *blocks;       /* that nobody has */
+    int64_t memory;      /* bytes of all blocks */
     hga_py_cached *next; /* used longer ago */
 };
 
@@ -104,17 +113,55 @@ void hga_py_give_workspaces(hga_py_cached *cached, hga_py_workspaces *of)
     pthread_mutex_unlock(&lock);
 }
 
+/* ---- memory ---- */
+
+static block *new_block(hga_py_cached *cached, int64_t bytes)
+{
+    const int64_t room = bytes <= INT64_MAX / 2 ? (bytes + bytes / 4 + 63) / 64 * 64 : -1; /* the next is larger */
+    block *x = room < 0 ? NULL : aligned_alloc(sizeof *x, (size_t)room + sizeof *x);
+    if (x) x->bytes = room, __atomic_fetch_add(&cached->memory, room, __ATOMIC_RELAXED);
+    return x;
+}
+
+static void free_block(hga_py_cached *cached, block *x)
+{
+    __atomic_fetch_sub(&cached->memory, x->bytes, __ATOMIC_RELAXED);
+    free(x);
+}
+
+hga_status hga_py_take_memory(hga_py_cached *cached, int64_t bytes, void **out)
+{
+    pthread_mutex_lock(&lock);
+    block *x = cached->blocks;
+    if (x) cached->blocks = x->next;
+    pthread_mutex_unlock(&lock);
+    if (x && x->bytes < bytes) free_block(cached, x), x = NULL;
+    if (!x) x = new_block(cached, bytes);
+    *out = x ? x + 1 : NULL;
+    return x ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for a call of %lld bytes", (long long)bytes);
+}
+
+void hga_py_give_memory(hga_py_cached *cached, void *memory)
+{
+    if (!memory) return;
+    block *x = (block *)memory - 1;
+    pthread_mutex_lock(&lock);
+    x->next = cached->blocks, cached->blocks = x;
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- those that are kept ---- */
 
 static void destroy(hga_py_cached *cached)
 {
     for (workspaces *c = cached->free, *next; c; c = next) next = c->next, destroy_workspaces(c);
+    for (block *x = cached->blocks, *next; x; x = next) next = x->next, free_block(cached, x);
     hga_plan_destroy(cached->plan), free(cached);
 }
 
 static int64_t bytes_of(const hga_py_cached *cached)
 {
-    return hga_plan_bytes(cached->plan) + cached->workspaces * hga_plan_workspace_bytes(cached->plan);
+    return hga_plan_bytes(cached->plan) + cached->workspaces * hga_plan_workspace_bytes(cached->plan) + cached->memory;
 }
 
 /* Of those that nobody uses the ones that were used longest ago go, until no more than `most` are left. Locked. */

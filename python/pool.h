@@ -28,6 +28,10 @@ int64_t hga_py_cached_number(const hga_py_cached *cached);
 hga_status hga_py_take_workspaces(hga_py_cached *cached, hga_id samples, hga_py_workspaces **out);
 void hga_py_give_workspaces(hga_py_cached *cached, hga_py_workspaces *workspaces);
 
+/* Memory beside the plan's, at a multiple of 64 bytes, until it is given back; what was given back is taken again. */
+hga_status hga_py_take_memory(hga_py_cached *cached, int64_t bytes, void **out);
+void hga_py_give_memory(hga_py_cached *cached, void *memory);
+
 /* How many plans are kept, their bytes, their workspaces, and the bytes of these. */
 typedef struct hga_py_cached_sizes {
     int64_t plans, plan_bytes, workspaces, workspace_bytes;
