@@ -126,7 +126,7 @@ typedef struct kernel_light {
     const float *const *k, *const *v; /* [edges] rows [heads][dim] and [heads][dim_v] */
     const float *const *r;            /* NULL or [edges]: rows that are added to keys */
     const float *const *r_v;          /* NULL or [edges]: rows that are added to values */
-    const float *bias;                /* [edges] */
+    const float *bias;                /* NULL or [edges], padded */
     const float *drop_mask;           /* NULL or [edges][heads], padded: factors of weights */
     const float *a;                   /* NULL: scores are products; else [heads][dim], scaled: see kernel_additive */
     float negative_slope, scale, cap; /* scale: of products */

@@ -20,7 +20,7 @@ typedef struct light_batch {
     float *out[LIGHT_ROWS], *lse[LIGHT_ROWS];
     hga_id source[KERNEL_CHUNK], destination[KERNEL_CHUNK];
     int32_t type[KERNEL_CHUNK];
-    float bias[KERNEL_CHUNK], a[LIGHT_COLUMNS];
+    float bias[KERNEL_CHUNK + KERNEL_PAD], a[LIGHT_COLUMNS];
     float q_copy[LIGHT_ROWS][LIGHT_COLUMNS], out_copy[LIGHT_ROWS][LIGHT_COLUMNS];
     float k_copy[KERNEL_CHUNK][LIGHT_COLUMNS], v_copy[KERNEL_CHUNK][LIGHT_COLUMNS];
 } light_batch;
@@ -85,6 +85,13 @@ static void store_copies(const worker *w, hga_id stage, const light_batch *b)
     }
 }
 
+static int has_biases(const light_batch *b)
+{
+    hga_id e = 0;
+    while (e < b->edges && b->bias[e] == 0) e++;
+    return e < b->edges;
+}
+
 /* Computes the rows of the batch, which is empty afterwards. */
 static void attend_batch(worker *w, hga_id stage, light_batch *b)
 {
@@ -103,11 +110,11 @@ static void attend_batch(worker *w, hga_id stage, light_batch *b)
         .v = b->v,
         .r = adds_edge_keys(w, stage) ? b->r : NULL,
         .r_v = adds_edge_values(w, stage) ? b->r_v : NULL,
-        .bias = b->bias,
+        .bias = has_biases(b) ? b->bias : NULL,
         .drop_mask = drops_weights(w) ? w->rows.row.drop_mask : NULL,
         .a = scores_are_sums(w->plan) ? b->a : NULL,
         .negative_slope = w->plan->program.negative_slope,
-        .scale = w->workspace->scores.scale_2,
+        .scale = scores_are_sums(w->plan) ? 1 : w->workspace->scores.scale_2,
         .cap = w->workspace->scores.cap_2,
         .far = w->reader.far,
         .out = b->out,

@@ -153,8 +153,9 @@ typedef struct hga_io {
     hga_id first_head;    /* draws take head h for head first_head + h, where a call has some heads; all < 2048 */
     const hga_rows *rows; /* the rows of out (and lse) to compute; NULL: all */
     /* [same rows][n_heads][columns of edge_value], float32: the sum of edge_value with the weights of out, dropout
-       included. Present with edge_value, and only with it. Of programs whose output one stage of softmax attention
-       writes; HGA_EUNSUPPORTED: others, sinks, ranks, decoders */
+       included. Without it edge_value is [edges][n_kv_heads * dim_v], and is added to the values of edges' sources, as
+       edge_key is to keys. Both are of programs whose output one stage of softmax attention writes; HGA_EUNSUPPORTED:
+       others, sinks, ranks, decoders, and, without edge_out, precision bf16 */
     hga_tensor edge_out;
     uint64_t reserved[1]; /* 0 */
 } hga_io;

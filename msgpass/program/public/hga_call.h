@@ -26,7 +26,7 @@ extern "C" {
     X(NORMALISER_BIAS, normaliser_bias) /* a number: B of sigmoids */                                        \
     X(LOG_MASS, log_mass)               /* [nodes]: of the graph, no call has it; it has a gradient */       \
     X(EDGE_KEY, edge_key)               /* [edges][n_kv_heads * dim], added to keys, as edge_bias */         \
-    X(EDGE_VALUE, edge_value)           /* [edges][f], summed with the output's weights: hga_io.edge_out */
+    X(EDGE_VALUE, edge_value)           /* [edges][f]: hga_io.edge_out */
 
 /* HGA_TABLE_SCALE and so on: index of the table in hga_io.table and hga_grad_io.d_table, row of hga_call_tables(). */
 #define HGA_CALL_NUMBER(NAME, name) HGA_TABLE_##NAME,
