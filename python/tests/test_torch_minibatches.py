@@ -3,14 +3,18 @@ kinds of nodes, its containers and loaders, torch.compile, edges in every kind, 
 the same parameters, outputs and all gradients."""
 
 import collections
+import sys
 import unittest
+from unittest import mock
 
 import hga
 import numpy as np
-from shared import OnOneThread, at_once, copies, needs, package, refused, torch
+from shared import ROOT, OnOneThread, at_once, copies, needs, package, refused, torch
 from since import known_to_pyg, older, since
 
 pyg = package("torch_geometric.nn")
+with mock.patch.object(sys, "path", [str(ROOT / "bench"), *sys.path]):
+    molecules = pyg and package("molecules")
 if pyg:
     import torch_geometric
     from torch.utils.checkpoint import checkpoint
@@ -492,3 +496,42 @@ class Lives(Beside):
             for i in range(4):
                 for a, b in zip(found[i], alone[i]):
                     self.assertTrue(a is b or torch.equal(a, b))
+
+
+# ---- training ----
+
+
+@unittest.skipUnless(molecules, "the benches or PyTorch Geometric are not here")
+class Trained(Beside):
+    def trained(self, task, layer, epochs):
+        """The accuracies of both and how far their losses are apart."""
+        trainings = [molecules.Training(name, task, layer) for name in ("hga", "pyg")]
+        for name, x in trainings[0].model.state_dict().items():
+            self.near(x, trainings[1].model.state_dict()[name], words=name)
+        losses = np.array([[training.epoch() for training in trainings] for _ in range(epochs)])
+        np.testing.assert_allclose(losses[:3, 0], losses[:3, 1], rtol=1e-3)
+        self.assertLess(losses[-1].max(), losses[0].min())
+        return [training.accuracy() for training in trainings]
+
+    def test_molecules_are_learned_alike(self):
+        task = molecules.Molecules(1, learn=300, ask=200)
+        for layer in LAYERS:
+            ours, theirs = self.trained(task, layer, 15)
+            self.assertLess(abs(ours - theirs), 0.04, layer)
+            self.assertGreater(min(ours, theirs), 0.85, layer)
+
+    def test_citations_are_learned_alike(self):
+        task = molecules.Citation(1, nodes=350, edges=1400, words=140)
+        for layer in LAYERS:
+            ours, theirs = self.trained(task, layer, 60)
+            self.assertLess(abs(ours - theirs), 0.04, layer)
+            self.assertGreater(min(ours, theirs), 0.5, layer)
+
+    def test_an_epoch_without_attention_has_all_else(self):
+        """Each parameter still has a gradient, as it has with attention."""
+        for task in (molecules.Molecules(1, learn=40, ask=8), molecules.Citation(1, nodes=70, edges=200, words=21)):
+            for layer in LAYERS:
+                of = [molecules.Training(name, task, layer) for name in ("hga", "rest")]
+                [training.epoch() for training in of]
+                for (name, p), its in zip(of[0].model.named_parameters(), of[1].model.parameters()):
+                    self.assertEqual(p.grad is None, its.grad is None, name)

@@ -68,7 +68,7 @@ def _of_sparse(x: Any, relative: bool, cross: bool) -> Any:
         seen[row[its] - first, key[its]] = True
         return seen
 
-    return _of_rows(rows, *x.shape, relative, cross)
+    return _of_rows(rows, x.shape[0], x.shape[1], relative, cross)
 
 
 def _of_array(x: Any, relative: bool, cross: bool) -> Any:

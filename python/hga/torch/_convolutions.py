@@ -42,7 +42,8 @@ def _along(call: _Call, slope: Optional[float], dropout: float, to_values: bool,
     return along(edges, How(slope, dropout, drawn(dropout), to_values), q, k, v, additive, edge)
 
 
-_along_apart = torch.compiler.disable(_along)  # for torch.compile, which does not see what C does
+# For torch.compile, which does not see what C does.
+_along_apart = torch.compiler.disable(_along)  # type: ignore[no-untyped-call]
 
 
 class _Convolution(Messages):
