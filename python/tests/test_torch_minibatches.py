@@ -456,6 +456,31 @@ class Lives(Beside):
             refused(self, r"dtype torch.float64, not torch.float32, float16 or bfloat16: convert it with .float\(\)",
                     lambda: ours.double()(self.x.double(), self.edges, *(f.double() for f in inputs[1:])))  # fmt: skip # noqa: B023
 
+    def test_features_of_whole_numbers(self):
+        """PyTorch Geometric takes them where it adds loops, whose mean has fractions."""
+        kinds = torch.randint(0, 4, (200, OF_EDGES))
+        for name in LAYERS:
+            models = self.network(name, edge_dim=OF_EDGES)[:2]
+            its = {models[0]: kinds, models[1]: kinds if name != "TransformerConv" else kinds.float()}
+            self.alike(models, [self.x], lambda model, x: model(x, self.edges, its[model]))  # noqa: B023
+
+    def test_nodes_that_are_not_there_are_refused(self):
+        for ours, _, inputs in self.each_network():
+            for place, node in ((0, 40), (1, 40), (0, -1), (1, -1)):
+                edges = self.edges.clone()
+                edges[place, 7] = node
+                refused(self, f"edge_index has node {node} of 40", lambda: ours(inputs[0], edges, *inputs[1:]))  # noqa: B023
+
+    @since("torch", "2.6")  # whose export asks otherwise
+    def test_exported(self):
+        """Without features of edges; with them it is refused."""
+        for ours, theirs, inputs in self.each_network():
+            export = lambda: torch.export.export(ours, (inputs[0], self.edges, *inputs[1:]), strict=False)  # noqa: B023, E731
+            if len(inputs) > 1:
+                refused(self, "torch.export of a graph layer with features of edges is not offered", export)
+            else:
+                self.near(export().module()(*inputs, self.edges), theirs(*inputs, self.edges))
+
     def test_checkpoints(self):
         for ours, theirs, inputs in self.each_network():
             for reentrant in (True, False):

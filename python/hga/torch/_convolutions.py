@@ -38,6 +38,8 @@ class _Call(NamedTuple):
 
 def _along(call: _Call, slope: Optional[float], dropout: float, to_values: bool, q: Tensor, k: Tensor, v: Tensor, additive: Optional_,
            edge: Optional_) -> Tensor:  # fmt: skip
+    if torch.compiler.is_compiling():  # torch.compile leaves this function out
+        raise Error("HGA_EUNSUPPORTED", "torch.export of a graph layer with features of edges is not offered")
     edges = edge_list(call.edges, call.sizes, call.loops, call.features is not None)
     return along(edges, How(slope, dropout, drawn(dropout), to_values), q, k, v, additive, edge)
 
@@ -142,7 +144,7 @@ class _Convolution(Messages):
         rows, n = edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr, edges_of(edges).ends.shape[-1]
         if rows.dim() != 2 or len(rows) != n or self.lin_edge.in_features not in (LATER, rows.shape[1]):
             raise refuse(f"{name}: edge_attr has shape {tuple(edge_attr.shape)}, not [{n}, {self.lin_edge.in_features}]")
-        return rows
+        return rows if rows.is_floating_point() else rows.to(self.lin_edge.weight.dtype)
 
     # ---- attention: what the three do in their own ways ----
 
