@@ -29,6 +29,16 @@ def is_torch(x: Any) -> bool:
     return module == "torch" or module.startswith("torch.")
 
 
+def is_torch_sparse(x: Any) -> bool:
+    """A matrix of torch's: COO, CSR or CSC."""
+    return is_torch(x) and str(getattr(x, "layout", "")) in ("torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc")
+
+
+def is_edge_index(x: Any) -> bool:
+    """PyTorch Geometric's EdgeIndex: a tensor with sizes and an order, recognized without importing its package."""
+    return hasattr(x, "as_tensor") and hasattr(x, "sparse_size")
+
+
 # bfloat16, which numpy has no type for: its bits, in a type that no caller's array has by chance.
 BF16 = np.dtype([("bf16", "<u2")], align=True)
 FLOAT32 = np.dtype(np.float32)

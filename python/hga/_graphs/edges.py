@@ -11,11 +11,34 @@ import numpy as np
 from .._core.arguments import encoded, encoded_path, one_of, path_of, unmasked, whole
 from .._core.progress import reported_by_c
 from .._core.library import check, ffi, lib, refuse, refuse_type
-from .._core.arrays import floats, ids
+from .._core.arrays import floats, ids, is_edge_index, is_torch_sparse
 from .builder import Unfinished, array_at, ends
 
 if TYPE_CHECKING:
     from .graph import Graph
+
+
+class Index(NamedTuple):
+    """[2][edges], sources and destinations, and how many nodes these are of, where it is said: sources and destinations."""
+
+    ends: Any
+    sizes: Tuple[Optional[int], Optional[int]]
+
+
+def index_of(x: Any) -> Index:
+    """Of what PyTorch Geometric takes: a tensor, its EdgeIndex, or a sparse matrix of torch's, whose rows are destinations."""
+    if is_torch_sparse(x):
+        coo = x.detach().cpu().to_sparse_coo()
+        return Index((coo.indices() if coo.is_coalesced() else coo._indices()).flip(0), (x.shape[1], x.shape[0]))
+    return Index(x.as_tensor(), x.sparse_size()) if is_edge_index(x) else Index(x, (None, None))
+
+
+def n_nodes_of(ends: np.ndarray, sizes: Tuple[Optional[int], Optional[int]]) -> Any:
+    """As ``Graph.from_edges`` takes it; what is not said is what edges need, and as many as the other."""
+    sources, destinations = sizes
+    if sources is not None and destinations is not None and sources != destinations:
+        return sources, destinations
+    return max(int(ends.max()) + 1 if ends.size else 0, sources or 0, destinations or 0)
 
 
 def unfinished(
@@ -82,7 +105,8 @@ def pairs(
 def in_matrix(matrix: Any, repeated: Optional[str], weights: Optional[str]) -> Tuple[Pairs, Any]:
     """The edges of a sparse matrix, and n_nodes."""
     if not hasattr(matrix, "tocoo"):
-        raise refuse_type(f"a {type(matrix).__name__} is no sparse matrix of scipy: Graph.from_mask takes arrays of truth values")
+        raise refuse_type(f"a {type(matrix).__name__} is no sparse matrix of scipy: Graph.from_mask takes arrays of truth values, "
+                          "Graph.from_edge_index matrices of torch")  # fmt: skip
     m = matrix.tocoo()
     if len(m.shape) != 2:
         raise refuse(f"a sparse array of shape {m.shape} is no matrix: row i attends to column j, so two axes are needed")

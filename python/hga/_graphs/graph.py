@@ -86,13 +86,15 @@ class Graph:
         edge_index: Any, n_nodes: Optional[int] = None, type: Any = None, weight: Any = None, parents: Any = None,
         repeated: Optional[str] = None,
     ) -> "Graph":  # fmt: skip
-        """PyTorch Geometric's [2][edges]: sources, and the destinations that attend to them. n_nodes: one more than the
-        largest. ``repeated``: as ``from_edges`` takes it, and so of the others below. (Layers of graphs count each
+        """PyTorch Geometric's [2][edges] or EdgeIndex: sources, and the destinations that attend to them; or the pattern of
+        a sparse matrix of torch's, with a row for each destination. n_nodes: the sizes that these have, else one more than the
+        largest; where they are unequal there are two kinds. ``repeated``: as ``from_edges`` takes it, and so of the others below. (Layers of graphs count each
         edge of an edge_index, as ``"sum"`` does.)"""
-        e = ids(edge_index, "edge_index")
+        index, sizes = edges_of.index_of(edge_index)
+        e = ids(index, "edge_index")
         if e.ndim != 2 or e.shape[0] != 2:
             raise refuse(f"edge_index has shape {e.shape}: [2][edges] is needed")
-        n = int(e.max()) + 1 if n_nodes is None and e.size else n_nodes or 0
+        n = edges_of.n_nodes_of(e, sizes) if n_nodes is None else n_nodes
         return Graph.from_edges(e[0], e[1], n, type, weight, parents, repeated)
 
     @staticmethod
@@ -187,7 +189,7 @@ class Graph:
     @staticmethod
     @deferred
     def from_mask(mask: Any, n: Any = None, *, relative: bool = False, cross: bool = False) -> "Graph":
-        """Who sees whom: [queries][keys] of truth values (numpy or torch), or ``mask(query, key)`` of arrays of indices, which
+        """Who sees whom: [queries][keys] of truth values (numpy or torch, sparse too), or ``mask(query, key)`` of arrays of indices, which
         comes with ``n``, tokens or (queries, keys), and returns some rows at a time. Rectangles, triangles and bands,
         repeated with a step, become blocks; edges are stored one by one where nothing is regular. As many queries as keys
         are tokens that see each other, unless ``cross``. ``relative``: an edge's type is query - key + keys - 1."""

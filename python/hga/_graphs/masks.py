@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.arguments import flag, unmasked, whole
 from .._core.library import extern, ffi, lib, record_raised, refuse, refuse_type
-from .._core.arrays import is_torch
+from .._core.arrays import is_torch, is_torch_sparse
 from .builder import new_graph
 
 if TYPE_CHECKING:
@@ -43,10 +43,37 @@ def hga_py_sees(context: Any, first: int, n: int, sees: Any) -> int:
     return int(lib.HGA_OK)
 
 
+def _of_rows(rows: Rows, n_queries: int, n_keys: int, relative: bool, cross: bool) -> Any:
+    handle = ffi.new_handle((rows, n_keys))
+    its = ffi.new("hga_mask *")
+    its.n_queries, its.n_keys, its.relative, its.cross = n_queries, n_keys, relative, cross
+    its.sees, its.context = lib.hga_py_sees, handle
+    return _made(its)
+
+
+def _check_type(x: Any) -> None:
+    if str(x.dtype).rpartition(".")[2] != "bool":
+        raise refuse_type(f"the mask holds {x.dtype}, not truth values: compare it with something, such as mask != 0")
+
+
+def _of_sparse(x: Any, relative: bool, cross: bool) -> Any:
+    """A matrix of torch's, without writing out all of it."""
+    _check_type(x)
+    coo = x.detach().cpu().to_sparse_coo().coalesce()
+    row, key = (at[coo.values().numpy()] for at in coo.indices().numpy())
+
+    def rows(first: int, n: int) -> np.ndarray:
+        its = slice(*np.searchsorted(row, (first, first + n)))
+        seen = np.zeros((n, x.shape[1]), np.bool_)
+        seen[row[its] - first, key[its]] = True
+        return seen
+
+    return _of_rows(rows, x.shape[0], x.shape[1], relative, cross)
+
+
 def _of_array(x: Any, relative: bool, cross: bool) -> Any:
     x = x.detach().cpu().numpy() if is_torch(x) else np.asarray(unmasked(x, "the mask"))
-    if x.dtype != np.bool_:
-        raise refuse_type(f"the mask holds {x.dtype}, not truth values: compare it with something, such as mask != 0")
+    _check_type(x)
     if x.ndim != 2:
         raise refuse(f"the mask has shape {x.shape}, not [queries][keys]")
     x = x if x.strides[1] == 1 and x.strides[0] >= x.shape[1] else np.ascontiguousarray(x)
@@ -69,7 +96,7 @@ def graph_of_mask(mask: Any, n: Optional[Any], relative: bool, cross: bool) -> A
     if not callable(mask):
         if n is not None:
             raise refuse(f"n is {n!r}: an array's sizes are its own")
-        return _of_array(mask, relative, cross)
+        return (_of_sparse if is_torch_sparse(mask) else _of_array)(mask, relative, cross)
     n_queries, n_keys = _sizes(n)
     key = np.arange(n_keys)[None, :]
 
@@ -79,8 +106,4 @@ def graph_of_mask(mask: Any, n: Optional[Any], relative: bool, cross: bool) -> A
             raise refuse_type(f"the mask holds {seen.dtype}, not truth values")
         return seen
 
-    handle = ffi.new_handle((rows, n_keys))
-    its = ffi.new("hga_mask *")
-    its.n_queries, its.n_keys, its.relative, its.cross = n_queries, n_keys, relative, cross
-    its.sees, its.context = lib.hga_py_sees, handle
-    return _made(its)
+    return _of_rows(rows, n_queries, n_keys, relative, cross)

@@ -11,8 +11,8 @@ from .._core.arguments import flag, number, whole
 from .._core.library import Error, refuse
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
-from ._edge_index import edge_list, edges_of, graph_of, is_graph, is_sparse_tensor, looped, sizes_of, softmax, summed, with_loops, with_weights
-from ._edge_lists import How, Sizes, along, along_apart, rows_of
+from ._edge_index import edge_list, edges_of, graph_of, is_graph, is_sparse_tensor, looped, once, sizes_of, softmax, summed, with_loops, with_weights
+from ._edge_lists import How, Sizes, along, rows_of
 from ._messages import LATER, GlorotLinear, Linear, Messages, glorot
 from ._module_arguments import attended, drop_of
 from ._one_pass import drawn
@@ -34,6 +34,18 @@ class _Call(NamedTuple):
     features: Optional_
     loops: int
     fill: Any
+
+
+def _along(call: _Call, slope: Optional[float], dropout: float, to_values: bool, q: Tensor, k: Tensor, v: Tensor, additive: Optional_,
+           edge: Optional_) -> Tensor:  # fmt: skip
+    if torch.compiler.is_compiling():  # torch.compile leaves this function out
+        raise Error("HGA_EUNSUPPORTED", "torch.export of a graph layer with features of edges is not offered")
+    edges = edge_list(call.edges, call.sizes, call.loops, call.features is not None)
+    return along(edges, How(slope, dropout, drawn(dropout), to_values), q, k, v, additive, edge)
+
+
+# For torch.compile, which does not see what C does.
+_along_apart = torch.compiler.disable(_along)  # type: ignore[no-untyped-call]
 
 
 class _Convolution(Messages):
@@ -86,9 +98,7 @@ class _Convolution(Messages):
             q, k = rows_of(q, k, v)
             found: Tensor = attended(self, h if slope is None else h.additive_scores(slope), q, k, v, **more)
             return found
-        drop, run = drop_of(self), along_apart if compiling else along
-        edges = edge_list(call.edges, call.sizes, call.loops, call.features is not None)
-        return run(edges, How(slope, drop, drawn(drop), to_values), q, k, v, additive, edge)
+        return (_along_apart if compiling else _along)(call, slope, drop_of(self), to_values, q, k, v, additive, edge)
 
     def _features_of(self, call: _Call) -> Optional_:
         """Of the edges that came, and of loops behind them."""
@@ -134,7 +144,7 @@ class _Convolution(Messages):
         rows, n = edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr, edges_of(edges).ends.shape[-1]
         if rows.dim() != 2 or len(rows) != n or self.lin_edge.in_features not in (LATER, rows.shape[1]):
             raise refuse(f"{name}: edge_attr has shape {tuple(edge_attr.shape)}, not [{n}, {self.lin_edge.in_features}]")
-        return rows
+        return rows if rows.is_floating_point() else rows.to(self.lin_edge.weight.dtype)
 
     # ---- attention: what the three do in their own ways ----
 
@@ -196,6 +206,7 @@ class _Gat(_Convolution):
         return number(self.negative_slope, "negative_slope")
 
     def _called_with_loops(self, x: Any, layers: Tuple[Optional[Linear], Optional[Linear]], edges: Any, edge_attr: Any, size: Any = None) -> _Call:
+        edges = once(edges) if self.add_self_loops and edge_attr is None else edges
         call = self._called(x, layers, edges, edge_attr, size, self.add_self_loops, self.fill_value)
         if self.edge_dim is not None and call.loops and is_sparse_tensor(edges):  # as in PyG
             raise Error("HGA_EUNSUPPORTED", f"{type(self).__name__}: add_self_loops and edge_dim do not go with a SparseTensor")

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from .._core.library import refuse
+from .._core.arrays import is_edge_index
 from .._core.deferred import deferred
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
@@ -22,8 +23,18 @@ Tensor = torch.Tensor
 # ---- what comes ----
 
 
-def _is_torch_sparse(x: Any) -> bool:
+def _is_torch_sparse(x: Any) -> bool:  # which torch.compile reads
     return isinstance(x, torch.Tensor) and x.layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+
+
+def _plain(edges: Any) -> Any:
+    """What an EdgeIndex holds; all else is plain."""
+    return edges.as_tensor() if is_edge_index(edges) else edges
+
+
+def once(edges: Any) -> Any:
+    """A matrix in which entries that stand twice are one, as PyTorch Geometric has it before it adds self-loops."""
+    return edges.coalesce() if isinstance(edges, torch.Tensor) and edges.layout is torch.sparse_coo else edges
 
 
 def is_sparse_tensor(x: Any) -> bool:
@@ -35,8 +46,11 @@ def is_graph(x: Any) -> bool:
     return isinstance(x, (Graph, Hierarchy, Made))
 
 
-def sizes_of(x: Any) -> Optional[Sizes]:
-    """How many sources and destinations a matrix has; other edges do not say."""
+def sizes_of(x: Any) -> Optional[Tuple[Optional[int], Optional[int]]]:
+    """How many sources and destinations a matrix has, and perhaps an EdgeIndex; other edges do not say."""
+    if is_edge_index(x):
+        sources, destinations = x.sparse_size()
+        return sources, destinations
     if not (_is_torch_sparse(x) or is_sparse_tensor(x)):
         return None
     destinations, sources, *_ = x.shape if isinstance(x, torch.Tensor) else x.sparse_sizes()
@@ -63,7 +77,7 @@ def edges_of(edges: Any) -> Edges:
         raise refuse(f"edge_index is a {type(edges).__name__}, not a tensor, a Graph or a Hierarchy")
     if edges.layout != torch.strided or edges.dtype not in WHOLE:
         raise refuse(f"edge_index of layout {edges.layout} and dtype {edges.dtype}: whole numbers [2, edges] are needed")
-    return Edges(edges, None)
+    return Edges(_plain(edges), None)
 
 
 def with_weights(edges: Any, index: Tensor, weights: Tensor) -> Any:
@@ -110,9 +124,8 @@ def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) 
     if isinstance(fill, str):
         if fill not in FILLS:
             raise refuse(f"fill_value {fill!r} is none of {', '.join(FILLS)}")
-        n = max(loops, int(destination.max()) + 1 if len(destination) else 0)
-        index = destination.unsqueeze(-1).expand_as(features)
-        to = features.new_full((n, features.shape[-1]), float(fill == "mul"))  # of no edges a product is 1, all else 0
+        index = destination.clamp(0, loops).unsqueeze(-1).expand_as(features)  # those of other nodes are never read
+        to = features.new_full((loops + 1, features.shape[-1]), float(fill == "mul"))  # of no edges a product is 1, all else 0
         return to.scatter_reduce(0, index, features, FILLS[fill], include_self=False)[:loops]
     if isinstance(fill, torch.Tensor):
         row = fill.to(features.dtype).reshape(-1, features.shape[-1])
@@ -135,10 +148,11 @@ _KNOWN: List[Tuple["weakref.ref[Any]", Any, EdgeList]] = []  # the last first; r
 
 def edge_list(edges: Any, sizes: Sizes, loops: int, by_itself: bool) -> EdgeList:
     """That of the last calls where the edges are one of theirs, unchanged."""
-    is_tensor = isinstance(edges, torch.Tensor)
-    if is_tensor and edges.is_inference():  # it has no version
+    is_tensor, plain = isinstance(edges, torch.Tensor), _plain(edges)
+    if is_tensor and (edges.is_inference() or plain.is_inference()):  # it has no version
         return EdgeList(edges_of(edges).ends, sizes, loops, by_itself)
-    key = edges._version if is_tensor else 0, sizes, loops, by_itself
+    version = (edges._version, plain._version) if is_tensor else (0, 0)  # those of an EdgeIndex and of what it holds are two
+    key = version, sizes, loops, by_itself
     for known, its, found in _KNOWN:
         if its == key and known() is edges:
             return found

@@ -158,6 +158,10 @@ PASSES["products"] = Pass(_multiplied, _shapes, _multiplied_back)
 
 
 def _by_hierarchy(edges: EdgeList, how: How, q: Tensor, k: Tensor, v: Tensor, additive: Optional_, edge: Optional_) -> Tensor:
+    if edge is not None and q.dtype in (torch.bfloat16, torch.float16):  # features of edges go with float32 alone
+        with torch.autocast("cpu", enabled=False):
+            wide = (x if x is None else x.float() for x in (additive, edge))
+            return _by_hierarchy(edges, how, q.float(), k.float(), v.float(), *wide).to(q.dtype)
     more: Dict[str, Any] = {} if additive is None else {"additive": additive}
     if edge is not None:
         more["edge_key"] = edge.index_select(0, edges.order())
@@ -174,9 +178,6 @@ def _by_hierarchy(edges: EdgeList, how: How, q: Tensor, k: Tensor, v: Tensor, ad
 
 def _address(x: Optional_) -> int:
     return 0 if x is None else x.data_ptr()
-
-
-along_apart = torch.compiler.disable(along)  # type: ignore[no-untyped-call] # for torch.compile, which does not see what C does
 
 
 class _Along(torch.autograd.Function):
