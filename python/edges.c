@@ -54,6 +54,28 @@ hga_status hga_py_edge_index_check(const hga_py_edge_index *index)
     return st ? st : read_row(index, 1, NULL);
 }
 
+static uint64_t mixed(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+/* Several chains, since each step waits for the one before. */
+void hga_py_edge_index_hash(const hga_py_edge_index *index, uint64_t hash[2])
+{
+    enum { CHAINS = 4 };
+    uint64_t h[CHAINS] = {1, 2, 3, 4};
+    for (int64_t row = 0; row < 2; row++) {
+        int64_t e = 0;
+        for (; e + CHAINS <= index->n; e += CHAINS)
+            for (int i = 0; i < CHAINS; i++) h[i] = mixed(h[i], (uint64_t)node_at(index, row, e + i));
+        for (; e < index->n; e++) h[0] = mixed(h[0], (uint64_t)node_at(index, row, e));
+        h[0] = mixed(h[0], (uint64_t)row);
+    }
+    hash[0] = mixed(mixed(h[0], h[1]), mixed(h[2], h[3]));
+    hash[1] = mixed(mixed(h[3], h[0]), mixed(h[1], h[2]));
+}
+
 /* Where loops are added those that were there go, and the others keep their numbers. */
 static void add_loops(const hga_py_edge_index *x, ends *of)
 {

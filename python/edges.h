@@ -20,6 +20,9 @@ typedef struct hga_py_edge_index {
 /* HGA_EINVAL names a node that is not there. */
 hga_status hga_py_edge_index_check(const hga_py_edge_index *index);
 
+/* 128 bits that other nodes, or the same in another order, do not have. */
+void hga_py_edge_index_hash(const hga_py_edge_index *index, uint64_t hash[2]);
+
 /* Edges in the order of their graph. */
 typedef struct hga_py_edges hga_py_edges;
 

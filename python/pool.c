@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { MOST_CACHED = 128 };
+enum { FEW_CACHED = 16, MOST_CACHED = 128 };
 static const int64_t most_bytes = (int64_t)1 << 30; /* of all plans and workspaces; one is kept however large it is */
 
 typedef struct workspaces {
@@ -39,6 +39,7 @@ struct hga_py_cached {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static hga_py_cached *latest;
 static int64_t last_number;
+static int n_cached;
 
 /* A fork waits for a plan that is being made. */
 static void before_fork(void) { pthread_mutex_lock(&lock); }
@@ -175,7 +176,7 @@ static void let_go(int most, int64_t bytes)
             at = &cached->next;
             continue;
         }
-        *at = cached->next, n--, sum -= bytes_of(cached);
+        *at = cached->next, n--, n_cached--, sum -= bytes_of(cached);
         destroy(cached);
     }
 }
@@ -210,7 +211,7 @@ static hga_status make(const hga_py_maker *maker, hga_py_cached **out)
         return st;
     }
     memcpy(cached->key, maker->key, sizeof cached->key);
-    cached->number = new_number(), cached->next = latest, latest = cached;
+    cached->number = new_number(), cached->next = latest, latest = cached, n_cached++;
     let_go(MOST_CACHED, most_bytes);
     *out = cached;
     return HGA_OK;
@@ -250,6 +251,7 @@ void hga_py_release(hga_py_cached *cached)
 {
     pthread_mutex_lock(&lock);
     cached->users--;
+    if (n_cached > FEW_CACHED) let_go(MOST_CACHED, most_bytes);
     pthread_mutex_unlock(&lock);
 }
 

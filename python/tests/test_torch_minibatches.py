@@ -8,6 +8,7 @@ import unittest
 from unittest import mock
 
 import hga
+from hga._core.library import lib
 import numpy as np
 from shared import ROOT, OnOneThread, at_once, copies, needs, package, refused, torch
 from since import known_to_pyg, older, since
@@ -394,6 +395,43 @@ class Lives(Beside):
                 self.alike((ours, theirs), inputs, call)
                 for name, x in self.found(found[0], inputs, self.call).items():
                     self.near(x, want[name], words=name)
+
+    def test_gradients_that_are_recorded_are_the_same(self):
+        """GATv2Conv's keys and values are one tensor."""
+        for name in LAYERS:
+            for more in ({}, {"share_weights": True}) if name == "GATv2Conv" else ({},):
+                layer = getattr(hga.torch, name)(6, 8, heads=2, **more)
+                x = self.x[:, :6].detach().clone().requires_grad_()
+                inputs = [x, *layer.parameters()]
+                plain, recorded = (torch.autograd.grad(layer(x, self.edges).pow(2).sum(), inputs, create_graph=how, allow_unused=True) for how in (False, True))
+                for a, b in zip(plain, recorded):
+                    if a is not None:
+                        torch.testing.assert_close(a, b.detach(), rtol=1e-4, atol=1e-5)
+
+    def test_edges_that_change_behind_torch(self):
+        """By .data, and by numpy: torch counts neither."""
+        for name in LAYERS:
+            layer, array = getattr(hga.torch, name)(6, 8), self.edges.numpy().copy()
+            edges, x = torch.from_numpy(array), self.x[:, :6].detach()
+            for change in (lambda: edges.data[0, :9].fill_(5), lambda: array[0, 3:9].fill(7), lambda: setattr(edges, "data", self.edges[:, :11].clone())):
+                layer(x, edges)
+                change()
+                torch.testing.assert_close(layer(x, edges), layer(x, edges.clone()), rtol=0, atol=0)
+
+    def test_outputs_change_in_place(self):
+        for name, more in (("GATConv", dict(bias=False)), ("GATv2Conv", dict(bias=False)), ("TransformerConv", dict(root_weight=False))):
+            for concat in (True, False):
+                layer, x = getattr(hga.torch, name)(6, 8, heads=2, concat=concat, **more), self.x[:, :6].detach().clone().requires_grad_()
+                a, b = (torch.autograd.grad(relu(layer(x, self.edges)).sum(), x)[0] for relu in (torch.relu, torch.relu_))
+                torch.testing.assert_close(a, b)
+
+    def test_memory_of_many_passes_goes(self):
+        """Plans and workspaces of calls that waited for their backward passes all at once."""
+        layer, x = hga.torch.GATConv(6, 8), self.x[:, :6].detach().clone().requires_grad_()
+        waiting = [layer(x, self.edges) for _ in range(400)]
+        self.assertGreater(lib.hga_py_cached_all().plans, 300)
+        del waiting
+        self.assertLessEqual(lib.hga_py_cached_all().plans, 128)
 
     def test_retained_and_gone_back_twice(self):
         for ours, theirs, inputs in self.each_network():

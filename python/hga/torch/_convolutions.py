@@ -171,6 +171,10 @@ class _Convolution(Messages):
     def _joined(self, out: Tensor) -> Tensor:
         return out.flatten(-2) if self.concat else out.mean(-2)
 
+    def _to_change(self, out: Tensor) -> Tensor:
+        """Outputs that nothing is added to, as a copy where the backward pass reads them: callers may change theirs in place."""
+        return out.clone() if self.concat and out.requires_grad else out
+
     def _by_head(self, x: Tensor) -> Tensor:
         return x.view(-1, self.heads, self.out_channels)
 
@@ -251,9 +255,11 @@ class _Gat(_Convolution):
 
     def _end(self, call: _Call, out: Tensor) -> Tensor:
         out = self._joined(out)
-        if self.res is not None and call.destination is not None:
-            out = out + self.res(call.destination)
-        return out if self.bias is None else out + self.bias
+        more = None if self.res is None or call.destination is None else self.res(call.destination)
+        out = out if more is None else out + more
+        if self.bias is None:
+            return self._to_change(out) if more is None else out
+        return out + self.bias
 
 
 class GATConv(_Gat):
@@ -399,7 +405,7 @@ class TransformerConv(_Convolution):
     def _end(self, call: _Call, out: Tensor) -> Tensor:
         out = self._joined(out)
         if not self.root_weight:
-            return out
+            return self._to_change(out)
         own: Tensor = self.lin_skip(call.destination)
         if self.lin_beta is None:
             return out + own

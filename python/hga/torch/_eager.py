@@ -48,7 +48,7 @@ def are_plain(tables: Mapping[str, Any]) -> bool:
     return True
 
 
-def _address(x: Tensor) -> int:
+def address_of(x: Tensor) -> int:
     """Where a tensor's memory begins; 0 of what has none: a stand-in of torch's older vmap, by which it maps gradients."""
     try:
         return x.data_ptr()
@@ -141,7 +141,7 @@ def _operation(call: Call) -> Operation:
 
 def _as_forward(call: Call, upstream: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> bool:
     """Is no mode watching, and are the plan and the tensors those of the forward pass? Hooks on saved tensors may return others."""
-    if call.kind.plan.taken or torch.is_grad_enabled() or watched() or not (is_plain(upstream) and _address(upstream)):
+    if call.kind.plan.taken or torch.is_grad_enabled() or watched() or not (is_plain(upstream) and address_of(upstream)):
         return False
     alike = upstream.dtype is out.dtype and _like(q, k, v) == call.like
     return alike and is_plain(q) and is_plain(k) and is_plain(v) and is_plain(out)

@@ -15,7 +15,7 @@ from .._core.deferred import deferred
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
 from ._compiled import Made
-from ._edge_lists import WHOLE, EdgeList, Sizes, check_edges
+from ._edge_lists import WHOLE, EdgeList, Sizes, check_edges, hash_of
 
 Tensor = torch.Tensor
 
@@ -147,16 +147,17 @@ _KNOWN: List[Tuple["weakref.ref[Any]", Any, EdgeList]] = []  # the last first; r
 
 
 def edge_list(edges: Any, sizes: Sizes, loops: int, by_itself: bool) -> EdgeList:
-    """That of the last calls where the edges are one of theirs, unchanged."""
-    is_tensor, plain = isinstance(edges, torch.Tensor), _plain(edges)
-    if is_tensor and (edges.is_inference() or plain.is_inference()):  # it has no version
+    """That of one of the last calls, of the same nodes in the same order. A matrix is known by itself and by its version."""
+    is_list = isinstance(edges, torch.Tensor) and not _is_torch_sparse(edges)
+    ends = edges_of(edges).ends if is_list else None
+    if ends is None and isinstance(edges, torch.Tensor) and edges.is_inference():  # it has no version
         return EdgeList(edges_of(edges).ends, sizes, loops, by_itself)
-    version = (edges._version, plain._version) if is_tensor else (0, 0)  # those of an EdgeIndex and of what it holds are two
-    key = version, sizes, loops, by_itself
+    what = getattr(edges, "_version", 0) if ends is None else hash_of(ends, sizes)
+    key = what, sizes, loops, by_itself
     for known, its, found in _KNOWN:
-        if its == key and known() is edges:
+        if its == key and (ends is not None or known() is edges):
             return found
-    found = EdgeList(edges_of(edges).ends, sizes, loops, by_itself)
+    found = EdgeList(edges_of(edges).ends if ends is None else ends, sizes, loops, by_itself)
     _KNOWN[:] = [(weakref.ref(edges), key, found), *(x for x in _KNOWN if x[0]() is not None)][:MOST_KNOWN]
     return found
 

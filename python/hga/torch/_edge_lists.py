@@ -13,7 +13,7 @@ from .._core.library import check, ffi, lib, refuse
 from .._core.plans import left_to_others
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
-from ._eager import is_plain, transforms_active, watched
+from ._eager import address_of, is_plain, transforms_active, watched
 from ._one_pass import PASSES, Inputs, Pass, whole
 
 Tensor = torch.Tensor
@@ -39,6 +39,14 @@ def check_edges(index: Tensor, sizes: Sizes) -> None:
     """Are all nodes there?"""
     at = index.detach().cpu()
     check(lib.hga_py_edge_index_check(_index_of(at, sizes)))
+
+
+def hash_of(index: Tensor, sizes: Sizes) -> Tuple[int, int, int]:
+    """Of what a list holds: another list's is another one."""
+    at = index.detach().cpu()
+    c, found = _index_of(at, sizes), ffi.new("uint64_t[2]")
+    lib.hga_py_edge_index_hash(c, found)
+    return found[0], found[1], c.n
 
 
 class EdgeList:
@@ -73,11 +81,14 @@ class EdgeList:
 
 _KINDS: Dict[Tuple[Any, ...], Any] = {}  # hga_py_edge_kind, by what they hold
 _KEYS = itertools.count(1)
+MOST_KINDS = 256
 
 
 def _kind(*values: Any) -> Any:
     found = _KINDS.get(values)
     if found is None:
+        if len(_KINDS) >= MOST_KINDS:  # a dropout may be another one in each step
+            _KINDS.pop(next(iter(_KINDS)), None)
         found = _KINDS.setdefault(values, ffi.new("hga_py_edge_kind *", (next(_KEYS), *values)))
     return found
 
@@ -207,8 +218,9 @@ class _Along(torch.autograd.Function):
     def backward(ctx: Any, d_out: Tensor) -> Any:
         out, *tensors = ctx.saved_tensors
         needs = ctx.needs_input_grad[3:]
-        d_out = d_out.contiguous()
-        if torch.is_grad_enabled() or watched() or not all(map(_is_ready, (d_out, out, *tensors))):
+        known = address_of(d_out) and not (torch.is_grad_enabled() or watched())  # torch's older vmap has a tensor of no memory
+        d_out = d_out.contiguous() if known else d_out
+        if not (known and all(map(_is_ready, (d_out, out, *tensors)))):
             return (None, None, None, *_again(ctx.edges, ctx.how, needs, tensors, d_out))
         grads = [torch.empty_like(x) if need else None for x, need in zip(tensors, needs)]
         to = ffi.new("hga_py_edge_gradients *", [_address(x) for x in grads])
@@ -224,7 +236,8 @@ def _again(edges: EdgeList, how: How, needs: Sequence[bool], tensors: Sequence[O
     """Gradients by a hierarchy, for a backward pass that torch watches, or whose saved tensors have come back otherwise."""
     further = torch.is_grad_enabled()
     with torch.enable_grad():
-        its = [x if x is None or further else x.detach().requires_grad_(need) for x, need in zip(tensors, needs)]
+        # Each a tensor of its own: one that comes twice would get the sum of its gradients twice.
+        its = [x if x is None else x.view_as(x) if further else x.detach().requires_grad_(need) for x, need in zip(tensors, needs)]
         q, k, v, additive, edge = its
         assert q is not None and k is not None and v is not None
         out = _by_hierarchy(edges, how, q, k, v, additive, edge)
