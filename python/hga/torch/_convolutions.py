@@ -73,6 +73,7 @@ class _Convolution(Messages):
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
         self.concat = flag(concat, f"{name}: concat")
         self.dropout, self.edge_dim = dropout, edge_dim
+        self._last: Optional[Tuple[Any, Optional[float], Hierarchy]] = None  # of a graph: itself, the slope, what attends
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
@@ -90,15 +91,25 @@ class _Convolution(Messages):
     def _attended(self, call: _Call, q: Tensor, k: Tensor, v: Tensor, additive: Optional_ = None, edge: Optional_ = None,
                   to_values: bool = False) -> Tensor:  # fmt: skip
         """The heads' outputs; edge: rows that are added to keys, and perhaps to values."""
-        compiling, slope = torch.compiler.is_compiling(), self._slope()
+        compiling = torch.compiler.is_compiling()
         if is_graph(call.edges) or (compiling and call.features is None):
-            edges = call.edges if is_graph(call.edges) else graph_of(edges_of(call.edges).ends, call.sizes, call.loops)
-            h = edges if isinstance(edges, Hierarchy) else edges.hierarchy()
             more: Dict[str, Any] = {} if additive is None else {"additive": additive}
             q, k = rows_of(q, k, v)
-            found: Tensor = attended(self, h if slope is None else h.additive_scores(slope), q, k, v, **more)
+            found: Tensor = attended(self, self._hierarchy(call, compiling), q, k, v, **more)
             return found
-        return (_along_apart if compiling else _along)(call, slope, drop_of(self), to_values, q, k, v, additive, edge)
+        return (_along_apart if compiling else _along)(call, self._slope(), drop_of(self), to_values, q, k, v, additive, edge)
+
+    def _hierarchy(self, call: _Call, compiling: bool) -> Hierarchy:
+        """Of a graph, that of the last call where it is the same one: it has plans."""
+        slope = self._slope()
+        if not compiling and self._last and self._last[0] is call.edges and self._last[1] == slope:
+            return self._last[2]
+        edges = call.edges if is_graph(call.edges) else graph_of(edges_of(call.edges).ends, call.sizes, call.loops)
+        h: Hierarchy = edges if isinstance(edges, Hierarchy) else edges.hierarchy()
+        h = h if slope is None else h.additive_scores(slope)
+        if not compiling:
+            self._last = call.edges, slope, h
+        return h
 
     def _features_of(self, call: _Call) -> Optional_:
         """Of the edges that came, and of loops behind them."""
@@ -183,6 +194,9 @@ class _Convolution(Messages):
 
     def _columns(self) -> int:
         return self.heads * self.out_channels if self.concat else self.out_channels
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**super().__getstate__(), "_last": None}
 
 
 class _Gat(_Convolution):
