@@ -262,13 +262,32 @@ static void add_to_values(const hga_py_products *x, const float *d_query, const 
         }
 }
 
+enum { BLOCK = 256, AT_ONCE = 64 };
+
+/* Of n nodes, AT_ONCE columns of a head at a time. */
+static void sum_block(const hga_py_products *x, const float *d, const float *values, int64_t n, float *d_weights)
+{
+    const int64_t row = (int64_t)x->heads * x->columns;
+    for (hga_id h = 0; h < x->heads; h++)
+        for (hga_id first = 0; first < x->columns; first += AT_ONCE) {
+            const hga_id some = x->columns - first < AT_ONCE ? x->columns - first : AT_ONCE;
+            const int64_t at = (int64_t)h * x->columns + first;
+            float sum[AT_ONCE] = {0};
+            for (int64_t i = 0; i < n; i++)
+                for (hga_id c = 0; c < some; c++) sum[c] += d[i * x->heads + h] * values[i * row + at + c];
+            for (hga_id c = 0; c < some; c++) d_weights[at + c] += sum[c];
+        }
+}
+
+/* Blocks of nodes are summed by themselves: one sum of a million numbers would lose its last digits. */
 static void sum_for_weights(const hga_py_products *x, const float *d, float *d_weights)
 {
-    const float *values = x->values;
-    memset(d_weights, 0, sizeof(float) * (size_t)(x->heads * x->columns));
-    for (int64_t i = 0; i < x->nodes; i++)
-        for (hga_id h = 0; h < x->heads; h++, values += x->columns, d++)
-            for (hga_id c = 0; c < x->columns; c++) d_weights[h * x->columns + c] += *d * values[c];
+    const int64_t row = (int64_t)x->heads * x->columns;
+    memset(d_weights, 0, sizeof(float) * (size_t)row);
+    for (int64_t first = 0; first < x->nodes; first += BLOCK) {
+        const int64_t n = x->nodes - first < BLOCK ? x->nodes - first : BLOCK;
+        sum_block(x, d + first * x->heads, x->values + first * row, n, d_weights);
+    }
 }
 
 void hga_py_multiply_back(const hga_py_products *x, const float *d_query, const float *d_key, float *d_values,
