@@ -15,7 +15,7 @@ from ._edge_index import edge_list, edges_of, graph_of, is_graph, is_sparse_tens
 from ._edge_lists import How, Sizes, along, rows_of
 from ._messages import LATER, GlorotLinear, Linear, Messages, glorot
 from ._module_arguments import attended, drop_of
-from ._one_pass import drawn
+from ._one_pass import drawn, unseen
 
 Tensor = torch.Tensor
 Optional_ = Optional[Tensor]
@@ -44,8 +44,8 @@ def _along(call: _Call, slope: Optional[float], dropout: float, to_values: bool,
     return along(edges, How(slope, dropout, drawn(dropout), to_values), q, k, v, additive, edge)
 
 
-# For torch.compile, which does not see what C does.
-_along_apart = torch.compiler.disable(_along)  # type: ignore[no-untyped-call]
+# torch.compile does not see what C does.
+_along_apart = unseen(_along)
 
 
 class _Convolution(Messages):
