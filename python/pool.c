@@ -31,9 +31,10 @@ struct hga_py_cached {
     int users;
     workspaces *free;
     int64_t workspaces;
-    block *blocks;       /* that nobody has */
-    int64_t memory;      /* bytes of all blocks */
-    hga_py_cached *next; /* used longer ago */
+    int64_t plan_bytes, workspace_bytes; /* as they were when it was had last */
+    block *blocks;                       /* that nobody has */
+    int64_t memory;                      /* bytes of all blocks */
+    hga_py_cached *next;                 /* used longer ago */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -160,9 +161,16 @@ static void destroy(hga_py_cached *cached)
     hga_plan_destroy(cached->plan), free(cached);
 }
 
+/* Notes what a plan takes: by who has it, for while it is updated nobody else may look at it. Locked. */
+static void measure(hga_py_cached *cached)
+{
+    cached->plan_bytes = hga_plan_bytes(cached->plan);
+    cached->workspace_bytes = cached->workspaces * hga_plan_workspace_bytes(cached->plan);
+}
+
 static int64_t bytes_of(const hga_py_cached *cached)
 {
-    return hga_plan_bytes(cached->plan) + cached->workspaces * hga_plan_workspace_bytes(cached->plan) + cached->memory;
+    return cached->plan_bytes + cached->workspace_bytes + __atomic_load_n(&cached->memory, __ATOMIC_RELAXED);
 }
 
 /* Of those that nobody uses the ones that were used longest ago go, until no more than `most` are left. Locked. */
@@ -186,7 +194,7 @@ static hga_py_cached *find(const int64_t key[2], const hga_graph *graph, int sha
 {
     for (hga_py_cached **at = &latest, *cached; (cached = *at); at = &cached->next) {
         if (cached->key[0] != key[0] || cached->key[1] != key[1]) continue;
-        if ((graph && cached->graph != graph) || (!shared && cached->users)) continue;
+        if ((!shared && cached->users) || (graph && cached->graph != graph)) continue; /* a user may set its graph */
         *at = cached->next, cached->next = latest, latest = cached;
         return cached;
     }
@@ -212,6 +220,7 @@ static hga_status make(const hga_py_maker *maker, hga_py_cached **out)
     }
     memcpy(cached->key, maker->key, sizeof cached->key);
     cached->number = new_number(), cached->next = latest, latest = cached, n_cached++;
+    measure(cached);
     let_go(MOST_CACHED, most_bytes);
     *out = cached;
     return HGA_OK;
@@ -250,7 +259,7 @@ hga_status hga_py_borrow(const hga_py_maker *maker, const hga_graph *graph, hga_
 void hga_py_release(hga_py_cached *cached)
 {
     pthread_mutex_lock(&lock);
-    cached->users--;
+    measure(cached), cached->users--;
     if (n_cached > FEW_CACHED) let_go(MOST_CACHED, most_bytes);
     pthread_mutex_unlock(&lock);
 }
@@ -265,8 +274,8 @@ hga_py_cached_sizes hga_py_cached_all(void)
     hga_py_cached_sizes all = {0};
     pthread_mutex_lock(&lock);
     for (const hga_py_cached *cached = latest; cached; cached = cached->next) {
-        all.plans++, all.plan_bytes += hga_plan_bytes(cached->plan), all.workspaces += cached->workspaces;
-        all.workspace_bytes += cached->workspaces * hga_plan_workspace_bytes(cached->plan);
+        all.plans++, all.plan_bytes += cached->plan_bytes, all.workspaces += cached->workspaces;
+        all.workspace_bytes += cached->workspace_bytes;
     }
     pthread_mutex_unlock(&lock);
     return all;

@@ -303,7 +303,7 @@ static json_t *refused_json(const hga_plan *plan, hga_id stage, const pair_solve
 json_t *solvers_json(const hga_plan *plan, hga_id stage, const pair_solvers *x)
 {
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o}", "tiles", x->tiles, "places", x->tile_slots,
-                     "families", x->families, "light", x->light, "rows", x->rows, "panels", (json_int_t)x->panels,
+                     "families", x->families, "few_edges", x->light, "rows", x->rows, "panels", (json_int_t)x->panels,
                      "looked_at", (json_int_t)x->looked_at, "ways", applies_json(x), "refused",
                      refused_json(plan, stage, x));
 }

@@ -23,7 +23,7 @@ typedef struct pair_solvers {
 hga_status solvers_find(const hga_plan *plan, const hga_io *io, pair_solvers solvers[HGA_MAX_STAGES]);
 /* Prints for a stage that attends which share of its pairs each solver computes, and why others do not. */
 void solvers_say(FILE *f, const hga_plan *plan, hga_id stage, const pair_solvers *solvers);
-/* {tiles, places, families, light, rows, panels, looked_at, ways: [name], refused: [{way, why}]} */
+/* {tiles, places, families, few_edges, rows, panels, looked_at, ways: [name], refused: [{way, why}]} */
 json_t *solvers_json(const hga_plan *plan, hga_id stage, const pair_solvers *solvers);
 
 #endif

@@ -425,6 +425,32 @@ class Lives(Beside):
                 a, b = (torch.autograd.grad(relu(layer(x, self.edges)).sum(), x)[0] for relu in (torch.relu, torch.relu_))
                 torch.testing.assert_close(a, b)
 
+    def test_a_dropout_that_is_left_out_or_is_none(self):
+        for name in LAYERS:
+            torch.manual_seed(4)
+            layers = [getattr(hga.torch, name)(6, 8, **more) for more in ({}, {"dropout": None}, {"dropout": 0}, {"dropout": 0.0})]
+            for layer in layers[1:]:
+                layer.load_state_dict(layers[0].state_dict())
+                self.assertTrue(torch.equal(layer(self.x[:, :6], self.edges), layers[0](self.x[:, :6], self.edges)))
+            wrong = getattr(hga.torch, name)(6, 8, dropout="a")
+            refused(self, "dropout is 'a', not a number", lambda: wrong(self.x[:, :6], self.edges))  # noqa: B023
+
+    def test_plans_are_counted_while_threads_update_theirs(self):
+        """More plans than are looked at each time, of one thread, and of others that update their own at that moment."""
+        layers = [hga.torch.GATConv(6, 8, heads=1 + i) for i in range(24)]
+        lists = [torch.randint(0, 20, (2, n)) for n in range(30, 90)]
+
+        x, want = self.x[:, :6].detach(), {}
+
+        def run(i):
+            for j, edges in enumerate(lists):
+                for k in range(i % 2, len(layers), 2):
+                    self.assertTrue(torch.equal(layers[k](x, edges), want[j, k]))
+
+        with torch.no_grad():
+            want = {(j, k): layer(x, edges) for j, edges in enumerate(lists) for k, layer in enumerate(layers)}
+        at_once(run, 4)
+
     def test_memory_of_many_passes_goes(self):
         """Plans and workspaces of calls that waited for their backward passes all at once."""
         layer, x = hga.torch.GATConv(6, 8), self.x[:, :6].detach().clone().requires_grad_()

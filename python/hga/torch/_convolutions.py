@@ -97,7 +97,11 @@ class _Convolution(Messages):
             q, k = rows_of(q, k, v)
             found: Tensor = attended(self, self._hierarchy(call, compiling), q, k, v, **more)
             return found
-        return (_along_apart if compiling else _along)(call, self._slope(), drop_of(self), to_values, q, k, v, additive, edge)
+        return (_along_apart if compiling else _along)(call, self._slope(), self._drop(), to_values, q, k, v, additive, edge)
+
+    def _drop(self) -> float:
+        drop = drop_of(self)
+        return 0.0 if drop is None else number(drop, "dropout")
 
     def _hierarchy(self, call: _Call, compiling: bool) -> Hierarchy:
         """Of a graph, that of the last call where it is the same one: it has plans."""

@@ -59,7 +59,7 @@ class EdgeList:
         c.loops, c.by_itself = loops, by_itself
         check(lib.hga_py_edges_create(c, out))
         self.c = ffi.gc(out[0], lib.hga_py_edges_destroy)
-        self.sizes, self.n = sizes, int(lib.hga_py_edges_n(self.c))
+        self.n, self.rows = int(lib.hga_py_edges_n(self.c)), index.shape[1] + loops  # of tables: of edges as they came, and of loops
         self._hierarchies: Dict[Optional[float], Hierarchy] = {}
 
     def graph(self) -> Graph:
@@ -110,6 +110,8 @@ def along(edges: EdgeList, how: How, q: Tensor, k: Tensor, v: Tensor, additive: 
     """[destinations, heads, columns], of q [destinations, heads, dim], k [sources, heads, dim] and v [sources, heads, columns]. Of the
     same nodes q and k may be weights [heads, columns], with which rows of v are multiplied: one number a head. additive: a of
     additive scores [heads, dim]. edge: rows [edges, heads * dim] that are added to keys, in the order in which edges came, loops last."""
+    if edge is not None and len(edge) != edges.rows:
+        raise refuse(f"{len(edge)} rows of edges are given, and there are {edges.rows} edges")
     ready = edges.n and q.numel() and v.numel() and not torch.is_autocast_enabled("cpu") and not watched()
     if not (ready and _is_ready(q) and _is_ready(k) and _is_ready(v) and _is_ready(additive) and _is_ready(edge)):
         return _by_hierarchy(edges, how, q, k, v, additive, edge)
