@@ -10,7 +10,7 @@ export OMP_NUM_THREADS=1
 python3 - <<'END' || exit 1
 import numpy as np
 r = np.random.default_rng(1)
-for name, rows, heads in ("q", 520, 4), ("k", 520, 2), ("v", 520, 2), ("bq", 1023, 2), ("bk", 1023, 2), ("bv", 1023, 2), ("tq", 5, 1), ("tk", 5, 1), ("tv", 5, 1):
+for name, rows, heads in ("q", 520, 4), ("k", 520, 2), ("v", 520, 2), ("nk", 520, 4), ("nv", 520, 4), ("nq", 520, 4), ("bq", 1023, 2), ("bk", 1023, 2), ("bv", 1023, 2), ("tq", 5, 1), ("tk", 5, 1), ("tv", 5, 1):
     x = r.normal(size=(rows, heads, 8)).astype("f4")
     np.save(name, x)
     np.save(name + ".hnd", np.ascontiguousarray(x.transpose(1, 0, 2)))
@@ -87,6 +87,10 @@ fact many_ranks_are_as_one is_shared 8 .npy $h
 fact biases_of_types_are_shared is_shared 2 .npy $h -p relative=1 --rel-bias bias.npy
 fact positions_of_nodes_are is_shared 3 .npy dense --node-pos pos.npy
 fact biases_of_edges_are is_shared 2 .npy dense --edge-bias edges.npy
+prefix=n
+fact rows_of_few_edges_are_too is_shared 3 .npy graph=mesh.npy
+fact with_positions_too is_shared 4 .npy graph=mesh.npy --node-pos pos.npy
+prefix=
 # In an order every rank reads and writes rows that lie here and there in the files.
 fact a_graph_in_an_order_is is_shared 3 .npy graph=mesh.npy -p order=metis
 fact so_are_biases_of_its_edges_and_positions is_shared 2 .npy graph=mesh.npy -p order=rcm --edge-bias mesh_bias.npy --node-pos pos.npy
