@@ -358,13 +358,20 @@ static int64_t lay_out(hga_py_pass *pass, char *memory)
     return bytes;
 }
 
+static hga_py_memory *memory_of(const hga_py_pass *pass) { return hga_py_cached_memory(pass->cached); }
+
+static hga_status take_workspace(const hga_py_pass *pass, hga_py_workspaces **out)
+{
+    return hga_py_take_workspaces(pass->cached, hga_py_cached_number(pass->cached), 1, out);
+}
+
 /* The pass's memory: rows of edges in the order of the graph, and products of values. */
 static hga_status prepare(hga_py_pass *pass, const hga_py_edge_call *call)
 {
     const hga_id columns = edge_columns(&pass->kind);
     const float *from = (const float *)call->edge;
     const hga_py_products products = products_of(pass, call);
-    hga_status st = hga_py_take_memory(pass->cached, lay_out(pass, NULL), &pass->memory);
+    hga_status st = hga_py_take_memory(memory_of(pass), lay_out(pass, NULL), 0, &pass->memory);
     if (st) return st;
     lay_out(pass, pass->memory);
     if (pass->tape) memset(pass->tape, 0, (size_t)hga_plan_tape_bytes(hga_py_cached_plan(pass->cached)));
@@ -392,7 +399,7 @@ static hga_status run(const hga_py_pass *pass, const hga_py_edge_call *call)
 {
     hga_io io;
     hga_py_workspaces *workspaces;
-    hga_status st = hga_py_take_workspaces(pass->cached, 1, &workspaces);
+    hga_status st = take_workspace(pass, &workspaces);
     if (st) return st;
     describe(pass, call, &io);
     memset((void *)call->out, 0, sizeof(float) * (size_t)(io.out.rows * io.out.row_stride)); /* nodes without edges */
@@ -419,7 +426,7 @@ hga_status hga_py_attend_along(const hga_py_edge_kind *kind, const hga_py_edges 
 void hga_py_pass_end(hga_py_pass *pass)
 {
     if (!pass) return;
-    if (pass->cached) hga_py_give_memory(pass->cached, pass->memory), hga_py_release(pass->cached);
+    if (pass->cached) hga_py_give_memory(pass->memory), hga_py_release(pass->cached);
     free(pass);
 }
 
@@ -462,7 +469,7 @@ hga_status hga_py_gradient_along(const hga_py_pass *pass, const hga_py_edge_call
     hga_py_workspaces *workspaces = NULL;
     own_gradients own = {0};
     hga_io io;
-    hga_status st = hga_py_take_memory(pass->cached, lay_out_gradients(pass, wanted, &own, NULL), &own.memory);
+    hga_status st = hga_py_take_memory(memory_of(pass), lay_out_gradients(pass, wanted, &own, NULL), 0, &own.memory);
     if (st) return st;
     lay_out_gradients(pass, wanted, &own, own.memory);
     describe(pass, call, &io);
@@ -474,10 +481,10 @@ hga_status hga_py_gradient_along(const hga_py_pass *pass, const hga_py_edge_call
                         .d_value = rows_of(wanted->value, io.value.rows, kind->heads, kind->dim_v)};
     grad.d_additive = (float *)wanted->additive;
     grad.d_edge_key = own.of_keys, grad.d_edge_value = own.of_values;
-    st = hga_py_take_workspaces(pass->cached, 1, &workspaces);
+    st = take_workspace(pass, &workspaces);
     if (!st) st = hga_plan_gradient(hga_py_cached_plan(pass->cached), workspaces->workspaces[0], &io, &grad);
     if (workspaces) hga_py_give_workspaces(pass->cached, workspaces);
     if (!st) finish(pass, call, &own, wanted);
-    hga_py_give_memory(pass->cached, own.memory);
+    hga_py_give_memory(own.memory);
     return st;
 }

@@ -3,7 +3,7 @@
 #ifndef HGA_PY_JAX_H
 #define HGA_PY_JAX_H
 
-#include "pool.h"
+#include "calls.h"
 
 /* The attribute `numbers` of a call, by place. */
 typedef enum hga_py_number {
@@ -43,7 +43,6 @@ typedef struct hga_py_kind {
 hga_status hga_py_cache(const hga_py_kind *kind, hga_py_cached **out);
 /* Bytes of the tape of a sample of that kind. */
 hga_status hga_py_tape_bytes(const hga_py_kind *kind, int64_t *bytes);
-int64_t hga_py_tape_of(const hga_plan *plan);
 
 /* Run f(data) while no other does, on one thread of its own, whose team of OpenMP is the only one. */
 hga_status hga_py_run_alone(hga_status (*f)(void *), void *data);

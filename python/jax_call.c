@@ -188,7 +188,7 @@ static void describe_samples(samples *s)
     s->own_axes = go_together(s) ? 0 : mapped_axes(call);
     for (int axis = s->own_axes; axis < leading; axis++)
         for (int p = 0; p < 3; p++) s->stride[3 * (axis - s->own_axes) + p] = step(&call->at[JAX_QUERY + p], axis);
-    s->c = (hga_py_call){.plan = plan,
+    s->c = (hga_py_call){.cached = call->kept,
                          .n_axes = leading - s->own_axes,
                          .shape = s->n + s->own_axes,
                          .strides = s->stride,
@@ -235,43 +235,41 @@ static int is_of_plan(const samples *s, uintptr_t tape)
     return 1;
 }
 
-static hga_status forth(const samples *s, hga_py_workspaces *workspaces, int64_t e, uintptr_t out, uintptr_t lse,
-                        uintptr_t tape)
+static hga_status forth(const samples *s, int64_t e, uintptr_t out, uintptr_t lse, uintptr_t tape)
 {
     const jax_array *at = s->call->at;
-    return hga_py_execute(&s->c, workspaces, begins(s, &at[JAX_QUERY], e), begins(s, &at[JAX_KEY], e),
-                          begins(s, &at[JAX_VALUE], e), out, lse, tape, &s->tables, seed_of(s, e),
-                          (uint32_t)s->call->number[HGA_PY_LAYER]);
+    return hga_py_execute(&s->c, begins(s, &at[JAX_QUERY], e), begins(s, &at[JAX_KEY], e), begins(s, &at[JAX_VALUE], e),
+                          out, lse, tape, &s->tables, seed_of(s, e), (uint32_t)s->call->number[HGA_PY_LAYER]);
 }
 
-static hga_status back(const samples *s, hga_py_workspaces *workspaces, int64_t e, uintptr_t tape)
+static hga_status back(const samples *s, int64_t e, uintptr_t tape)
 {
     const jax_array *at = s->call->at;
     uintptr_t p[JAX_N_OPERANDS];
     for (int i = 0; i < JAX_N_OPERANDS; i++) p[i] = begins(s, &at[i], e);
-    return hga_py_gradient(&s->c, workspaces, p[JAX_QUERY], p[JAX_KEY], p[JAX_VALUE], p[JAX_OUT], tape, p[JAX_D_OUT],
-                           p[JAX_D_LSE], p[JAX_D_QUERY], p[JAX_D_KEY], p[JAX_D_VALUE], &s->tables, seed_of(s, e),
+    return hga_py_gradient(&s->c, p[JAX_QUERY], p[JAX_KEY], p[JAX_VALUE], p[JAX_OUT], tape, p[JAX_D_OUT], p[JAX_D_LSE],
+                           p[JAX_D_QUERY], p[JAX_D_KEY], p[JAX_D_VALUE], &s->tables, seed_of(s, e),
                            (uint32_t)s->call->number[HGA_PY_LAYER]);
 }
 
 /* With a tape of its own, from running forward once more. */
-static hga_status back_anew(const samples *s, hga_py_workspaces *workspaces, int64_t e)
+static hga_status back_anew(const samples *s, int64_t e)
 {
     int64_t n = s->c.n_samples;
     char *tape = calloc((size_t)n, (size_t)s->c.tape_bytes), *out = calloc((size_t)n, (size_t)s->c.out_bytes + 1);
-    hga_status st = tape && out ? forth(s, workspaces, e, (uintptr_t)out, 0, (uintptr_t)tape)
+    hga_status st = tape && out ? forth(s, e, (uintptr_t)out, 0, (uintptr_t)tape)
                                 : hga_fail(HGA_ENOMEM, "no memory for another tape of %lld samples", (long long)n);
-    if (!st) st = back(s, workspaces, e, (uintptr_t)tape);
+    if (!st) st = back(s, e, (uintptr_t)tape);
     free(tape), free(out);
     return st;
 }
 
-static hga_status run_element(const samples *s, hga_py_workspaces *workspaces, int64_t e)
+static hga_status run_element(const samples *s, int64_t e)
 {
     const jax_array *at = s->call->at;
     uintptr_t tape = begins(s, &at[JAX_TAPE], e);
-    if (!s->call->is_back) return forth(s, workspaces, e, begins(s, &at[JAX_OUT], e), begins(s, &at[JAX_LSE], e), tape);
-    return is_of_plan(s, tape) ? back(s, workspaces, e, tape) : back_anew(s, workspaces, e);
+    if (!s->call->is_back) return forth(s, e, begins(s, &at[JAX_OUT], e), begins(s, &at[JAX_LSE], e), tape);
+    return is_of_plan(s, tape) ? back(s, e, tape) : back_anew(s, e);
 }
 
 /* Tables' addresses of element e. */
@@ -283,32 +281,15 @@ static void set_tables(samples *s, int64_t e)
     }
 }
 
-/* Memory in which the gradients of tables are before they are summed over samples. */
-static hga_status spare_tables(samples *s, hga_id at_once)
-{
-    int64_t floats = 0;
-    for (int t = 0; t < HGA_N_TABLES; t++)
-        if (s->call->outputs[t].data) floats += s->tables.floats[t];
-    if (!floats) return HGA_OK;
-    s->tables.spare = (uintptr_t)calloc((size_t)(floats * at_once), sizeof(float));
-    return s->tables.spare ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for gradients of tables");
-}
-
 /* Computes element after element of the axes that are apart, each with all its samples. */
 static hga_status run_samples(void *of)
 {
     samples *s = of;
-    hga_py_workspaces *workspaces = NULL;
-    int64_t threads = hga_plan_threads(s->c.plan), n = s->c.n_samples < threads ? s->c.n_samples : threads;
-    hga_id at_once = (hga_id)(n > 1 ? n : 1);
-    hga_status st = spare_tables(s, at_once);
-    if (!st) st = hga_py_take_workspaces(s->call->kept, at_once, &workspaces);
+    hga_status st = HGA_OK;
     for (int64_t e = 0, elements = product(s->n, 0, s->own_axes); !st && e < elements; e++) {
         set_tables(s, e);
-        st = run_element(s, workspaces, e);
+        st = run_element(s, e);
     }
-    if (workspaces) hga_py_give_workspaces(s->call->kept, workspaces);
-    free((void *)s->tables.spare);
     return st;
 }
 
@@ -316,5 +297,5 @@ hga_status jax_run(const jax_call *call)
 {
     samples s = {.call = call};
     describe_samples(&s);
-    return hga_plan_threads(s.c.plan) > 1 ? hga_py_run_alone(run_samples, &s) : run_samples(&s);
+    return hga_plan_threads(hga_py_cached_plan(call->kept)) > 1 ? hga_py_run_alone(run_samples, &s) : run_samples(&s);
 }

@@ -67,8 +67,6 @@ hga_status hga_py_cache(const hga_py_kind *kind, hga_py_cached **out)
     return hga_py_share(&(hga_py_maker){{key[0], key[1]}, make_plan, kind}, out);
 }
 
-int64_t hga_py_tape_of(const hga_plan *plan) { return (hga_plan_tape_bytes(plan) + 8 + 63) / 64 * 64; }
-
 hga_status hga_py_tape_bytes(const hga_py_kind *kind, int64_t *bytes)
 {
     hga_py_cached *cached;

@@ -17,24 +17,16 @@ typedef struct workspaces {
     struct workspaces *next;
 } workspaces;
 
-/* What is before memory that is taken. */
-typedef struct block {
-    int64_t bytes;
-    struct block *next;
-    char line[64 - 2 * sizeof(int64_t)];
-} block;
-
 struct hga_py_cached {
-    int64_t key[2], number;
+    int64_t key[2], number; /* number 0: it is being updated */
     hga_plan *plan;
     const hga_graph *graph; /* of a plan that callers have alone: the one that it was updated to */
-    int users;
+    int users, has_key;
     workspaces *free;
-    int64_t workspaces;
+    int64_t taken, workspaces;           /* how many callers have some, and how many there are */
     int64_t plan_bytes, workspace_bytes; /* as they were when it was had last */
-    block *blocks;                       /* that nobody has */
-    int64_t memory;                      /* bytes of all blocks */
-    hga_py_cached *next;                 /* used longer ago */
+    hga_py_memory *memory;
+    hga_py_cached *next; /* used longer ago */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -90,74 +82,73 @@ static hga_status renew(const hga_plan *plan, hga_workspace **of, hga_id n)
     return st;
 }
 
-/* Workspaces that were given back are taken first, and get more room where they are too few. */
-hga_status hga_py_take_workspaces(hga_py_cached *cached, hga_id samples, hga_py_workspaces **out)
+/* Those that were given back last, or NULL. A thread that updates the plan sees that they are taken, or this one sees
+   another number. */
+static hga_status begin_call(hga_py_cached *cached, int64_t number, workspaces **out)
 {
     pthread_mutex_lock(&lock);
-    workspaces *c = cached->free;
-    if (c) cached->free = c->next;
+    const int is_there = cached->number == number;
+    if (is_there) {
+        *out = cached->free, cached->taken++;
+        if (*out) cached->free = (*out)->next;
+    }
     pthread_mutex_unlock(&lock);
-    if (!c) c = calloc(1, sizeof *c);
-    if (!c) return hga_fail(HGA_ENOMEM, "no memory for %d workspaces", samples);
-    hga_status st = samples > c->capacity ? grow(cached, c, samples) : HGA_OK;
+    return is_there ? HGA_OK : (hga_status)HGA_PY_TAKEN;
+}
+
+static void end_call(hga_py_cached *cached, workspaces *of)
+{
+    pthread_mutex_lock(&lock);
+    if (of) of->next = cached->free, cached->free = of;
+    cached->taken--;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Workspaces that were given back are taken first, and get more room where they are too few. */
+hga_status hga_py_take_workspaces(hga_py_cached *cached, int64_t number, hga_id samples, hga_py_workspaces **out)
+{
+    workspaces *c = NULL;
+    hga_status st = begin_call(cached, number, &c);
+    *out = NULL;
+    if (st) return st;
+    if (!c && !(c = calloc(1, sizeof *c))) st = hga_fail(HGA_ENOMEM, "no memory for %d workspaces", samples);
+    if (!st && samples > c->capacity) st = grow(cached, c, samples);
     if (!st) st = renew(cached->plan, c->workspaces, samples);
-    c->c.n = samples;
-    if (st) hga_py_give_workspaces(cached, &c->c);
-    *out = st ? NULL : &c->c;
+    if (st)
+        end_call(cached, c);
+    else
+        c->c.n = samples, *out = &c->c;
     return st;
 }
 
-void hga_py_give_workspaces(hga_py_cached *cached, hga_py_workspaces *of)
+void hga_py_give_workspaces(hga_py_cached *cached, hga_py_workspaces *of) { end_call(cached, (workspaces *)of); }
+
+static void destroy_free_workspaces(hga_py_cached *cached, workspaces *c)
 {
-    workspaces *c = (workspaces *)of;
-    pthread_mutex_lock(&lock);
-    c->next = cached->free, cached->free = c;
-    pthread_mutex_unlock(&lock);
+    for (workspaces *next; c; c = next) {
+        next = c->next;
+        __atomic_fetch_sub(&cached->workspaces, c->capacity, __ATOMIC_RELAXED);
+        destroy_workspaces(c);
+    }
 }
 
-/* ---- memory ---- */
-
-static block *new_block(hga_py_cached *cached, int64_t bytes)
-{
-    const int64_t room = bytes <= INT64_MAX / 2 ? (bytes + bytes / 4 + 63) / 64 * 64 : -1; /* the next is larger */
-    block *x = room < 0 ? NULL : aligned_alloc(sizeof *x, (size_t)room + sizeof *x);
-    if (x) x->bytes = room, __atomic_fetch_add(&cached->memory, room, __ATOMIC_RELAXED);
-    return x;
-}
-
-static void free_block(hga_py_cached *cached, block *x)
-{
-    __atomic_fetch_sub(&cached->memory, x->bytes, __ATOMIC_RELAXED);
-    free(x);
-}
-
-hga_status hga_py_take_memory(hga_py_cached *cached, int64_t bytes, void **out)
+void hga_py_rest(hga_py_cached *cached)
 {
     pthread_mutex_lock(&lock);
-    block *x = cached->blocks;
-    if (x) cached->blocks = x->next;
+    workspaces *all = cached->free;
+    cached->free = NULL;
     pthread_mutex_unlock(&lock);
-    if (x && x->bytes < bytes) free_block(cached, x), x = NULL;
-    if (!x) x = new_block(cached, bytes);
-    *out = x ? x + 1 : NULL;
-    return x ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for a call of %lld bytes", (long long)bytes);
+    destroy_free_workspaces(cached, all);
 }
 
-void hga_py_give_memory(hga_py_cached *cached, void *memory)
-{
-    if (!memory) return;
-    block *x = (block *)memory - 1;
-    pthread_mutex_lock(&lock);
-    x->next = cached->blocks, cached->blocks = x;
-    pthread_mutex_unlock(&lock);
-}
+hga_py_memory *hga_py_cached_memory(const hga_py_cached *cached) { return cached->memory; }
 
 /* ---- those that are kept ---- */
 
 static void destroy(hga_py_cached *cached)
 {
-    for (workspaces *c = cached->free, *next; c; c = next) next = c->next, destroy_workspaces(c);
-    for (block *x = cached->blocks, *next; x; x = next) next = x->next, free_block(cached, x);
+    destroy_free_workspaces(cached, cached->free);
+    hga_py_memory_release(cached->memory);
     hga_plan_destroy(cached->plan), free(cached);
 }
 
@@ -170,17 +161,18 @@ static void measure(hga_py_cached *cached)
 
 static int64_t bytes_of(const hga_py_cached *cached)
 {
-    return cached->plan_bytes + cached->workspace_bytes + __atomic_load_n(&cached->memory, __ATOMIC_RELAXED);
+    return cached->plan_bytes + cached->workspace_bytes + hga_py_memory_bytes(cached->memory);
 }
 
-/* Of those that nobody uses the ones that were used longest ago go, until no more than `most` are left. Locked. */
+/* Of those with a key that nobody uses the ones that were used longest ago go, until no more than `most` are left.
+   Locked. */
 static void let_go(int most, int64_t bytes)
 {
     int n = 0;
     int64_t sum = 0;
     for (hga_py_cached **at = &latest, *cached; (cached = *at);) {
-        n++, sum += bytes_of(cached);
-        if (cached->users || (n <= most && (n == 1 || sum <= bytes))) {
+        if (cached->has_key) n++, sum += bytes_of(cached);
+        if (!cached->has_key || cached->users || (n <= most && (n == 1 || sum <= bytes))) {
             at = &cached->next;
             continue;
         }
@@ -193,7 +185,7 @@ static void let_go(int most, int64_t bytes)
 static hga_py_cached *find(const int64_t key[2], const hga_graph *graph, int shared)
 {
     for (hga_py_cached **at = &latest, *cached; (cached = *at); at = &cached->next) {
-        if (cached->key[0] != key[0] || cached->key[1] != key[1]) continue;
+        if (!cached->has_key || cached->key[0] != key[0] || cached->key[1] != key[1]) continue;
         if ((!shared && cached->users) || (graph && cached->graph != graph)) continue; /* a user may set its graph */
         *at = cached->next, cached->next = latest, latest = cached;
         return cached;
@@ -208,22 +200,64 @@ static int64_t new_number(void)
     return ++last_number;
 }
 
+/* Puts a plan first; where that fails it is destroyed. Locked. */
+static hga_status put(hga_plan *plan, const int64_t *key, hga_py_cached **out)
+{
+    hga_py_cached *cached = calloc(1, sizeof *cached);
+    if (cached) cached->memory = hga_py_memory_create();
+    if (!cached || !cached->memory) {
+        free(cached), hga_plan_destroy(plan);
+        return hga_fail(HGA_ENOMEM, "no memory for a plan");
+    }
+    if (key) memcpy(cached->key, key, sizeof cached->key);
+    cached->plan = plan, cached->has_key = key != NULL;
+    cached->number = new_number(), cached->next = latest, latest = cached;
+    *out = cached;
+    return HGA_OK;
+}
+
 /* Locked. */
 static hga_status make(const hga_py_maker *maker, hga_py_cached **out)
 {
-    hga_py_cached *cached = calloc(1, sizeof *cached);
-    if (!cached) return hga_fail(HGA_ENOMEM, "no memory for a plan");
-    hga_status st = maker->make(maker->of, &cached->plan);
-    if (st) {
-        free(cached);
-        return st;
-    }
-    memcpy(cached->key, maker->key, sizeof cached->key);
-    cached->number = new_number(), cached->next = latest, latest = cached, n_cached++;
-    measure(cached);
+    hga_plan *plan;
+    hga_status st = maker->make(maker->of, &plan);
+    if (!st) st = put(plan, maker->key, out);
+    if (st) return st;
+    n_cached++, measure(*out);
     let_go(MOST_CACHED, most_bytes);
-    *out = cached;
     return HGA_OK;
+}
+
+hga_status hga_py_own(hga_plan *plan, hga_py_cached **out)
+{
+    pthread_mutex_lock(&lock);
+    hga_status st = put(plan, NULL, out);
+    if (!st) (*out)->users = 1;
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+hga_py_cached *hga_py_retain(hga_py_cached *cached)
+{
+    pthread_mutex_lock(&lock);
+    cached->users++;
+    pthread_mutex_unlock(&lock);
+    return cached;
+}
+
+/* The number goes first: whoever comes now makes another plan. */
+hga_status hga_py_move(hga_py_cached *cached, const hga_graph *graph)
+{
+    pthread_mutex_lock(&lock);
+    const int64_t number = cached->taken ? 0 : cached->number;
+    if (number) cached->number = 0;
+    pthread_mutex_unlock(&lock);
+    if (!number) return (hga_status)HGA_PY_TAKEN;
+    hga_status st = hga_plan_update(cached->plan, graph);
+    pthread_mutex_lock(&lock);
+    cached->number = st ? number : new_number();
+    pthread_mutex_unlock(&lock);
+    return st;
 }
 
 hga_status hga_py_share(const hga_py_maker *maker, hga_py_cached **out)
@@ -256,26 +290,55 @@ hga_status hga_py_borrow(const hga_py_maker *maker, const hga_graph *graph, hga_
     return st;
 }
 
+/* Takes one without a key out of the list. Locked. */
+static void take_out(hga_py_cached *cached)
+{
+    hga_py_cached **at = &latest;
+    while (*at != cached) at = &(*at)->next;
+    *at = cached->next;
+}
+
 void hga_py_release(hga_py_cached *cached)
 {
     pthread_mutex_lock(&lock);
-    measure(cached), cached->users--;
+    cached->users--;
+    const int goes = !cached->has_key && !cached->users;
+    if (goes) take_out(cached);
+    if (cached->has_key) measure(cached);
     if (n_cached > FEW_CACHED) let_go(MOST_CACHED, most_bytes);
     pthread_mutex_unlock(&lock);
+    if (goes) destroy(cached);
 }
 
 const hga_plan *hga_py_cached_plan(const hga_py_cached *cached) { return cached->plan; }
 
 int64_t hga_py_cached_number(const hga_py_cached *cached) { return cached->number; }
 
-/* How many plans and workspaces are kept, and their bytes. */
+/* Locked. */
+static hga_py_cached_sizes sizes_of(const hga_py_cached *cached)
+{
+    return (hga_py_cached_sizes){1, cached->plan_bytes, cached->workspaces, cached->workspace_bytes,
+                                 hga_py_memory_free(cached->memory)};
+}
+
+hga_py_cached_sizes hga_py_cached_one(hga_py_cached *cached)
+{
+    pthread_mutex_lock(&lock);
+    if (!cached->has_key && cached->number) measure(cached);
+    const hga_py_cached_sizes sizes = sizes_of(cached);
+    pthread_mutex_unlock(&lock);
+    return sizes;
+}
+
 hga_py_cached_sizes hga_py_cached_all(void)
 {
     hga_py_cached_sizes all = {0};
     pthread_mutex_lock(&lock);
-    for (const hga_py_cached *cached = latest; cached; cached = cached->next) {
-        all.plans++, all.plan_bytes += cached->plan_bytes, all.workspaces += cached->workspaces;
-        all.workspace_bytes += cached->workspace_bytes;
+    for (hga_py_cached *cached = latest; cached; cached = cached->next) {
+        if (!cached->has_key && cached->number) measure(cached);
+        const hga_py_cached_sizes one = sizes_of(cached);
+        all.plans += one.plans, all.plan_bytes += one.plan_bytes, all.workspaces += one.workspaces;
+        all.workspace_bytes += one.workspace_bytes, all.memory_bytes += one.memory_bytes;
     }
     pthread_mutex_unlock(&lock);
     return all;

@@ -111,9 +111,11 @@ class Again(unittest.TestCase):
         info = hga.plans_info()
         self.assertEqual((info.plans - before.plans, info.workspaces - before.workspaces), (1, 2))
         (plan,) = self.h._plans.values()
-        self.assertEqual(info.plan_bytes - before.plan_bytes, plan.bytes)
-        self.assertGreater(plan.bytes, 0)
-        self.assertEqual(info.workspace_bytes - before.workspace_bytes, 2 * plan.workspace_bytes // plan.n_workspaces)
+        sizes = plan.sizes
+        self.assertEqual(info.plan_bytes - before.plan_bytes, sizes.plan_bytes)
+        self.assertGreater(sizes.plan_bytes, 0)
+        self.assertEqual(sizes.workspaces, 2)
+        self.assertEqual(info.workspace_bytes - before.workspace_bytes, sizes.workspace_bytes)
         del plan
         hga.plans_clear()
         self.assertEqual(hga.plans_info(), before)

@@ -9,8 +9,8 @@ import numpy as np
 
 from .arguments import either, one_of
 from .arrays import as_numpy, fill_rows, fill_tensor, is_torch
-from .library import RAISED, check, ffi, lib, refuse, refuse_type
-from .plans import Plan, tape_bytes
+from .library import ffi, lib, refuse, refuse_type
+from .plans import Plan, ran, tape_bytes
 from .precision import is_bf16, resolved
 from .tables import ROWS, Tables, features_of, parted
 
@@ -158,13 +158,12 @@ class Prepared:
         self.shape = q.shape[:-1] + (columns,)  # of the output
         packed = tuple(math.prod(q.shape[i + 1 :]) * q.itemsize for i in range(q.ndim))
         self.is_like_query = (self.shape, packed) == (q.shape, q.strides)
-        self.samples = samples = int(np.prod(p.batch, dtype=np.int64))
-        self.at_once = max(1, min(samples, plan.threads))  # each thread has a sample to itself as long as there is one
+        self.samples = int(np.prod(p.batch, dtype=np.int64))
         self.odd = max(p.q.itemsize, p.k.itemsize, p.v.itemsize) - 1  # bits of an address that are 0, with the last axis packed
         tape = p.batch + (tape_bytes(plan.plan),)  # [batch..][bytes]
         self.new_tape = plan.spares.maker(tape, np.uint8)
         self.c = c = ffi.new("hga_py_call *")
-        c.plan, c.number, c.n_samples, c.n_axes = plan.plan, plan.number, self.samples, len(p.batch)
+        c.cached, c.number, c.n_samples, c.n_axes = plan.cached, plan.number, self.samples, len(p.batch)
         strides = np.zeros((len(p.batch), 3), np.int64)
         for i, x in enumerate((p.q, p.k, p.v)):
             strides[:, i] = x.strides[: len(p.batch)]
@@ -210,37 +209,19 @@ class Prepared:
         self, q: int, k: int, v: int, out: int, lse: int, tape: int, tables: Optional[Tables], seed: int, layer: int
     ) -> None:  # fmt: skip
         """Forward: addresses in, out, lse and tape written; of lse and tape, 0: not requested."""
-        plan = self.plan
-        c_tables = ffi.NULL if tables is None or not tables.arrays else _c_tables(tables, {}, None)
-        workspaces = plan.workspaces(self.at_once)
-        try:
-            status = lib.hga_py_execute(self.c, workspaces.c, q, k, v, out, lse, tape, c_tables, seed, layer)
-        finally:
-            plan.give_back(workspaces)
-        if status or RAISED.error is not None:
-            check(status)
+        c_tables = ffi.NULL if tables is None or not tables.arrays else _c_tables(tables, {})
+        ran(lib.hga_py_execute(self.c, q, k, v, out, lse, tape, c_tables, seed, layer))
 
     def gradient(
         self, q: int, k: int, v: int, out: int, tape: int, d_out: int, d_lse: int, d_q: int, d_k: int, d_v: int,
         tables: Optional[Tables], d_tables: Dict[str, np.ndarray], seed: int, layer: int,
     ) -> None:  # fmt: skip
         """Back: the gradients with an address, and those of ``d_tables``, are written."""
-        plan = self.plan
-        workspaces = plan.workspaces(self.at_once)
-        try:
-            floats = sum(x.size for x in d_tables.values())
-            spare = np.empty(workspaces.n * floats, np.float32) if d_tables and self.samples != 1 else None
-            c_tables = ffi.NULL if tables is None and not d_tables else _c_tables(tables, d_tables, spare)
-            status = lib.hga_py_gradient(
-                self.c, workspaces.c, q, k, v, out, tape, d_out, d_lse, d_q, d_k, d_v, c_tables, seed, layer
-            )  # fmt: skip
-        finally:
-            plan.give_back(workspaces)
-        if status or RAISED.error is not None:
-            check(status)
+        c_tables = ffi.NULL if tables is None and not d_tables else _c_tables(tables, d_tables)
+        ran(lib.hga_py_gradient(self.c, q, k, v, out, tape, d_out, d_lse, d_q, d_k, d_v, c_tables, seed, layer))
 
 
-def _c_tables(tables: Optional[Tables], grads: Dict[str, np.ndarray], spare: Optional[np.ndarray]) -> Any:
+def _c_tables(tables: Optional[Tables], grads: Dict[str, np.ndarray]) -> Any:
     """Where the tables are, and where their gradients go."""
     c = ffi.new("hga_py_tables *")
     for name, x in (tables.arrays if tables is not None else {}).items():
@@ -248,7 +229,6 @@ def _c_tables(tables: Optional[Tables], grads: Dict[str, np.ndarray], spare: Opt
     for name, x in grads.items():
         index = ROWS[name].index
         c.gradients[index], c.floats[index] = address(x), x.size
-    c.spare = address(spare)
     return c
 
 

@@ -14,7 +14,7 @@ from .._core.library import Error, WrongValue, check, ffi, lib, refuse, refuse_t
 from .._core.deferred import deferred
 from .calls import KNOWN
 from .hierarchy import Hierarchy
-from .._core.plans import LEFT, PLANS
+from .._core.plans import LEFT
 from .registry import Variant, variant_named, variants
 from .routed import ChosenHierarchy, chosen
 from .settings import Settings, values_of
@@ -183,8 +183,8 @@ def _graph_bytes(h: Any) -> int:
 
 def _bytes(h: Hierarchy) -> int:
     hierarchies = [other for one in _own(h) for other in (one, *list(one._normalised.values()))]
-    plans = sum(plan.bytes + plan.workspace_bytes + plan.spares.bytes for one in hierarchies for plan in list(one._plans.values()))
-    return _graph_bytes(h) + plans
+    sizes = [plan.sizes for one in hierarchies for plan in list(one._plans.values())]
+    return _graph_bytes(h) + sum(int(x.plan_bytes + x.workspace_bytes + x.memory_bytes) for x in sizes)
 
 
 class PlansInfo(NamedTuple):
@@ -205,12 +205,9 @@ def plans_info() -> PlansInfo:
     tensors of 16 bits add at their first call is not in it."""
     with _LOCK:
         built = list(_BUILT.values())
-    plans, jax = list(PLANS.values()), lib.hga_py_cached_all()
-    return PlansInfo(
-        len(built), sum(_graph_bytes(h) for h in built), len(plans) + jax.plans,
-        sum(p.bytes for p in plans) + jax.plan_bytes, sum(p.n_workspaces for p in plans) + jax.workspaces,
-        sum(p.workspace_bytes for p in plans) + jax.workspace_bytes, sum(p.spares.bytes for p in plans),
-    )  # fmt: skip
+    x = lib.hga_py_cached_all()
+    kept = x.plans, x.plan_bytes, x.workspaces, x.workspace_bytes, x.memory_bytes
+    return PlansInfo(len(built), sum(_graph_bytes(h) for h in built), *map(int, kept))
 
 
 def plans_clear() -> None:

@@ -294,7 +294,7 @@ class Distributed:
         """A plan and its workspace, which all ranks make at the same call."""
         if key not in self._plans:
             h, kind = key
-            plan, out = new_plan(h, kind, self._ranks), ffi.new("hga_workspace **")
+            plan, out = ffi.gc(new_plan(h, kind, self._ranks), lib.hga_plan_destroy), ffi.new("hga_workspace **")
             check(lib.hga_workspace_create(plan, out))
             self._plans[key] = (plan, ffi.gc(out[0], lib.hga_workspace_destroy))
             while len(self._plans) > PLANS_CACHED:  # the oldest goes

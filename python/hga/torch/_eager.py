@@ -141,7 +141,7 @@ def _operation(call: Call) -> Operation:
 
 def _as_forward(call: Call, upstream: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> bool:
     """Is no mode watching, and are the plan and the tensors those of the forward pass? Hooks on saved tensors may return others."""
-    if call.kind.plan.taken or torch.is_grad_enabled() or watched() or not (is_plain(upstream) and address_of(upstream)):
+    if torch.is_grad_enabled() or watched() or not (is_plain(upstream) and address_of(upstream)):
         return False
     alike = upstream.dtype is out.dtype and _like(q, k, v) == call.like
     return alike and is_plain(q) and is_plain(k) and is_plain(v) and is_plain(out)

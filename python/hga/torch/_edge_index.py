@@ -32,6 +32,11 @@ def _plain(edges: Any) -> Any:
     return edges.as_tensor() if is_edge_index(edges) else edges
 
 
+def _is_list(x: Any) -> bool:
+    """A plain tensor of torch's own: what nearly every call brings."""
+    return type(x) is torch.Tensor and x.layout is torch.strided
+
+
 def once(edges: Any) -> Any:
     """A matrix in which entries that stand twice are one, as PyTorch Geometric has it before it adds self-loops."""
     return edges.coalesce() if isinstance(edges, torch.Tensor) and edges.layout is torch.sparse_coo else edges
@@ -48,6 +53,8 @@ def is_graph(x: Any) -> bool:
 
 def sizes_of(x: Any) -> Optional[Tuple[Optional[int], Optional[int]]]:
     """How many sources and destinations a matrix has, and perhaps an EdgeIndex; other edges do not say."""
+    if _is_list(x):
+        return None
     if is_edge_index(x):
         sources, destinations = x.sparse_size()
         return sources, destinations
@@ -66,6 +73,8 @@ class Edges(NamedTuple):
 
 def edges_of(edges: Any) -> Edges:
     """Edges of any kind but graphs. Matrices have a row for each destination, as PyTorch Geometric has them."""
+    if _is_list(edges) and edges.dtype in WHOLE:
+        return Edges(edges, None)
     if is_sparse_tensor(edges):
         row, column, value = edges.coo()
         return Edges(torch.stack([column, row]), value)
@@ -148,7 +157,7 @@ _KNOWN: List[Tuple["weakref.ref[Any]", Any, EdgeList]] = []  # the last first; r
 
 def edge_list(edges: Any, sizes: Sizes, loops: int, by_itself: bool) -> EdgeList:
     """That of one of the last calls, of the same nodes in the same order. A matrix is known by itself and by its version."""
-    is_list = isinstance(edges, torch.Tensor) and not _is_torch_sparse(edges)
+    is_list = _is_list(edges) or (isinstance(edges, torch.Tensor) and not _is_torch_sparse(edges))
     ends = edges_of(edges).ends if is_list else None
     if ends is None and isinstance(edges, torch.Tensor) and edges.is_inference():  # it has no version
         return EdgeList(edges_of(edges).ends, sizes, loops, by_itself)

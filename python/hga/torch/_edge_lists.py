@@ -102,8 +102,11 @@ class How(NamedTuple):
     to_values: bool = False
 
 
-def _is_ready(x: Optional_) -> bool:
-    return x is None or (x.dtype is torch.float32 and x.is_contiguous() and is_plain(x))
+def _are_ready(*tensors: Optional_) -> bool:
+    for x in tensors:
+        if x is not None and not (x.dtype is torch.float32 and x.is_contiguous() and is_plain(x)):
+            return False
+    return True
 
 
 def along(edges: EdgeList, how: How, q: Tensor, k: Tensor, v: Tensor, additive: Optional_ = None, edge: Optional_ = None) -> Tensor:
@@ -113,7 +116,7 @@ def along(edges: EdgeList, how: How, q: Tensor, k: Tensor, v: Tensor, additive: 
     if edge is not None and len(edge) != edges.rows:
         raise refuse(f"{len(edge)} rows of edges are given, and there are {edges.rows} edges")
     ready = edges.n and q.numel() and v.numel() and not torch.is_autocast_enabled("cpu") and not watched()
-    if not (ready and _is_ready(q) and _is_ready(k) and _is_ready(v) and _is_ready(additive) and _is_ready(edge)):
+    if not (ready and _are_ready(q, k, v, additive, edge)):
         return _by_hierarchy(edges, how, q, k, v, additive, edge)
     return _Along.apply(edges, how, torch.is_grad_enabled(), q, k, v, additive, edge)  # type: ignore[no-any-return]
 
@@ -189,8 +192,9 @@ def _by_hierarchy(edges: EdgeList, how: How, q: Tensor, k: Tensor, v: Tensor, ad
     return out + sums.view(n, heads, heads, columns).diagonal(dim1=1, dim2=2).transpose(1, 2)  # type: ignore[no-any-return]
 
 
-def _address(x: Optional_) -> int:
-    return 0 if x is None else x.data_ptr()
+def _addresses(tensors: Sequence[Optional_]) -> List[int]:
+    """0 of what is not there."""
+    return [0 if x is None else x.data_ptr() for x in tensors]
 
 
 class _Along(torch.autograd.Function):
@@ -222,16 +226,16 @@ class _Along(torch.autograd.Function):
         needs = ctx.needs_input_grad[3:]
         known = address_of(d_out) and not (torch.is_grad_enabled() or watched())  # torch's older vmap has a tensor of no memory
         d_out = d_out.contiguous() if known else d_out
-        if not (known and all(map(_is_ready, (d_out, out, *tensors)))):
+        if not (known and _are_ready(d_out, out, *tensors)):
             return (None, None, None, *_again(ctx.edges, ctx.how, needs, tensors, d_out))
         grads = [torch.empty_like(x) if need else None for x, need in zip(tensors, needs)]
-        to = ffi.new("hga_py_edge_gradients *", [_address(x) for x in grads])
+        to = ffi.new("hga_py_edge_gradients *", _addresses(grads))
         check(lib.hga_py_gradient_along(ctx.pass_, _call(tensors, out, ctx.how), d_out.data_ptr(), to))
         return (None, None, None, *grads)
 
 
 def _call(tensors: Sequence[Optional_], out: Tensor, how: How) -> Any:
-    return ffi.new("hga_py_edge_call *", [*(0 if x is None else x.data_ptr() for x in tensors), out.data_ptr(), how.seed])
+    return ffi.new("hga_py_edge_call *", [*_addresses(tensors), out.data_ptr(), how.seed])
 
 
 def _again(edges: EdgeList, how: How, needs: Sequence[bool], tensors: Sequence[Optional_], d_out: Tensor) -> List[Optional_]:

@@ -61,7 +61,8 @@ class Messages(torch.nn.Module):
 
     def _is_watched(self) -> bool:
         """Does PyTorch Geometric want the messages of edges one by one?"""
-        return self._is_explained() or any(self.__dict__[name] for name in Messages._hooks)
+        own = self.__dict__
+        return self._is_explained() or any([own[name] for name in Messages._hooks])
 
     def __getstate__(self) -> Dict[str, Any]:
         """Without objects of PyTorch Geometric, which is not everywhere, and without its methods, which _complete gives back."""
