@@ -134,14 +134,27 @@ static void describe(const hga_call_row *row, size_t capacity, char *text)
                  row->numbers ? row->numbers : "", row->says, without);
 }
 
-static const option_row normaliser_options[] = {
-    {"normaliser", READ(read_normaliser), "N", ARGUMENTS_MORE,
-     "of scores: softmax; sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)); or entmax:ALPHA, ALPHA "
-     "from 1.05 to 2, most weights exactly 0, 2 is sparsemax (default: the program's, softmax)",
-     GROUP},
-    {"normalizer", READ(read_normaliser), NULL, OPTION_ALIAS, NULL, GROUP},
-};
-enum { N_FIRST = sizeof normaliser_options / sizeof *normaliser_options };
+/* "of scores: softmax; sigmoid, sigmoid:B, each weight by itself, ..; .. (default: ..)", of the rows of normalisers. */
+static const char *describe_normalisers(void)
+{
+    static char says[512];
+    size_t at = (size_t)snprintf(says, sizeof says, "of scores");
+    const char *before = ": ";
+    for (const hga_normaliser_row *row = hga_normalisers(); row->name && at < sizeof says; row++, before = "; ")
+        at += (size_t)snprintf(says + at, sizeof says - at, "%s%s%s%s%s%s%s%s", before,
+                               row->needs_number ? "" : row->name, row->number && !row->needs_number ? ", " : "",
+                               row->number ? row->name : "", row->number ? ":" : "", row->number ? row->number : "",
+                               row->says ? ", " : "", row->says ? row->says : "");
+    if (at < sizeof says) snprintf(says + at, sizeof says - at, " (default: the program's, softmax)");
+    return says;
+}
+
+enum { N_FIRST = 2 };
+static void put_normaliser_options(option_row *out)
+{
+    out[0] = (option_row){"normaliser", READ(read_normaliser), "N", ARGUMENTS_MORE, describe_normalisers(), GROUP};
+    out[1] = (option_row){"normalizer", READ(read_normaliser), NULL, OPTION_ALIAS, NULL, GROUP};
+}
 
 /* One option for each table that the command takes, made of the tables' rows. */
 const option_list *call_list(call_options which)
@@ -150,7 +163,7 @@ const option_list *call_list(call_options which)
     static option_row rows[N_CALL_OPTIONS][N_FIRST + HGA_N_TABLES + 1];
     static char says[HGA_N_TABLES][256];
     option_row *out = rows[which];
-    memcpy(out, normaliser_options, sizeof normaliser_options), out += N_FIRST;
+    put_normaliser_options(out), out += N_FIRST;
     for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
         const hga_call_row *row = &hga_call_tables()[t];
         if (!is_taken(row, which)) continue;

@@ -372,7 +372,7 @@ static void what_has_no_meaning_is_refused_by_name(void **state)
     for (hga_id i = 0; i < p.program.n_stages; i++)
         if (p.program.stage[i].message == HGA_SCORE) p.program.stage[i].normaliser = HGA_NORMALISER_SIGMOID;
     for (hga_id i = 0; i < p.program.n_stages; i++) p.program.stage[i].alpha = 0;
-    refused(&p, NULL, HGA_EPROGRAM, "shares a row's weights out, which sigmoids do not");
+    refused(&p, NULL, HGA_EPROGRAM, "shares a row's weights out, which sigmoid does not");
     problem_clear(&p);
 }
 

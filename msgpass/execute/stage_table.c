@@ -32,20 +32,20 @@ static const stage_kernel plain_stages[N_KINDS] = {
 };
 
 /* Stages with other normalisers than softmax: fused, and plain. */
-static const stage_kernel fused_others[HGA_NORMALISER_ENTMAX + 1][N_KINDS] = {
+static const stage_kernel fused_others[HGA_N_NORMALISERS][N_KINDS] = {
     [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"sigmoid", attend_row, NULL, &states_in_splits},
                                 [KIND_ATTEND_MORE] = {"sigmoid, added", attend_row, NULL, NULL},
                                 [KIND_SPREAD] = {"rows state sum", spread_row, spread_panel, NULL}},
     [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"entmax", entmax_row, NULL, NULL},
                                [KIND_ATTEND_INSIDE] = {"entmax, with energies", inside_row, inside_panel, NULL}},
 };
-static const stage_kernel other_stages[HGA_NORMALISER_ENTMAX + 1][N_KINDS] = {
-    [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"plain sigmoid", plain_row, NULL, NULL},
-                                [KIND_ATTEND_MORE] = {"plain sigmoid, added", plain_row, NULL, NULL},
-                                [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL}},
-    [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"plain entmax", plain_row, NULL, NULL},
-                               [KIND_ATTEND_INSIDE] = {"plain entmax, with energies", plain_row, NULL, NULL}},
-};
+#define PLAIN(NAME, name)                                                                              \
+    [HGA_NORMALISER_##NAME] = {[KIND_ATTEND] = {"plain " #name, plain_row, NULL, NULL},                \
+                               [KIND_ATTEND_MORE] = {"plain " #name ", added", plain_row, NULL, NULL}, \
+                               [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL},             \
+                               [KIND_ATTEND_INSIDE] = {"plain " #name ", with energies", plain_row, NULL, NULL}},
+static const stage_kernel other_stages[HGA_N_NORMALISERS][N_KINDS] = {HGA_NORMALISERS(PLAIN)};
+#undef PLAIN
 
 /* Stages with softmax of additive scores: fused, and plain. */
 static const stage_kernel additive_stages[N_KINDS] = {
@@ -62,7 +62,8 @@ const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
     stage_kind kind = plan->stage[stage].kind;
     const hga_normaliser normaliser = program_normaliser(&plan->program);
     const stage_kernel *other = &other_stages[normaliser][kind];
-    if (other->name) return stage_is_fused(plan, stage) ? &fused_others[normaliser][kind] : other;
+    if (normaliser != HGA_NORMALISER_SOFTMAX && other->name)
+        return stage_is_fused(plan, stage) ? &fused_others[normaliser][kind] : other;
     if (scores_are_sums(plan) && additive_stages[kind].name)
         return stage_is_fused(plan, stage) ? &additive_stages[kind] : &plain_additive_stages[kind];
     return stage_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];

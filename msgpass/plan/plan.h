@@ -186,7 +186,7 @@ static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s
 /* Whether rows have one threshold, which needs all of their scores: then they are not cut. */
 static inline int rows_are_whole(const hga_plan *plan)
 {
-    return program_normaliser(&plan->program) == HGA_NORMALISER_ENTMAX;
+    return !(program_normaliser_is(&plan->program) & NORMALISER_MERGES);
 }
 /* Whether each weight is a sigmoid of its score: states are sums then. */
 static inline int weights_are_sigmoids(const hga_plan *plan)

@@ -40,7 +40,7 @@ split_rule split_rule_of(const hga_graph *g, const hga_program *p, hga_id stage,
     stage_kind kind = program_kind(s);
     if (s->order != HGA_FLAT || s->relation < 0 || program_is_plain(p)) return none;
     if (kind == KIND_ATTEND && hga_graph_relation(g, s->relation).n_choices) return none; /* blocks are shared */
-    if (kind == KIND_ATTEND && program_normaliser(p) != HGA_NORMALISER_ENTMAX)
+    if (kind == KIND_ATTEND && program_normaliser_is(p) & NORMALISER_MERGES)
         return lone_rows_meet(g, s->relation) ? (split_rule){LONG_TOGETHER, SPLIT_ALONE, 1}
                                               : (split_rule){LONG_ALONE, SPLIT_ALONE, 0};
     if (!kind_sums(kind)) return none;

@@ -240,22 +240,22 @@ static hga_status check_inputs(const hga_program *p, const hga_stage *s, const h
 /* Entmax's alpha has a threshold that can be found; others have no alpha. */
 static hga_status check_alpha(const hga_stage *s)
 {
-    int entmax = s->normaliser == HGA_NORMALISER_ENTMAX;
-    if (!entmax && s->alpha != 0)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': alpha %g, which %s has not", s->name, s->alpha,
-                        program_normaliser_names[s->normaliser]);
-    if (entmax && !program_alpha_is_fit(s->alpha))
-        return hga_fail(HGA_EPROGRAM, "stage '%s': entmax's alpha is %g, not 1 and not from 1.05 to 2", s->name,
-                        s->alpha);
+    const hga_normaliser_row *row = &hga_normalisers()[s->normaliser];
+    const int has_alpha = normaliser_is(s->normaliser) & NORMALISER_HAS_ALPHA;
+    if (!has_alpha && s->alpha != 0)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': alpha %g, which %s has not", s->name, s->alpha, row->name);
+    if (has_alpha && !normaliser_takes(s->normaliser, s->alpha))
+        return hga_fail(HGA_EPROGRAM, "stage '%s': %s's alpha is %g, not 1 and not from %g to %g", s->name, row->name,
+                        s->alpha, row->least, row->most);
     return HGA_OK;
 }
 
-/* Refuses merged states under entmax, whose rows have one threshold each. */
+/* Refuses merged states where a row has one threshold for all of its scores. */
 static hga_status check_merges(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
-    if (program_normaliser(p) != HGA_NORMALISER_ENTMAX || !kind_starts_from_out(kind)) return HGA_OK;
-    return hga_fail(HGA_EPROGRAM, "stage '%s': %s merges states, which entmax's rows cannot be: each has one threshold",
-                    s->name, program_rules[kind].name);
+    if (program_normaliser_is(p) & NORMALISER_MERGES || !kind_starts_from_out(kind)) return HGA_OK;
+    return hga_fail(HGA_EPROGRAM, "stage '%s': %s merges states, which %s's rows cannot be: each has one threshold",
+                    s->name, program_rules[kind].name, program_normaliser_names[program_normaliser(p)]);
 }
 
 /* Whether the stage's state is one of `attend inside`, which has another number instead of a log-sum-exp. */
@@ -266,12 +266,13 @@ static int is_inside(const hga_program *p, const hga_stage *s)
     return 0;
 }
 
-/* All stages that attend have the same normaliser; energies need log-sum-exps, which only softmax has. */
+/* All stages that attend have the same normaliser; energies need log-sum-exps. */
 static hga_status check_normaliser(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
-    hga_normaliser all = program_normaliser(p);
+    const hga_normaliser all = program_normaliser(p);
+    const unsigned is = normaliser_is(all);
     const hga_stage *first = program_first_attended(p);
-    if ((unsigned)s->normaliser > HGA_NORMALISER_ENTMAX)
+    if ((unsigned)s->normaliser >= HGA_N_NORMALISERS)
         return hga_fail(HGA_EPROGRAM, "stage '%s': normaliser %d", s->name, (int)s->normaliser);
     if (!kind_attends(kind) && s->normaliser != HGA_NORMALISER_SOFTMAX)
         return hga_fail(HGA_EPROGRAM, "stage '%s': %s has no normaliser %s", s->name, program_rules[kind].name,
@@ -284,11 +285,11 @@ static hga_status check_normaliser(const hga_program *p, const hga_stage *s, sta
     if (kind_attends(kind) && s->alpha != first->alpha)
         return hga_fail(HGA_EPROGRAM, "stage '%s': alpha %g, where a stage before it has %g", s->name, s->alpha,
                         first->alpha);
-    if (all == HGA_NORMALISER_SIGMOID && kind == KIND_ATTEND_INSIDE)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': %s shares a row's weights out, which sigmoids do not", s->name,
-                        program_rules[kind].name);
+    if (!(is & NORMALISER_SHARES_OUT) && kind == KIND_ATTEND_INSIDE)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': %s shares a row's weights out, which %s does not", s->name,
+                        program_rules[kind].name, program_normaliser_names[all]);
     int needs_lse = kind == KIND_ENERGY || (kind == KIND_DESCEND && !is_inside(p, s));
-    if (all != HGA_NORMALISER_SOFTMAX && needs_lse)
+    if (!(is & NORMALISER_HAS_LSE) && needs_lse)
         return hga_fail(HGA_EPROGRAM, "stage '%s': %s reads log-sum-exps, which normaliser %s has not", s->name,
                         program_rules[kind].name, program_normaliser_names[all]);
     return check_merges(p, s, kind);
@@ -355,7 +356,7 @@ static hga_status check_out(const hga_program *p, const program_values *values)
     if (p->has_lse && p->field[out].width != HGA_WIDTH_STATE)
         return hga_fail(HGA_EPROGRAM, "the program promises an LSE, but out field '%s' is of width %s",
                         p->field[out].name, width_name[p->field[out].width]);
-    if (p->has_lse && program_normaliser(p) != HGA_NORMALISER_SOFTMAX)
+    if (p->has_lse && !(program_normaliser_is(p) & NORMALISER_HAS_LSE))
         return hga_fail(HGA_EPROGRAM, "the program promises an LSE, which normaliser %s has not",
                         program_normaliser_names[program_normaliser(p)]);
     return call_check_standing(p);

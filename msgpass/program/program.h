@@ -86,8 +86,7 @@ uint32_t program_fields(const hga_stage *s, unsigned roles);
 uint32_t program_in_place(const hga_stage *s);
 /* The normaliser of all stages that attend; softmax where there are none. */
 hga_normaliser program_normaliser(const hga_program *p);
-/* Whether only the plain semantics computes the program. User functions see log-sum-exps, which fused sigmoids have
-   not. */
+/* Whether only the plain semantics computes the program. */
 int program_is_plain(const hga_program *p);
 /* Whether a stage has scores, the caller's own functions included. */
 int program_has_scores(const hga_program *p);
@@ -97,8 +96,23 @@ const hga_stage *program_first_attended(const hga_program *p);
 double program_alpha(const hga_program *p);
 /* "softmax", .. */
 extern const char *const program_normaliser_names[];
-/* Whether entmax's threshold can be found. */
-int program_alpha_is_fit(double alpha);
+/* What a normaliser is, and where the fused functions leave it to the plain executor. */
+enum {
+    NORMALISER_HAS_LSE = 1,    /* states have log-sum-exps: energies, descend and io.lse read them */
+    NORMALISER_MERGES = 2,     /* states of a row's parts merge */
+    NORMALISER_SHARES_OUT = 4, /* a row's weights sum to 1: `attend inside` shares them out */
+    NORMALISER_HAS_BIAS = 8,   /* the number is the call's bias */
+    NORMALISER_HAS_ALPHA = 16, /* the number is the stages' alpha, or 1, which is softmax */
+    NORMALISER_IS_PLAIN = 32,
+    NORMALISER_IS_PLAIN_BESIDE_USERS = 64, /* user functions see log-sum-exps, which fused sums have not */
+    NORMALISER_IS_PLAIN_OF_SUMS = 128      /* of additive scores */
+};
+/* These, of a program's normaliser. */
+unsigned program_normaliser_is(const hga_program *p);
+/* These, of any. */
+unsigned normaliser_is(hga_normaliser normaliser);
+/* Whether the number is one that the normaliser can have. */
+int normaliser_takes(hga_normaliser normaliser, double number);
 /* "product", .. */
 extern const char *const program_scores_names[];
 /* Whether the caller fills tensors of this binding. */

@@ -250,7 +250,6 @@ int program_rows_within(const hga_nodes *nodes, hga_field_rows a, hga_field_rows
     return !(program_row_set(a) & ~program_row_set(b) & program_present(nodes));
 }
 
-const char *const program_normaliser_names[HGA_NORMALISER_ENTMAX + 2] = {"softmax", "sigmoid", "entmax", NULL};
 const char *const program_scores_names[HGA_SCORES_ADDITIVE + 2] = {"product", "additive", NULL};
 
 const hga_stage *program_first_attended(const hga_program *p)
@@ -260,7 +259,11 @@ const hga_stage *program_first_attended(const hga_program *p)
     return NULL;
 }
 
-static int is_entmax(const hga_stage *s) { return s->normaliser == HGA_NORMALISER_ENTMAX && s->alpha != 1; }
+/* Other weights than softmax's: those of alpha 1 are softmax's. */
+static int has_other_weights(const hga_stage *s)
+{
+    return !(normaliser_is(s->normaliser) & NORMALISER_HAS_ALPHA) || s->alpha != 1;
+}
 
 int program_has_energies(const hga_program *p)
 {
@@ -272,9 +275,11 @@ int program_has_energies(const hga_program *p)
 hga_normaliser program_normaliser(const hga_program *p)
 {
     const hga_stage *s = program_first_attended(p);
-    if (!s || (s->normaliser == HGA_NORMALISER_ENTMAX && !is_entmax(s))) return HGA_NORMALISER_SOFTMAX;
-    return s->normaliser;
+    return s && (unsigned)s->normaliser < HGA_N_NORMALISERS && has_other_weights(s) ? s->normaliser
+                                                                                    : HGA_NORMALISER_SOFTMAX;
 }
+
+unsigned program_normaliser_is(const hga_program *p) { return normaliser_is(program_normaliser(p)); }
 
 static int has_user_stages(const hga_program *p)
 {
@@ -285,15 +290,15 @@ static int has_user_stages(const hga_program *p)
 
 int program_is_plain(const hga_program *p)
 {
-    hga_normaliser n = program_normaliser(p);
-    return (n == HGA_NORMALISER_SIGMOID && has_user_stages(p)) ||
-           (n == HGA_NORMALISER_ENTMAX && p->scores == HGA_SCORES_ADDITIVE) || call_standing_plain(p) != NULL;
+    const unsigned is = program_normaliser_is(p);
+    return is & NORMALISER_IS_PLAIN || (is & NORMALISER_IS_PLAIN_BESIDE_USERS && has_user_stages(p)) ||
+           (is & NORMALISER_IS_PLAIN_OF_SUMS && p->scores == HGA_SCORES_ADDITIVE) || call_standing_plain(p) != NULL;
 }
 
 double program_alpha(const hga_program *p)
 {
     const hga_stage *s = program_first_attended(p);
-    return s && is_entmax(s) ? s->alpha : 0;
+    return s && has_other_weights(s) ? s->alpha : 0;
 }
 
 int program_has_scores(const hga_program *p)

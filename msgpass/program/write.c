@@ -213,8 +213,10 @@ hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, doub
         if (p->stage[i].message == HGA_SCORE)
             p->stage[i].normaliser = normaliser, p->stage[i].alpha = alpha, attends = 1;
     if (!attends) return hga_fail(HGA_EPROGRAM, "no stage attends, so there is nothing to normalise");
-    if (program_normaliser(p) != HGA_NORMALISER_SOFTMAX) p->has_lse = 0;
-    if (program_normaliser(p) != HGA_NORMALISER_ENTMAX) return come_out(p);
+    if ((unsigned)normaliser >= HGA_N_NORMALISERS) return HGA_OK; /* the plan refuses it */
+    const unsigned is = program_normaliser_is(p);
+    if (!(is & NORMALISER_HAS_LSE)) p->has_lse = 0;
+    if (is & NORMALISER_HAS_LSE || !(is & NORMALISER_SHARES_OUT)) return come_out(p);
     go_inside(p);
     return HGA_OK;
 }

@@ -19,7 +19,7 @@ static const char *lack_of(const hga_call_row *row, const hga_program *p)
     if (row->is & HGA_CALL_NEEDS_SCORES && !sends(p, HGA_SCORE)) return "the program computes no scores";
     if (row->is & HGA_CALL_NO_ENERGY && program_has_energies(p)) return "the program's scores are those of an energy";
     if (row->is & HGA_CALL_NEEDS_LSE && !p->has_lse) return "the program's output has no log-sum-exp";
-    if (row->is & HGA_CALL_NEEDS_BIAS && !semantics_softening(p)->has_bias)
+    if (row->is & HGA_CALL_NEEDS_BIAS && !(program_normaliser_is(p) & NORMALISER_HAS_BIAS))
         return "the program's normaliser has no bias";
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* soften.c: softmax, a sigmoid of each score, and entmax. A new normaliser is a row of the table: executor, weights,
-   gradients and their check run it. */
+/* soften.c: softmax, a sigmoid of each score, and entmax. A new normaliser is a row of the table, and one of
+   program/normaliser.c's: executor, weights, gradients and their check run it. */
 #include "soften.h"
 #include "exponents.h"
 #include "program.h"
@@ -40,10 +40,10 @@ static void sigmoid_adjoint(const soften_row *r, double d_lse)
     }
 }
 
-const softening softenings[N_SOFTENINGS] = {
-    [HGA_NORMALISER_SOFTMAX] = {"softmax", softmax_weigh, softmax_adjoint, 1, 0, NULL},
-    [HGA_NORMALISER_SIGMOID] = {"sigmoid", sigmoid_weigh, sigmoid_adjoint, 0, 1, NULL},
-    [HGA_NORMALISER_ENTMAX] = {"entmax", entmax_weigh, entmax_adjoint, 0, 0, entmax_conjugate},
+const softening softenings[HGA_N_NORMALISERS] = {
+    [HGA_NORMALISER_SOFTMAX] = {softmax_weigh, softmax_adjoint, NULL},
+    [HGA_NORMALISER_SIGMOID] = {sigmoid_weigh, sigmoid_adjoint, NULL},
+    [HGA_NORMALISER_ENTMAX] = {entmax_weigh, entmax_adjoint, entmax_conjugate},
 };
 
 const softening *semantics_softening(const hga_program *p) { return &softenings[program_normaliser(p)]; }

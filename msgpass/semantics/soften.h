@@ -18,7 +18,6 @@ typedef struct soften_row {
 
 /* A normaliser; all of a program's stages have the same. */
 typedef struct softening {
-    const char *name;
     /* Computes weights from scores. Returns the row's score where its state is merged with others: of softmax the
        log-sum-exp, -inf of no edge (then all weights are 0); +inf of a plain sum, which so weighs its count, and of
        a state that cannot be merged. */
@@ -26,15 +25,13 @@ typedef struct softening {
     /* The slopes are the gradients of weights and become those of scores, d_count those of the counts' logarithms;
        d_lse is that of the log-sum-exp. */
     void (*adjoint)(const soften_row *r, double d_lse);
-    int has_lse, has_bias;
     /* Of a row that is weighed, its counts being 1: the substitute for a log-sum-exp, the greatest value of
        p . z plus the entropy of p. NULL: `weigh` returns it, or there is none. */
     double (*conjugate)(const soften_row *r);
 } softening;
 
 /* By hga_normaliser. */
-enum { N_SOFTENINGS = HGA_NORMALISER_ENTMAX + 1 };
-extern const softening softenings[N_SOFTENINGS];
+extern const softening softenings[HGA_N_NORMALISERS];
 /* The softening of a program's stages. */
 const softening *semantics_softening(const hga_program *p);
 

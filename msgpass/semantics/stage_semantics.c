@@ -205,7 +205,8 @@ static soften_row softened(const stage_row *r)
 {
     const semantics *m = r->m;
     return (soften_row){.n = places(r),
-                        .number = m->soften->has_bias ? m->bias : program_alpha(m->program),
+                        .number = program_normaliser_is(m->program) & NORMALISER_HAS_BIAS ? m->bias
+                                                                                          : program_alpha(m->program),
                         .score = r->scratch.score,
                         .weight = r->scratch.weight,
                         .count = r->scratch.count,
@@ -257,7 +258,7 @@ static void state_adjoint(stage_row *r, const row_gradients *g)
     }
     slope[r->n] = r->scratch.weight[r->n] != 0 ? weight_slope(r, g, own_row(r)) : 0;
     soften_row all = softened(r);
-    r->m->soften->adjoint(&all, r->m->soften->has_lse ? *d_lse : 0);
+    r->m->soften->adjoint(&all, program_normaliser_is(r->m->program) & NORMALISER_HAS_LSE ? *d_lse : 0);
     for (int64_t i = 0; i < r->n; i++)
         if (r->scratch.weight[i] != 0) score_adjoint(r, g, i);
     scale_row(r, g, r->scratch.weight[r->n]);

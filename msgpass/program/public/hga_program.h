@@ -64,19 +64,23 @@ typedef enum hga_message {
     HGA_MESSAGE_USER
 } hga_message;
 typedef enum hga_reduce { HGA_MEAN, HGA_SUM, HGA_SOFTMAX, HGA_MERGE, HGA_REDUCE_USER } hga_reduce;
-/* From the scores of a row to the weights of its edges. */
-typedef enum hga_normaliser {
-    HGA_NORMALISER_SOFTMAX = 0,
-    /* weight m w / (1 + e^-(s' + B)), s' being the score without log w and log m, B the call's
-       hga_io.normaliser_bias: weights of a row do not sum to 1, states are plain sums and merge by
-       adding. There is no log-sum-exp: has_lse is 0, energy and descend are refused, user functions see +inf */
-    HGA_NORMALISER_SIGMOID = 1,
-    /* entmax (Peters et al. 2019): weight m w [(alpha - 1) s' - tau]_+^(1 / (alpha - 1)), alpha the stage's and tau
-       such that a row's weights sum to 1: most are exact zeros, and values of those are not read. alpha = 2 is
-       sparsemax, 1 softmax. tau needs all scores of a row, so what is merged into another state (attend more, spread)
-       is refused; there is no log-sum-exp, as with sigmoids. Energies and attention are one stage, `attend inside` */
-    HGA_NORMALISER_ENTMAX = 2
-} hga_normaliser;
+/* From the scores of a row to the weights of its edges.
+   sigmoid: weight m w / (1 + e^-(s' + B)), s' being the score without log w and log m, B the call's
+   hga_io.normaliser_bias: weights of a row do not sum to 1, states are plain sums and merge by adding. There is no
+   log-sum-exp: has_lse is 0, energy and descend are refused, user functions see +inf.
+   entmax (Peters et al. 2019): weight m w [(alpha - 1) s' - tau]_+^(1 / (alpha - 1)), alpha the stage's and tau such
+   that a row's weights sum to 1: most are exact zeros, and values of those are not read. alpha = 2 is sparsemax, 1
+   softmax. tau needs all scores of a row, so what is merged into another state (attend more, spread) is refused; there
+   is no log-sum-exp, as with sigmoids. Energies and attention are one stage, `attend inside`. */
+#define HGA_NORMALISERS(X) \
+    X(SOFTMAX, softmax)    \
+    X(SIGMOID, sigmoid)    \
+    X(ENTMAX, entmax)
+
+/* HGA_NORMALISER_SOFTMAX, 0, and so on: row of hga_normalisers(). */
+#define HGA_NORMALISER_NUMBER(NAME, name) HGA_NORMALISER_##NAME,
+typedef enum hga_normaliser { HGA_NORMALISERS(HGA_NORMALISER_NUMBER) HGA_N_NORMALISERS } hga_normaliser;
+#undef HGA_NORMALISER_NUMBER
 /* The content of a score, of a query and a key. */
 typedef enum hga_scores {
     HGA_SCORES_PRODUCT = 0,
@@ -240,6 +244,16 @@ HGA_API hga_status hga_program_normalise(hga_program *p, hga_normaliser normalis
 /* Find the stages that count, bit s for stage s: what they compute is on its way to the output. Nothing reads what the
    others write. */
 HGA_API uint32_t hga_program_live(const hga_program *p);
+/* A normaliser in words: `name`, or with a number "name:NUMBER". */
+typedef struct hga_normaliser_row {
+    const char *name;
+    const char *number; /* "B", a call's (hga_io.normaliser_bias), or "ALPHA", a stage's; NULL: it has none */
+    int needs_number;
+    double least, most; /* of the number */
+    const char *says;   /* in one line, for help; NULL: the name does */
+} hga_normaliser_row;
+/* The rows by hga_normaliser, [HGA_N_NORMALISERS]; the last has the name NULL. */
+HGA_API const hga_normaliser_row *hga_normalisers(void);
 /* Find the normaliser that words name, "softmax", "sigmoid", "sigmoid:B" or "entmax:ALPHA", for hga_program_normalise;
    B is a call's (hga_io.normaliser_bias). A number that is not named is 0. HGA_EINVAL says what is wrong with the
    words. */
