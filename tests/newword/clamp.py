@@ -1,5 +1,5 @@
-"""The new word in Python: clamp.py make|hold FOLDER: files for the tool, and what it wrote held to the formula; then numpy and, where it is
-there, torch."""
+"""The new word and the new normaliser in Python: clamp.py make|hold|relu FOLDER: files for the tool, and what it wrote held to the formula; then
+numpy and, where it is there, torch."""
 
 import os
 import sys
@@ -70,4 +70,13 @@ def hold(folder):
         near(f"torch's gradient of {name}", a.grad, b.grad.numpy())
 
 
-{"make": make, "hold": hold}[sys.argv[1]](sys.argv[2])
+def hold_relu(folder):
+    q, k, v = (load(folder, name) for name in ("q", "k", "v"))
+    want = np.maximum(q.astype("f8") @ np.swapaxes(k, -1, -2) / np.sqrt(DIM), 0) @ v
+    near("the tool's --normaliser relu", load(folder, "relu") / 10, want / 10)
+    import hga
+
+    near("numpy's normaliser relu", hga.dense(N).attention(q, k, v, normaliser="relu") / 10, want / 10)
+
+
+{"make": make, "hold": hold, "relu": hold_relu}[sys.argv[1]](sys.argv[2])
