@@ -1,12 +1,12 @@
 /* dense.c: every query with every key, as one block. */
-#include "hga_builders.h"
+#include "sides.h"
 #include "longer.h"
 
 hga_dense hga_dense_defaults(void) { return (hga_dense){0}; }
 
 static hga_status draw_dense(hga_builder *b, const hga_dense *p, hga_id *near)
 {
-    hga_status st = hga_sides_add_tokens(b, p->n_tokens, p->n_keys);
+    hga_status st = sides_add_tokens(b, p->n_tokens, p->n_keys);
     hga_block all = {.n_dst = p->n_tokens,
                      .src = p->n_keys > 0 ? p->n_tokens : 0,
                      .n_src = p->n_keys > 0 ? p->n_keys : p->n_tokens,
@@ -31,7 +31,7 @@ hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *progr
     hga_id near;
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_dense", p->reserved, sizeof p->reserved));
-    HGA_TRY(hga_sides_check(p->n_tokens, p->n_keys, p->causal));
+    HGA_TRY(sides_check(p->n_tokens, p->n_keys, p->causal));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(draw_dense(b, p, &near));

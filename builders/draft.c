@@ -1,7 +1,7 @@
 /* draft.c: tree attention of speculative decoding (SpecInfer, Miao et al. 2024; Medusa, Cai et al. 2024): drafts that a
    small model proposes, as a tree, are judged by the large one in one call. A draft sees the whole prefix, itself and
    the drafts that it follows. The prefix is one block shared by all drafts; a draft's ancestors are a few edges. */
-#include "hga_builders.h"
+#include "sides.h"
 
 /* A draft's state: whether its ancestors are known to end at the prefix. */
 enum { UNSEEN, ON_THE_WAY, ENDS };
@@ -59,7 +59,7 @@ static hga_status check_draft(const hga_draft *p, hga_id *prefix)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_check_reserved("hga_draft", p->reserved, sizeof p->reserved));
-    HGA_TRY(hga_sides_check(p->n_tokens, p->n_keys, 0));
+    HGA_TRY(sides_check(p->n_tokens, p->n_keys, 0));
     if (!p->parent) return hga_fail(HGA_EINVAL, "parent: NULL, but each draft needs the one that it follows");
     HGA_TRY(find_prefix(p, prefix));
     if (*prefix > INT32_MAX - 2 * (int64_t)p->n_tokens)
@@ -103,7 +103,7 @@ hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_program *progr
     *g = NULL;
     HGA_TRY(check_draft(p, &prefix));
     HGA_TRY(hga_builder_create(p->allocator, &b));
-    HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, prefix + p->n_tokens));
+    HGA_TRY(sides_add_tokens(b, p->n_tokens, prefix + p->n_tokens));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE));
     HGA_TRY(set_positions(b, p, prefix));
     HGA_TRY(hga_builder_add_relation(b, "near", &near));

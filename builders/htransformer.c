@@ -4,7 +4,7 @@
    neighbours: coarsening maps each block of s nodes to ceil(s / 2), and two such halves form a block of the next level.
    Above level 0 a query sees the adjacent blocks except the halves that are adjacent to its own half: these were
    adjacent blocks one level finer. siblings: nodes pair plainly; a query sees the block that shares its parent. */
-#include "hga_builders.h"
+#include "sides.h"
 #include "longer.h"
 
 enum { MAX_LEVELS = 33, MAX_TILES = 4 };
@@ -58,10 +58,9 @@ static void size_levels(const hga_htransformer *p, hierarchy *h)
 static hga_status add_side_levels(hga_builder *b, hierarchy *h)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(hga_sides_add_tokens(b, h->p->n_tokens, h->p->n_keys));
+    HGA_TRY(sides_add_tokens(b, h->p->n_tokens, h->p->n_keys));
     for (hga_id l = 0, first = 0; l < h->n_levels; l++) {
-        if (l > 0)
-            HGA_TRY(hga_sides_add_level(b, (hga_id)h->query.size[l], h->cross ? (hga_id)h->key.size[l] : 0, &first));
+        if (l > 0) HGA_TRY(sides_add_level(b, (hga_id)h->query.size[l], h->cross ? (hga_id)h->key.size[l] : 0, &first));
         h->query.first[l] = first;
         h->key.first[l] = h->cross ? first + h->query.size[l] : first;
     }
@@ -303,7 +302,7 @@ static hga_status check_htransformer(const hga_htransformer *p)
         return hga_fail(HGA_EUNSUPPORTED, "linear interpolation shows a causal query later tokens");
     if (p->relative && 4 * block_size(p, 1) >= INT32_MAX)
         return hga_fail(HGA_EOVERFLOW, "block: %d has too many relative types", p->block);
-    return hga_sides_check(p->n_tokens, p->n_keys, p->causal);
+    return sides_check(p->n_tokens, p->n_keys, p->causal);
 }
 
 /* Under linear interpolation a node takes half of its neighbour's state, and with it pairs that its own state may cover

@@ -4,7 +4,7 @@
    are sorted by their residue modulo its dilation, so that a class is a grid without dilation. The last axis is stored
    in rectangles and bands, the others in repeated pairs of coordinates, and a block repeats along one of them: a few
    dozen blocks where the kernel is much smaller than the axes, however many tokens there are. */
-#include "hga_builders.h"
+#include "sides.h"
 #include "longer.h"
 
 enum { MAX_AXES = 3 };
@@ -257,7 +257,7 @@ hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hg
     *g = NULL;
     HGA_TRY(read_parameters(p, &x));
     HGA_TRY(hga_builder_create(p->allocator, &x.builder));
-    HGA_TRY(hga_sides_add_tokens(x.builder, x.n_tokens, 0));
+    HGA_TRY(sides_add_tokens(x.builder, x.n_tokens, 0));
     HGA_TRY(hga_builder_add_relation(x.builder, "near", &x.near));
     HGA_TRY(set_order(&x));
     HGA_TRY(hga_builder_set_position(x.builder, 0, x.n_tokens, -1)); /* neighbours below are a row of the grid away */

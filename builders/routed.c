@@ -1,7 +1,7 @@
 /* routed.c: a graph of blocks chosen by content (hga_select.h): query blocks attend to the blocks of keys that they
    chose. Each chooser has rows of its own: row h * n_tokens + t is token t of chooser h, and sees keys of the key/value
    head that it reads. */
-#include "hga_builders.h"
+#include "sides.h"
 
 #include <string.h>
 
@@ -238,7 +238,7 @@ hga_status hga_build_routed(const hga_routed *routed, hga_graph **g, hga_program
     hga_id rows = p->n_choosers * p->n_tokens, keys = cross ? p->n_key_heads * p->n_tokens : 0;
     s.key_first = cross ? rows : 0;
     HGA_TRY(hga_builder_create(p->allocator, &s.b));
-    HGA_TRY(hga_sides_add_tokens(s.b, rows, keys));
+    HGA_TRY(sides_add_tokens(s.b, rows, keys));
     HGA_TRY(hga_builder_set_claims(s.b, HGA_CLAIM_SINGLE | (p->causal && !cross ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(s.b, "chosen", &s.relation));
     HGA_TRY(add_choice(&s));
@@ -258,9 +258,9 @@ hga_status hga_build_routed_decoder(hga_id n_tokens, const hga_allocator *a, hga
     hga_id relation;
     const hga_block all = {.n_dst = n_tokens, .n_src = n_tokens, .shape = HGA_LOWER};
     *g = NULL;
-    HGA_TRY(hga_sides_check(n_tokens, 0, 1));
+    HGA_TRY(sides_check(n_tokens, 0, 1));
     HGA_TRY(hga_builder_create(a, &b));
-    HGA_TRY(hga_sides_add_tokens(b, n_tokens, 0));
+    HGA_TRY(sides_add_tokens(b, n_tokens, 0));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE | HGA_CLAIM_CAUSAL));
     HGA_TRY(hga_builder_add_relation(b, "chosen", &relation));
     HGA_TRY(hga_builder_add_blocks(b, relation, &all));

@@ -2,7 +2,7 @@
    (BP-Transformer, Ye et al. 2019, machine translation). Segments are numbered in order on both sides, so each is one
    block: its queries against its keys. Tokens in no segment are left out of the orders. Causal, with one text on both
    sides, it is the mask of packed documents. */
-#include "hga_builders.h"
+#include "sides.h"
 #include "longer.h"
 
 /* One side: the tokens that are in a segment, and the segment of each, both in order. */
@@ -41,7 +41,7 @@ static hga_status check_segmented(const hga_segmented *p)
     if (!p->query_segment) return hga_fail(HGA_EINVAL, "query-segment: NULL, but each token needs its segment");
     if (p->n_keys > 0 && !p->key_segment)
         return hga_fail(HGA_EINVAL, "key-segment: NULL, but there are %d keys", p->n_keys);
-    hga_status st = hga_sides_check(p->n_tokens, p->n_keys, p->causal);
+    hga_status st = sides_check(p->n_tokens, p->n_keys, p->causal);
     if (!st) st = check_side("query-segment", p->query_segment, p->n_tokens);
     if (!st && p->n_keys > 0) st = check_side("key-segment", p->key_segment, p->n_keys);
     return st || !p->causal ? st : check_equal(p);
@@ -115,7 +115,7 @@ hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program
     HGA_TRY(list_inside(p->allocator, 0, &query));
     HGA_TRY(list_inside(p->allocator, key_first, &key));
     HGA_TRY(hga_builder_create(p->allocator, &b));
-    HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, p->n_keys));
+    HGA_TRY(sides_add_tokens(b, p->n_tokens, p->n_keys));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     if (p->causal) HGA_TRY(keep_positions(b, p->allocator));
     HGA_TRY(hga_builder_add_relation(b, "near", &near));

@@ -1,7 +1,7 @@
 /* sides.c: query tokens first, then key tokens, or one range that is both. */
-#include "hga_builders.h"
+#include "sides.h"
 
-hga_status hga_sides_check(hga_id n_tokens, hga_id n_keys, int causal)
+hga_status sides_check(hga_id n_tokens, hga_id n_keys, int causal)
 {
     if (n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", n_tokens);
     if (n_keys < 0) return hga_fail(HGA_EINVAL, "keys: %d is negative", n_keys);
@@ -12,7 +12,7 @@ hga_status hga_sides_check(hga_id n_tokens, hga_id n_keys, int causal)
     return HGA_OK;
 }
 
-hga_status hga_sides_add_level(hga_builder *b, hga_id n_queries, hga_id n_keys, hga_id *first)
+hga_status sides_add_level(hga_builder *b, hga_id n_queries, hga_id n_keys, hga_id *first)
 {
     hga_status st = hga_builder_add_level(b, n_queries + n_keys, first);
     if (!st && n_keys > 0) st = hga_builder_set_side(b, *first, n_queries, HGA_SIDE_QUERY);
@@ -20,10 +20,10 @@ hga_status hga_sides_add_level(hga_builder *b, hga_id n_queries, hga_id n_keys, 
     return st;
 }
 
-hga_status hga_sides_add_tokens(hga_builder *b, hga_id n_tokens, hga_id n_keys)
+hga_status sides_add_tokens(hga_builder *b, hga_id n_tokens, hga_id n_keys)
 {
     hga_id first;
-    hga_status st = hga_sides_add_level(b, n_tokens, n_keys, &first);
+    hga_status st = sides_add_level(b, n_tokens, n_keys, &first);
     if (!st && n_keys > 0) st = hga_builder_set_tokens(b, 0, n_tokens, n_tokens, n_keys);
     return st;
 }

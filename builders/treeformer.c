@@ -6,7 +6,7 @@
 
    Rows are folded: row = token * n_tree_heads + head, and every head has a tree of its own, so that the sort key, the
    bucket, is head * n_leaves + leaf. */
-#include "hga_builders.h"
+#include "sides.h"
 #include "longer.h"
 
 enum { MAX_HEIGHT = 64 };
@@ -234,7 +234,7 @@ static hga_status build_fine(layout *t, hga_builder *b)
 {
     hga_status st = HGA_OK;
     hga_id relation;
-    HGA_TRY(hga_sides_add_tokens(b, t->n_queries, is_cross(t->p) ? t->n_keys : 0));
+    HGA_TRY(sides_add_tokens(b, t->n_queries, is_cross(t->p) ? t->n_keys : 0));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (t->p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(b, "leaf", &relation));
     if (t->p->causal && are_same(t)) HGA_TRY(keep_positions(b, t->p->allocator));
@@ -318,7 +318,7 @@ static hga_status build_coarse(layout *t, hga_builder *b)
 {
     hga_status st = HGA_OK;
     hga_id member, path;
-    HGA_TRY(hga_sides_add_tokens(b, t->n_queries, is_cross(t->p) ? t->n_keys : 0));
+    HGA_TRY(sides_add_tokens(b, t->n_queries, is_cross(t->p) ? t->n_keys : 0));
     HGA_TRY(hga_builder_add_relation(b, "member", &member));
     HGA_TRY(hga_builder_add_relation(b, "path", &path));
     shift_keys(t);

@@ -1,7 +1,7 @@
 /* window.c: sliding window, strided window and global tokens. Query i sees key j if -left <= j - i <= right and stride
    divides j - i, or i < global or j < global. The three sets of pairs are disjoint: global rows see everything, the
    other rows see the global columns, and the rest is a band. */
-#include "hga_builders.h"
+#include "sides.h"
 #include "longer.h"
 
 /* The rectangle of query rows and key columns after the global ones. */
@@ -109,7 +109,7 @@ done:
 static hga_status draw_window(hga_builder *b, const hga_window *p, hga_id *near)
 {
     frame f = find_frame(p);
-    hga_status st = hga_sides_add_tokens(b, p->n_tokens, p->n_keys);
+    hga_status st = sides_add_tokens(b, p->n_tokens, p->n_keys);
     if (!st) st = hga_builder_add_relation(b, "near", near);
     return st ? st : add_pairs(b, *near, p, &f);
 }
@@ -127,7 +127,7 @@ static hga_status check_window(const hga_window *p)
 {
     if (p->stride < 1) return hga_fail(HGA_EINVAL, "stride: %d, at least 1 is needed", p->stride);
     if (p->global < 0) return hga_fail(HGA_EINVAL, "global: %d is negative", p->global);
-    return hga_sides_check(p->n_tokens, p->n_keys, p->causal);
+    return sides_check(p->n_tokens, p->n_keys, p->causal);
 }
 
 hga_window hga_window_defaults(void) { return (hga_window){.left = 64, .right = 64, .stride = 1}; }

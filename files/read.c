@@ -1,5 +1,5 @@
 /* read.c: reads a file by its suffix, and suggests a conversion for one that is not supported. */
-#include "hga_import.h"
+#include "readers.h"
 #include "load.h"
 
 #include <ctype.h>
@@ -18,15 +18,24 @@ static const struct format {
     reader read;
     const char *command;
 } formats[] = {
-    {".mtx", hga_graph_read_mtx, NULL},          {".csv", hga_graph_read_csv, NULL},
-    {".tsv", hga_graph_read_csv, NULL},          {".edges", hga_graph_read_csv, NULL},
-    {".graphml", hga_graph_read_graphml, NULL},  {".gml", hga_graph_read_gml, NULL},
-    {".graph", hga_graph_read_metis, NULL},      {".npy", hga_graph_read_npy, NULL},
-    {".npz", hga_graph_read_npz, NULL},          {".gexf", NULL, BY_NETWORKX("read_gexf")},
-    {".net", NULL, BY_NETWORKX("read_pajek")},   {".adjlist", NULL, BY_NETWORKX("read_adjlist")},
-    {".g6", NULL, BY_NETWORKX("read_graph6")},   {".s6", NULL, BY_NETWORKX("read_sparse6")},
-    {".dot", NULL, "gv2gml \"@\" -o \"@.gml\""}, {".gv", NULL, "gv2gml \"@\" -o \"@.gml\""},
-    {".txt", NULL, "cp \"@\" \"@.edges\""},      {".gz", NULL, "gunzip \"@\""},
+    {".mtx", import_mtx, NULL},
+    {".csv", import_csv, NULL},
+    {".tsv", import_csv, NULL},
+    {".edges", import_csv, NULL},
+    {".graphml", import_graphml, NULL},
+    {".gml", import_gml, NULL},
+    {".graph", import_metis, NULL},
+    {".npy", import_npy, NULL},
+    {".npz", import_npz, NULL},
+    {".gexf", NULL, BY_NETWORKX("read_gexf")},
+    {".net", NULL, BY_NETWORKX("read_pajek")},
+    {".adjlist", NULL, BY_NETWORKX("read_adjlist")},
+    {".g6", NULL, BY_NETWORKX("read_graph6")},
+    {".s6", NULL, BY_NETWORKX("read_sparse6")},
+    {".dot", NULL, "gv2gml \"@\" -o \"@.gml\""},
+    {".gv", NULL, "gv2gml \"@\" -o \"@.gml\""},
+    {".txt", NULL, "cp \"@\" \"@.edges\""},
+    {".gz", NULL, "gunzip \"@\""},
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 

@@ -1,6 +1,7 @@
 /* read_csv.c: edge lists, an edge per line. */
 #include "keyed.h"
 #include "import_names.h"
+#include "readers.h"
 #include "scan.h"
 
 #include <string.h>
@@ -370,7 +371,7 @@ done:
     return st;
 }
 
-hga_status hga_graph_read_csv(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+hga_status import_csv(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
     table t = {0};
     hga_status st = import_open(&t.k.x, a, path, o, out);

@@ -1,8 +1,9 @@
 /* read_gml.c: GML: keys with numbers, texts or lists in brackets. */
 #include "document.h"
 #include "import_names.h"
-#include "scan.h"
 #include "keyed.h"
+#include "readers.h"
+#include "scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,7 +212,7 @@ static hga_status read_file_pair(keyed *k, const char *key, token is, const char
     return st ? st : end_graph(k);
 }
 
-hga_status hga_graph_read_gml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+hga_status import_gml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
     keyed k = {.directed = 0};
     hga_status st = import_open(&k.x, a, path, o, out);

@@ -1,6 +1,7 @@
 /* read_graphml.c: GraphML, by libxml2's reader. */
 #include "keyed.h"
 #include "import_names.h"
+#include "readers.h"
 #include "scan.h"
 
 #include <errno.h>
@@ -401,7 +402,7 @@ static hga_status read_quietly(graphml *g)
     return st;
 }
 
-hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+hga_status import_graphml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
     graphml g = {.undirected = 1};
     hga_status st = import_open(&g.k.x, a, path, o, out);

@@ -1,6 +1,7 @@
 /* read_metis.c: METIS's .graph files: a line of neighbours for every vertex, each edge listed at both of its ends. */
 #include "import.h"
 #include "import_names.h"
+#include "readers.h"
 #include "scan.h"
 #include "sort.h"
 
@@ -158,7 +159,7 @@ done:
     return st;
 }
 
-hga_status hga_graph_read_metis(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+hga_status import_metis(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
 import x;
     hga_status st = import_open(&x, a, path, o, out);

@@ -1,5 +1,6 @@
 /* read_mtx.c: Matrix Market files. */
 #include "import.h"
+#include "readers.h"
 #include "scan.h"
 
 #include <string.h>
@@ -152,7 +153,7 @@ done:
     return st;
 }
 
-hga_status hga_graph_read_mtx(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+hga_status import_mtx(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
 import x;
     hga_status st = import_open(&x, a, path, o, out);

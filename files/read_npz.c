@@ -2,6 +2,7 @@
 #include "import.h"
 #include "npz.h"
 #include "numpy.h"
+#include "readers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -301,7 +302,7 @@ done:
     return st;
 }
 
-hga_status hga_graph_read_npz(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+hga_status import_npz(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
 import x;
     matrix m = {.x = &x};

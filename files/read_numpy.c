@@ -1,6 +1,7 @@
 /* read_numpy.c: edges as a NumPy array of integers, or a mask as an array of booleans. */
 #include "import.h"
 #include "numpy.h"
+#include "readers.h"
 
 /* Row q of a mask in Fortran order. */
 static hga_status tell_rows(void *context, hga_id first, hga_id n, uint8_t *sees)
@@ -95,7 +96,7 @@ done:
     return st;
 }
 
-hga_status hga_graph_read_npy(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+hga_status import_npy(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
 import x;
     hga_status st = import_open(&x, a, path, o, out);

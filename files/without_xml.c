@@ -1,6 +1,6 @@
 /* without_xml.c: replaces write_xml.c and read_graphml.c in builds without libxml2. */
 #include "hga_export.h"
-#include "hga_import.h"
+#include "readers.h"
 
 static hga_status refuse_xml(const char *path, const char *format)
 {
@@ -22,7 +22,7 @@ hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char 
     return refuse_xml(path, "GEXF");
 }
 
-hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+hga_status import_graphml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
     (void)a, (void)o;
     *out = NULL;

@@ -1,6 +1,7 @@
 /* import.c: any bytes as another program's graph. The first line is the end of the file's name ("mtx"), the rest the
    file; "+p" after it gives parents, "+i" the pattern alone. What is accepted keeps every rule, and is the same after
    it was written and read again. */
+#include "readers.h"
 #include "fuzz.h"
 #include "hga_files.h"
 
@@ -11,9 +12,8 @@ typedef hga_status (*reader)(const hga_allocator *a, const char *path, const hga
 static const struct {
     const char *name;
     reader read;
-} readers[] = {{"mtx", hga_graph_read_mtx}, {"csv", hga_graph_read_csv},     {"graphml", hga_graph_read_graphml},
-               {"gml", hga_graph_read_gml}, {"graph", hga_graph_read_metis}, {"npy", hga_graph_read_npy},
-               {"npz", hga_graph_read_npz}};
+} readers[] = {{"mtx", import_mtx},     {"csv", import_csv}, {"graphml", import_graphml}, {"gml", import_gml},
+               {"graph", import_metis}, {"npy", import_npy}, {"npz", import_npz}};
 
 static reader reader_named(const uint8_t *name, size_t n)
 {

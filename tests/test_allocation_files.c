@@ -1,4 +1,5 @@
 /* test_allocation_files.c: what is read and written where an allocation fails. */
+#include "readers.h"
 #include "fuses.h"
 #include "hga_files.h"
 
@@ -53,7 +54,7 @@ static hga_status make_mapped(const hga_allocator *a)
     char *line = NOWHERE;
     const hga_import wish = {
         .parents = parents, .n_parents = 7, .depth_first = 1, .node_map = &map, .attributes = &line};
-    hga_status st = hga_graph_read_csv(a, mapped_file, &wish, &g);
+    hga_status st = import_csv(a, mapped_file, &wish, &g);
     if (st && line) fail_msg("%s, and yet a line", hga_status_name(st));
     hga_text_free(line);
     if (st && (map.n_graphs || map.id)) fail_msg("%s, and yet a map", hga_status_name(st));
@@ -177,7 +178,7 @@ static hga_status make_whole_graphml(const hga_allocator *a)
 static hga_status make_whole_npz(const hga_allocator *a)
 {
     hga_graph *g = NOWHERE;
-    hga_status st = hga_graph_read_npz(a, "test_allocation.npz", NULL, &g);
+    hga_status st = import_npz(a, "test_allocation.npz", NULL, &g);
     if (!st) assert_int_equal(hga_graph_relation(g, 0).n_edges, 3);
     return settle(st, &g);
 }

@@ -1,5 +1,6 @@
 /* test_arguments.c: what callers get wrong in a shape, in options or in tables is refused with the number that was
    wrong, by execution and by the weights alike. */
+#include "readers.h"
 #include "testing.h"
 
 #include "sixteen.h"
@@ -240,13 +241,13 @@ static void wishes_that_cannot_be_are_refused(void **state)
     static const hga_id parent[2] = {-1, -1};
     hga_graph *g;
     hga_import wish = {.n_parents = -1, .parents = parent};
-    assert_says(hga_graph_read_csv(NULL, "a.csv", &wish, &g), HGA_EINVAL, "-1 parents");
+    assert_says(import_csv(NULL, "a.csv", &wish, &g), HGA_EINVAL, "-1 parents");
     wish = (hga_import){.n_parents = 2};
-    assert_says(hga_graph_read_csv(NULL, "a.csv", &wish, &g), HGA_EINVAL, "2 parents");
+    assert_says(import_csv(NULL, "a.csv", &wish, &g), HGA_EINVAL, "2 parents");
     wish = (hga_import){.reserved = {0, 0, 1}};
-    assert_says(hga_graph_read_mtx(NULL, "a.mtx", &wish, &g), HGA_EINVAL, "reserved[2]");
-    assert_says(hga_graph_read_mtx(NULL, "", NULL, &g), HGA_EINVAL, "is empty");
-    assert_says(hga_graph_read_gml(NULL, NULL, NULL, &g), HGA_EINVAL, "is empty");
+    assert_says(import_mtx(NULL, "a.mtx", &wish, &g), HGA_EINVAL, "reserved[2]");
+    assert_says(import_mtx(NULL, "", NULL, &g), HGA_EINVAL, "is empty");
+    assert_says(import_gml(NULL, NULL, NULL, &g), HGA_EINVAL, "is empty");
     assert_null(g);
 }
 

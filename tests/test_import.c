@@ -1,4 +1,5 @@
 /* Graphs from other programs' files: what is read, and what is refused, with the line. */
+#include "readers.h"
 #include "load.h"
 #include "testing.h"
 
@@ -156,9 +157,9 @@ static void parents_make_levels(void **state)
     assert_int_equal(hga_graph_nodes(g).parent[1], 2);
     hga_graph_destroy(g);
     hga_import ring = {.parents = (hga_id[]){1, 0}, .n_parents = 2};
-    assert_status(HGA_EGRAPH, hga_graph_read_csv(NULL, written("a.csv", "0,1\n", 4), &ring, &g));
+    assert_status(HGA_EGRAPH, import_csv(NULL, written("a.csv", "0,1\n", 4), &ring, &g));
     hga_import few = {.parents = (hga_id[]){-1}, .n_parents = 1};
-    assert_status(HGA_EGRAPH, hga_graph_read_csv(NULL, "a.csv", &few, &g));
+    assert_status(HGA_EGRAPH, import_csv(NULL, "a.csv", &few, &g));
     remove("a.csv");
 }
 
@@ -262,7 +263,7 @@ static void headers_of_arrays_are_read_to_the_end(void **state)
         memset(file, ' ', sizeof file);
         memcpy(file, "\x93NUMPY\x01\x00\x80\x00", 10);
         memcpy(file + 10, wrong[i].header, strlen(wrong[i].header));
-        assert_status(HGA_EFORMAT, hga_graph_read_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
+        assert_status(HGA_EFORMAT, import_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
         if (!strstr(hga_error_detail(), wrong[i].says))
             fail_msg("%s: \"%s\" does not say %s", wrong[i].header, hga_error_detail(), wrong[i].says);
     }
@@ -283,9 +284,9 @@ static void arrays_of_edges_have_two_or_three_columns(void **state)
     assert_ok(hga_graph_read(NULL, written("a.npy", file, sizeof file), NULL, &g, NULL));
     assert_edges(g, 0, "2>0 0>1:5");
     hga_graph_destroy(g);
-    assert_status(HGA_EFORMAT, hga_graph_read_npy(NULL, written("a.npy", file, sizeof file - 1), NULL, &g));
+    assert_status(HGA_EFORMAT, import_npy(NULL, written("a.npy", file, sizeof file - 1), NULL, &g));
     memcpy(file + 10, "{'descr': '<f4'", 15);
-    assert_status(HGA_EFORMAT, hga_graph_read_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
+    assert_status(HGA_EFORMAT, import_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
     memcpy(file + 10, "{'descr': '>i4', 'fortran_order': True ", 39);
     static const unsigned char big[24] = {0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0};
     memcpy(file + 128, big, 24);
@@ -359,7 +360,7 @@ static void a_mask_of_no_bytes_claims_no_memory(void **state)
     memset(file, ' ', sizeof file);
     memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10);
     memcpy(file + 10, "{'descr': '|b1', 'fortran_order': False, 'shape': (2000000000, 0), }", 68);
-    assert_status(HGA_EFORMAT, hga_graph_read_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
+    assert_status(HGA_EFORMAT, import_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
     if (!strstr(hga_error_detail(), "1999999999")) fail_msg("'%s'", hga_error_detail());
     remove("a.npy");
 }

@@ -1,4 +1,5 @@
 /* What other programs' files say that is not ours to take, and what is taken of it. */
+#include "readers.h"
 #include "testing.h"
 
 #include <stdio.h>
@@ -75,9 +76,9 @@ static void a_pattern_has_no_weights(void **state)
     (void)state;
     static const char matrix[] = "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 0\n2 1 -3\n";
     hga_graph *g;
-    assert_status(HGA_EFORMAT, hga_graph_read_mtx(NULL, written("a.mtx", matrix), NULL, &g));
+    assert_status(HGA_EFORMAT, import_mtx(NULL, written("a.mtx", matrix), NULL, &g));
     const hga_import strange = {.pattern = 2};
-    assert_status(HGA_EINVAL, hga_graph_read_mtx(NULL, "a.mtx", &strange, &g));
+    assert_status(HGA_EINVAL, import_mtx(NULL, "a.mtx", &strange, &g));
     g = read_text("a.mtx", matrix, 1, "");
     assert_edge(g, 1, 0, 1);
     assert_edge(g, 0, 1, 1);

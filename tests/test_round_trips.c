@@ -1,4 +1,5 @@
 /* test_round_trips.c: what the writers of other programs' formats wrote, the readers of these formats read back. */
+#include "readers.h"
 #include "graphs.h"
 #include "hga_files.h"
 
@@ -164,7 +165,7 @@ static edges undirected(edges list)
 static edges metis_back(const char *path)
 {
     hga_graph *g;
-    SUCCEEDS(hga_graph_read_metis(NULL, path, NULL, &g));
+    SUCCEEDS(import_metis(NULL, path, NULL, &g));
     return sorted_edges(g);
 }
 

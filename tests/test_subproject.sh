@@ -30,7 +30,7 @@ int main(void)
 }
 END
 sed 's,<hga\.h>,<hga/hga.h>,' fetch/main.c >fetch/in_folder.c
-printf '#include <hga/hga_files.h>\n#include <hga_files.h>\nint main(void) { return !hga_graph_read_mtx; }\n' >fetch/files.c
+printf '#include <hga/hga_files.h>\n#include <hga_files.h>\nint main(void) { return !hga_graph_read; }\n' >fetch/files.c
 cp fetch/*.c sub/
 cat >fetch/CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.22)

@@ -1,5 +1,6 @@
 /* The library without ICU, libxml2, libzip, md4c, METIS, hwloc and CXSparse: what stands in their place is linked into
    this test instead of them. What needs one is refused with the name of its option; all the rest goes on. */
+#include "readers.h"
 #include "npz.h"
 #include "partition.h"
 #include "testing.h"
@@ -48,7 +49,7 @@ static void graphml_and_gexf_need_libxml2(void **state)
     assert_refused(hga_graph_write_graphml(g, 0, "x.graphml", NULL, NULL), "HGA_WITH_XML=OFF");
     assert_refused(hga_graph_write_gexf(g, 0, "x.gexf", NULL, NULL), "HGA_WITH_XML=OFF");
     hga_graph_destroy(g);
-    assert_refused(hga_graph_read_graphml(NULL, "x.graphml", NULL, &g), "HGA_WITH_XML=OFF");
+    assert_refused(import_graphml(NULL, "x.graphml", NULL, &g), "HGA_WITH_XML=OFF");
     assert_null(g);
     assert_refused(hga_graph_read(NULL, "x.graphml", NULL, &g, NULL), "HGA_WITH_XML=OFF");
 }

@@ -28,54 +28,35 @@ typedef struct hga_import {
     uint64_t reserved[4]; /* 0 */
 } hga_import;
 
-/* Each function reads a file ("-": stdin) and makes a graph of its edges, one explicit edge for each, with the file's
-   types and weights. Undirected edges go both ways. Nodes keep their numbers if these go level by level, tokens first;
-   else they are numbered anew in that order, and hga_graph_name returns the file's id. GraphML and GML keep labels as
-   names. Text is UTF-8, with or without a byte order mark. HGA_EIO, HGA_EFORMAT with the file's name and line or byte,
-   HGA_EGRAPH for what a builder refuses. Several threads may read. */
-
-/* Read a graph from Matrix Market: real, integer, pattern, with `pattern` complex; general, symmetric, skew-symmetric,
-   hermitian: rows are destinations, columns sources, values weights. Every stored entry of a coordinate matrix is an
-   edge, in an array every entry that is not 0. A non-square matrix is cross-attention: the rows are queries, the
-   columns keys. */
-HGA_API hga_status hga_graph_read_mtx(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
-
-/* Read a graph from lines of source, destination, and perhaps a weight, or as a first line names the columns: source
+/* Read a graph from a file ("-": stdin), by its suffix: one explicit edge for each of the file's, with its types and
+   weights. Undirected edges go both ways. Nodes keep their numbers if these go level by level, tokens first; else they
+   are numbered anew in that order, and hga_graph_name returns the file's id. GraphML and GML keep labels as names.
+   Text is UTF-8, with or without a byte order mark.
+   .mtx: Matrix Market: real, integer, pattern, with `pattern` complex; general, symmetric, skew-symmetric, hermitian:
+   rows are destinations, columns sources, values weights. Every stored entry of a coordinate matrix is an edge, in an
+   array every entry that is not 0. A non-square matrix is cross-attention: the rows are queries, the columns keys.
+   .csv, .tsv, .edges: lines of source, destination, and perhaps a weight, or as a first line names the columns: source
    (src, from, u), destination (dst, target, to, v), type, weight, relation, source_name, destination_name. The
    separator is that of the first line: semicolons, commas, tabs or blanks; # and % begin comments. Where columns are
    named and the first edge's ends are not numbers, ends are names, and nodes are numbered as they first occur; a line
    of as many cells that begins with # or % is refused then, unless the name is in quotes. A type is a whole number, or
-   Directed or Undirected. */
-HGA_API hga_status hga_graph_read_csv(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
-
-/* Read a graph from GraphML; it understands label (else name) of nodes, and weight, type (whole numbers) and relation
-   of edges, with their defaults. level, parent, mass and side of nodes are used in files that hga wrote; in other files
-   they may mean anything: write hga_level, hga_parent, hga_mass and hga_side there. Hyperedges, nested graphs and two
-   nodes or keys of one id are refused. */
-HGA_API hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o,
-                                          hga_graph **out);
-/* Read a graph from GML. It understands the same attributes as hga_graph_read_graphml. Characters may be written as in
-   HTML (&#233; &eacute;). */
-HGA_API hga_status hga_graph_read_gml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
-
-/* Read a graph from METIS's .graph: undirected, weights of edges are weights, the first of each vertex is its mass. */
-HGA_API hga_status hga_graph_read_metis(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
-
-/* Read a graph from a NumPy array of integers, [edges][2 or 3] = source, destination, type, refused where several rows
-   are of 0 and 1 alone, which may be a mask, and where two rows may be sources above destinations; int32 [2][3] is two
-   edges. Or of truth values, a mask: [rows][columns], row i attends to the columns that are true. A square one is
-   self-attention, else rows are queries and columns keys. Without parents a mask becomes blocks instead of single
-   edges, by hga_graph_from_predicate. */
-HGA_API hga_status hga_graph_read_npy(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
-
-/* Read a graph from a scipy.sparse matrix from save_npz: csr, csc, coo, bsr or dia; rows are destinations, columns
-   sources, values weights. Every stored entry is an edge, except zeros that pad a block of bsr or a diagonal. */
-HGA_API hga_status hga_graph_read_npz(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
-
-/* Read a graph of any format by its suffix: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph, .npy, .npz; every other
-   name is JSON, which begins with a brace. Any other file is HGA_EFORMAT; the error lists the supported suffixes, and a
-   command that converts the file where there is one. *program (NULL accepted) is NULL, or for JSON the text of its
-   program, for hga_text_free. */
+   Directed or Undirected.
+   .graphml, .gml: label (else name) of nodes, and weight, type (whole numbers) and relation of edges, with GraphML's
+   defaults. level, parent, mass and side of nodes are used in files that hga wrote; in other files they may mean
+   anything: write hga_level, hga_parent, hga_mass and hga_side there. Hyperedges, nested graphs and two nodes or keys
+   of one id are refused. GML's characters may be written as in HTML (&#233; &eacute;).
+   .graph: METIS's: undirected, weights of edges are weights, the first of each vertex is its mass.
+   .npy: integers [edges][2 or 3] = source, destination, type, refused where several rows are of 0 and 1 alone, which
+   may be a mask, and where two rows may be sources above destinations; int32 [2][3] is two edges. Or truth values, a
+   mask: [rows][columns], row i attends to the columns that are true. A square one is self-attention, else rows are
+   queries and columns keys. Without parents a mask becomes blocks instead of single edges, by
+   hga_graph_from_predicate.
+   .npz: a scipy.sparse matrix from save_npz: csr, csc, coo, bsr or dia; rows are destinations, columns sources, values
+   weights. Every stored entry is an edge, except zeros that pad a block of bsr or a diagonal.
+   Every other name is JSON, which begins with a brace. Any other file is HGA_EFORMAT; the error lists the supported
+   suffixes, and a command that converts the file where there is one. HGA_EIO, HGA_EFORMAT with the file's name and
+   line or byte, HGA_EGRAPH for what a builder refuses. Several threads may read. *program (NULL accepted) is NULL, or
+   for JSON the text of its program, for hga_text_free. */
 HGA_API hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out,
                                   char **program);
 /* Does hga_graph_read read a file of that name as JSON, as hga writes it? Other programs' files have no program. */

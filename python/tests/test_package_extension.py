@@ -96,7 +96,7 @@ class Extension(unittest.TestCase):
         for asked, wanted in (("0.5 COMPONENTS files", True), ("0.4", False), ("0.5 COMPONENTS static", False)):
             project = self.folder / asked.replace(" ", "_")
             project.mkdir()
-            (project / "main.c").write_text("#include <hga.h>\n#include <hga/hga_files.h>\nint main(void) { return !hga_version() || !hga_graph_read_mtx; }\n")
+            (project / "main.c").write_text("#include <hga.h>\n#include <hga/hga_files.h>\nint main(void) { return !hga_version() || !hga_graph_read; }\n")
             (project / "CMakeLists.txt").write_text(
                 f"cmake_minimum_required(VERSION 3.22)\nproject(p LANGUAGES C)\nfind_package(hga {asked} REQUIRED)\n"
                 "add_executable(p main.c)\ntarget_link_libraries(p PRIVATE hga::files)\n"
