@@ -2,11 +2,11 @@
 attn_implementation="hga" or hga.transformers.use, beside transformers' own attention; a training step along FlexAttention's masks
 beside sdpa with the mask; an epoch of GATConv beside PyTorch Geometric's.
 
-    PYTHONPATH=build/python OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive python3 bench/front.py [--quick] [--rounds 3] [--only bert,gat]
-                                                                                             [--markdown TABLE.md]
+    PYTHONPATH=build/python OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive python3 bench/front.py [--quick] [--seconds 40] [--only bert,gat]
+                                                                                             [--markdown README.md]
 
-Processor time of one thread, in turns, the median of the rounds; what is compared is compared first, and a row whose outputs are
-further apart than 1e-4 of the largest has no time. --quick: a few layers and tokens, to see that it runs. The caption has the GFLOP
+Processor time of one thread, in turns, the least of 2 to 5 rounds: after the second a row ends once it has taken --seconds. A row whose
+outputs are further apart than 1e-4 of the largest has no time. --quick: a few layers and tokens, to see that it runs. The caption has the GFLOP
 a second that a product of matrices, sdpa, hga and onnxruntime reach in the same run. --markdown puts the table into a page, between
 the lines that say what is between them. onnxruntime takes part where it, onnx and onnxscript are installed."""
 
@@ -18,7 +18,6 @@ import functools
 import io
 import logging
 import pathlib
-import statistics
 import sys
 import tempfile
 import time
@@ -37,6 +36,7 @@ import hga
 import hga.torch
 import hga.transformers
 
+FEWEST, MOST = 2, 5  # rounds
 NEAR = 1e-4  # how far apart outputs may be, in shares of their largest entry
 HEADS, DIM, DENSE = 8, 64, 4096  # of the calls in the caption
 BEGIN, END = "<!-- bench/front.py writes from here -->\n", "<!-- to here -->\n"
@@ -88,7 +88,7 @@ MODELS = {
         decoder_ffn_dim=3072, attention_window=1024, max_encoder_position_embeddings=16384), 8192, True, "encoder", "encoder_layers"),
     "modernbert": Model("ModernBERT-base", "ModernBertModel", "ModernBertConfig", {}, 8192),
     "gemma": Model("Gemma 3 1B, prefill", "Gemma3TextModel", "Gemma3TextConfig", GEMMA, 4096),
-    "llama": Model("Llama 3.2 1B, prefill", "LlamaModel", "LlamaConfig", LLAMA, 4096),
+    "llama": Model("Llama 3.2 1B, prefill", "LlamaModel", "LlamaConfig", LLAMA, 2048),
     "smollm": Model("SmolLM2 135M, prefill", "LlamaModel", "LlamaConfig", SMOL, 8192),
     "bert": Model("BERT-base", "BertModel", "BertConfig", {}, 512),
 }  # fmt: skip
@@ -219,39 +219,41 @@ ROWS = {**{name: functools.partial(of_model, name) for name in MODELS}, "window"
 # ---- measuring ----
 
 
-def seconds_of(call):
+def with_seconds(call):
     begun = time.process_time()
-    call()
-    return time.process_time() - begun
+    result = call()
+    return result, time.process_time() - begun
 
 
-def timed(row, rounds):
-    """The first call of each is compared, and not timed; then they take turns, whose order turns too."""
+def timed(row, enough):
+    """The first results are compared; all take turns, whose order turns too."""
     calls = [f for f in (row.ours, row.theirs, row.others) if f]
-    right, *others = [f() for f in calls]
-    apart = max(float((x - right).abs().max() / right.abs().max()) for x in others)
+    results, first = zip(*map(with_seconds, calls))
+    apart = max(float((x - results[0]).abs().max() / results[0].abs().max()) for x in results[1:])
     if not apart <= NEAR:
         raise Missing(f"{row.name}: outputs are {apart:.1e} apart: no time is shown")
-    del right, others
-    found = [[] for _ in calls]
-    for turn in range(rounds):
+    found = [[seconds] for seconds in first]
+    del results
+    while len(found[0]) < FEWEST or (len(found[0]) < MOST and sum(map(sum, found)) < enough):
+        turn = len(found[0])
         for i in [(turn + j) % len(calls) for j in range(len(calls))]:
-            found[i].append(seconds_of(calls[i]))
-    return Timed(row, [statistics.median(x) for x in found], apart)
+            found[i].append(with_seconds(calls[i])[1])
+    return Timed(row, [min(x) for x in found], apart)
 
 
-def gflops(rounds):
+def gflops(quick):
     """[(name, GFLOP a second)] of dense calls, and of a product of two matrices, which nothing is above."""
     torch.manual_seed(1)
     a = torch.randn(2048, 2048)
-    q, k, v = (torch.randn(1, HEADS, DENSE, DIM) for _ in range(3))
-    h, flops = hga.dense(DENSE), 4 * HEADS * DIM * DENSE**2
+    n = DENSE // 4 if quick else DENSE
+    q, k, v = (torch.randn(1, HEADS, n, DIM) for _ in range(3))
+    h, flops = hga.dense(n), 4 * HEADS * DIM * n**2
     calls = [("a product of matrices", lambda: a @ a, 2 * 2048**3), ("sdpa", lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v), flops),
              ("hga", lambda: h.attention(q, k, v), flops)]  # fmt: skip
     with contextlib.suppress(Missing):
-        p = compare.Problem("dense", types.SimpleNamespace(tokens=DENSE, heads=HEADS, dim=DIM, threads=1, backward=False))
+        p = compare.Problem("dense", types.SimpleNamespace(tokens=n, heads=HEADS, dim=DIM, threads=1, backward=False))
         calls.append(("onnxruntime", compare.peer_onnxruntime(p)(False), flops))
-    return [(name, n / 1e9 / statistics.median([seconds_of(f) for _ in range(rounds + 1)][1:])) for name, f, n in calls]
+    return [(name, work / 1e9 / min(with_seconds(f)[1] for _ in range(MOST))) for name, f, work in calls]
 
 
 # ---- the table ----
@@ -275,35 +277,42 @@ def table_line(t):
     return f"| {t.row.name} | {t.row.beside} | {duration(theirs)}{more} | {duration(ours)} | **{theirs / ours:.2f}** | {t.apart:.0e} |"
 
 
-def caption(rates, rounds):
+def caption(rates, tokens):
     reached = ", ".join(f"{name} {rate:.0f}" for name, rate in rates)
     versions = f"torch {torch.__version__.split('+')[0]}, transformers {transformers.__version__}, hga {hga.__version__}"
-    return (f"*Processor time of one thread of an {processor()}, {datetime.date.today()}, {versions}, float32, random weights; in turns, medians of {rounds}. "
-            f"GFLOP a second of dense attention, {HEADS} x {DIM}, {DENSE} tokens: {reached}. Apart: outputs (and gradients), in shares of the largest.*")  # fmt: skip
+    return (f"*Processor time of one thread of an {processor()}, {datetime.date.today()}, {versions}, float32, random weights; in turns, the least of {FEWEST} to {MOST} rounds. "
+            f"GFLOP a second of dense attention, {HEADS} x {DIM}, {tokens} tokens: {reached}. Apart: outputs (and gradients), in shares of the largest.*")  # fmt: skip
 
 
 HEAD = "| | beside | takes | hga | times as fast | apart |\n|---|---|---|---|---|---|"
 
 
-def put_into(path, text):
-    """Between the two lines of a page; refuses a page without them."""
+def place_in(path):
+    """What a page has before and behind the two lines; refuses one without them."""
     page = path.read_text(encoding="utf-8")
     if BEGIN not in page or END not in page:
         sys.exit(f"{path}: has no lines {BEGIN.strip()} and {END.strip()}")
     before, rest = page.split(BEGIN)
-    path.write_text(before + BEGIN + text + END + rest.split(END)[1], encoding="utf-8")
+    return before, rest.split(END)[1]
+
+
+def put_into(path, text):
+    before, behind = place_in(path)
+    path.write_text(before + BEGIN + text + END + behind, encoding="utf-8")
 
 
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--quick", action="store_true", help="few layers, few tokens")
-    a.add_argument("--rounds", type=int, default=3)
+    a.add_argument("--seconds", type=float, default=40, help="of a row, after which it ends (default: 40)")
     a.add_argument("--only", default=",".join(ROWS), help=f"of {', '.join(ROWS)}")
     a.add_argument("--markdown", type=pathlib.Path, metavar="PAGE.md", help="put the table into a page")
     a = a.parse_args()
     for name in a.only.split(","):
         if name not in ROWS:
             a.error(f"--only: no row {name!r}; there are {', '.join(ROWS)}")
+    if a.markdown:
+        place_in(a.markdown)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
@@ -313,13 +322,13 @@ def main():
     print(HEAD, flush=True)
     for name in a.only.split(","):
         try:
-            lines.append(table_line(timed(ROWS[name](a.quick), a.rounds)))
+            lines.append(table_line(timed(ROWS[name](a.quick), a.seconds)))
             print(lines[-1], flush=True)
         except Missing as e:
             print(f"not compared: {name}: {e}", file=sys.stderr)
     if not lines:
         sys.exit("nothing was compared")
-    says = caption(gflops(a.rounds), a.rounds)
+    says = caption(gflops(a.quick), DENSE // 4 if a.quick else DENSE)
     print(f"\n{says}")
     print(f"{(time.monotonic() - begun) / 60:.1f} minutes", file=sys.stderr)
     if a.markdown:
