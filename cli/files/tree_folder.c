@@ -18,8 +18,8 @@ int tree_folder_is(const char *path)
 
 /* ---- the tree, as it grows ---- */
 
-/* Makes room for one node more, and for so many bytes of its name. */
-static int make_room(hga_tree *t, int64_t *nodes, int64_t name)
+/* Keeps capacity for one node more, and for so many bytes of its name. */
+static int keep_capacity(hga_tree *t, int64_t *nodes, int64_t name)
 {
     if (t->n == *nodes) {
         const int64_t more = *nodes ? 2 * *nodes : 64;
@@ -44,7 +44,7 @@ static int add_node(hga_tree *t, int64_t *nodes, hga_id parent, const char *name
     enum { MOST_NODES = 1 << 24 };
     const int64_t bytes = (int64_t)strlen(name) + 1;
     if (t->n == MOST_NODES) return complain(CLI_DATA, "more than %d files and folders", MOST_NODES);
-    MUST(make_room(t, nodes, bytes));
+    MUST(keep_capacity(t, nodes, bytes));
     t->parent[t->n] = parent, t->name_at[t->n] = t->name_bytes, t->n++;
     memcpy(t->name_text + t->name_bytes, name, (size_t)bytes);
     t->name_bytes += bytes;
