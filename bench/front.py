@@ -5,10 +5,12 @@ beside sdpa with the mask; an epoch of GATConv beside PyTorch Geometric's.
     PYTHONPATH=build/python OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive python3 bench/front.py [--quick] [--seconds 40] [--only bert,gat]
                                                                                              [--markdown README.md]
 
-Processor time of one thread, in turns, the least of 2 to 5 rounds: after the second a row ends once it has taken --seconds. A row whose
-outputs are further apart than 1e-4 of the largest has no time. --quick: a few layers and tokens, to see that it runs. The caption has the GFLOP
-a second that a product of matrices, sdpa, hga and onnxruntime reach in the same run. --markdown puts the table into a page, between
-the lines that say what is between them. onnxruntime takes part where it, onnx and onnxscript are installed."""
+Each row has a process of its own. Processor time of one thread, in turns, the least of 2 to 5 rounds: after the second a row ends once it
+has taken --seconds. A row whose outputs are further apart than 1e-4 of the largest has no time. --quick: a few layers and tokens, to
+see that it runs. The caption has the GFLOP a second that a product of matrices, sdpa, hga and onnxruntime reach in the same run.
+--markdown puts the table into a page, between
+the lines that say what is between them. Ctrl-C ends it with the rows that are there. onnxruntime takes part where it, onnx and
+onnxscript are installed."""
 
 import argparse
 import contextlib
@@ -18,6 +20,7 @@ import functools
 import io
 import logging
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -39,6 +42,7 @@ import hga.transformers
 FEWEST, MOST = 2, 5  # rounds
 NEAR = 1e-4  # how far apart outputs may be, in shares of their largest entry
 HEADS, DIM, DENSE = 8, 64, 4096  # of the calls in the caption
+CAPTION = "caption"
 BEGIN, END = "<!-- bench/front.py writes from here -->\n", "<!-- to here -->\n"
 GRAPH_NODES, GRAPH_EDGES = 20000, 300000
 
@@ -301,11 +305,42 @@ def put_into(path, text):
     path.write_text(before + BEGIN + text + END + behind, encoding="utf-8")
 
 
+def row_of(name, a):
+    """A row, measured in this process, or the caption, as text."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    transformers.utils.logging.set_verbosity_error()
+    hga.transformers.register()
+    if name == CAPTION:
+        return caption(gflops(a.quick), DENSE // 4 if a.quick else DENSE)
+    return table_line(timed(ROWS[name](a.quick), a.seconds))
+
+
+def by_itself(name, a):
+    """The same in a process of its own: what one leaves of memory would be another's page faults, or spare it some."""
+    command = [sys.executable, __file__, "--row", name, "--seconds", str(a.seconds), *(["--quick"] if a.quick else [])]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def rows_of(a):
+    """The table's rows, printed as they come; Ctrl-C ends them."""
+    lines = []
+    with contextlib.suppress(KeyboardInterrupt):
+        for name in a.only.split(","):
+            line = by_itself(name, a)
+            lines += [line] if line else []
+            print(line or f"not compared: {name}", file=sys.stdout if line else sys.stderr, flush=True)
+    return lines
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--quick", action="store_true", help="few layers, few tokens")
     a.add_argument("--seconds", type=float, default=40, help="of a row, after which it ends (default: 40)")
     a.add_argument("--only", default=",".join(ROWS), help=f"of {', '.join(ROWS)}")
+    a.add_argument("--row", choices=[*ROWS, CAPTION], help="that one alone, in this process")
     a.add_argument("--markdown", type=pathlib.Path, metavar="PAGE.md", help="put the table into a page")
     a = a.parse_args()
     for name in a.only.split(","):
@@ -313,22 +348,18 @@ def main():
             a.error(f"--only: no row {name!r}; there are {', '.join(ROWS)}")
     if a.markdown:
         place_in(a.markdown)
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
-    transformers.utils.logging.set_verbosity_error()
-    hga.transformers.register()
-    lines, begun = [], time.monotonic()
-    print(HEAD, flush=True)
-    for name in a.only.split(","):
+    if a.row:
         try:
-            lines.append(table_line(timed(ROWS[name](a.quick), a.seconds)))
-            print(lines[-1], flush=True)
+            print(row_of(a.row, a))
         except Missing as e:
-            print(f"not compared: {name}: {e}", file=sys.stderr)
+            sys.exit(f"not compared: {a.row}: {e}")
+        return
+    begun = time.monotonic()
+    says = by_itself(CAPTION, a)
+    print(HEAD, flush=True)
+    lines = rows_of(a)
     if not lines:
         sys.exit("nothing was compared")
-    says = caption(gflops(a.quick), DENSE // 4 if a.quick else DENSE)
     print(f"\n{says}")
     print(f"{(time.monotonic() - begun) / 60:.1f} minutes", file=sys.stderr)
     if a.markdown:
