@@ -1,4 +1,4 @@
-/* check.c: hga check, a graph against its rules and its claims. */
+/* check.c: hga check, a graph against its rules and what its builder promised. */
 #include <stdio.h>
 #include <string.h>
 
@@ -146,15 +146,15 @@ static int look_at_all(arguments *a, graph_file *g, findings *f)
 
 /* ---- output ---- */
 
-/* A property that was neither claimed nor demanded is no failure. */
+/* A property that was neither promised nor demanded is no failure. */
 static const char *word(const finding *f) { return f->pass ? "pass" : breaks(f) ? "fail" : "no"; }
 
 static const char *standing(const finding *f)
 {
-    return f->claimed ? "claimed" : f->demanded ? "demanded" : "not claimed";
+    return f->claimed ? "promised by its builder" : f->demanded ? "demanded" : "not promised";
 }
 
-/* One line for both claims, single and complete, with the first pair that breaks one. */
+/* One line for single and complete, with the first pair that breaks one. */
 static void print_coverage(const findings *f)
 {
     const hga_coverage *c = &f->coverage;
@@ -258,9 +258,9 @@ static int check_arguments(void *input)
 
 static const option_row options[] = {
     {"causal", FLAG(arguments, causal), NULL, 0,
-     "fail unless no output depends on a later token (default: only if the graph claims it)", 0},
+     "fail unless no output depends on a later token (default: only if its builder promised it)", 0},
     {"coverage", FLAG(arguments, coverage), NULL, 0,
-     "fail unless every pair of tokens is covered once (default: only if the graph claims it)", 0},
+     "fail unless every pair of tokens is covered once (default: only if its builder promised it)", 0},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
     {"gradient", FLAG(arguments, gradient), NULL, 0,
      "instead: compare a VARIANT's gradients with differences of a loss in double, and end with 1 where one is wrong "
@@ -286,7 +286,7 @@ int run_check(int argc, char **argv)
                               .check = check_arguments,
                               .words = "GRAPH|VARIANT",
                               .says = "Check a graph's rules, and what its program covers and sees. Exits with 1 when "
-                                      "a rule, or a property that the graph claims, does not hold."};
+                                      "a rule, or a property that the graph's builder promised, does not hold."};
     arguments a = {0};
     graph_file g = {0};
     findings f = {0};

@@ -245,8 +245,9 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
 {
     const embedding *e = &b->whole.words;
     char title[256];
-    snprintf(title, sizeof title, "Distance from dense attention on %.100s: %d tokens, %d heads x %d%s, %d threads",
-             file_name(a->paths.query), e->n, e->heads, e->dim, a->causal ? ", causal" : "", all[0].t.m.threads);
+    snprintf(title, sizeof title, "Distance from dense attention on %.100s: %d tokens, %d head%s x %d%s, %d thread%s",
+             file_name(a->paths.query), e->n, e->heads, e->heads == 1 ? "" : "s", e->dim, a->causal ? ", causal" : "",
+             all[0].t.m.threads, all[0].t.m.threads == 1 ? "" : "s");
     return choose_plot_write(point, n, title, a->out);
 }
 

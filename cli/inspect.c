@@ -304,7 +304,8 @@ static int read_ascii(const char *text, void *input)
 
 static const option_row options[] = {
     {"causal", FLAG(arguments, look.causal), NULL, 0,
-     "count pairs of a token and itself or an earlier one (default: only if the graph claims to be causal)", 1},
+     "count pairs of a token and itself or an earlier one (default: only if its builder promised that it is causal)",
+     1},
     {"layers", FLAG(arguments, look.all_layers), NULL, 0,
      "count layers without a time limit, some minutes at most (default: at most a second on irregular graphs)", 1},
     {"row", READ(read_row), "TOKEN", 0,

@@ -133,6 +133,15 @@ static void put_kl_words(FILE *file, const void *context) { fprintf(file, "%d", 
 
 /* ---- time against length ---- */
 
+/* The rows that no other work disturbed: what may be said in a sentence. */
+static json_t *undisturbed(const json_t *rows)
+{
+    json_t *mine = json_array(), *row;
+    size_t i;
+    json_array_foreach(rows, i, row) if (!row_is(row, "disturbed")) json_array_append(mine, row);
+    return mine;
+}
+
 /* The rows of one mask, without it in their names. */
 static json_t *rows_of(const json_t *rows, int causal)
 {
@@ -153,11 +162,12 @@ static json_t *rows_of(const json_t *rows, int causal)
 
 static void put_chart(FILE *file, const report *r, int causal, const char *title, const char *says)
 {
-    json_t *mine = rows_of(r->growth, causal), *overtakes = bench_overtakes(mine);
+    json_t *mine = rows_of(r->growth, causal), *still = undisturbed(mine), *overtakes = bench_overtakes(still);
     fputs("<figure>", file);
     bench_chart_time(file, &(time_rows){mine, overtakes, "words", title});
     fprintf(file, "<figcaption>%s</figcaption></figure>", says);
     json_decref(overtakes);
+    json_decref(still);
     json_decref(mine);
 }
 
@@ -171,14 +181,18 @@ static void put_growth(FILE *file, const void *context)
         fputs("<p>The text is too short for prefixes.</p>\n", file);
         return;
     }
-    json_t *overtakes = bench_overtakes(r->growth);
+    json_t *still = undisturbed(r->growth), *overtakes = bench_overtakes(still);
     fputs("<div class=\"charts\">", file);
     put_chart(file, r, 0, "Milliseconds against words, both logarithmic", "Every word may see every other.");
     put_chart(file, r, 1, "Milliseconds against words, both logarithmic, causal",
               "Causal: a word sees itself and earlier ones.");
     fputs("</div>\n", file);
+    if (json_array_size(still) < json_array_size(r->growth))
+        fprintf(file, "<p>Hollow dots are times that other work on this machine disturbed (%zu of %zu).</p>\n",
+                json_array_size(r->growth) - json_array_size(still), json_array_size(r->growth));
     findings_put_crossovers(file, overtakes, length[0], length[n - 1]);
     json_decref(overtakes);
+    json_decref(still);
 }
 
 /* ---- error against time ---- */

@@ -91,14 +91,16 @@ typedef struct arguments {
 static int check(void *input)
 {
     const arguments *a = input;
-    if (!a->output) return complain(CLI_USAGE, "-o FILE is missing");
+    if (a->source.path && strcmp(a->source.path, "-") != 0 && strcmp(a->source.path, a->output) == 0)
+        return complain(CLI_USAGE, "%s: is what is to be viewed; -o FILE names the page", a->output);
     if (a->source.chosen.typed_head && !a->by.tensors.query && !routed_is(&a->source.typed))
         return complain(CLI_USAGE, "--head: needs --query and --key");
     return CLI_GOOD;
 }
 
 static const option_row options[] = {
-    {"output,o", TEXT(arguments, output), "FILE", 0, "the page to write, - for standard output", 0},
+    {"output,o", TEXT(arguments, output), "FILE", 0, "the page to write, - for standard output (default: view.html)",
+     0},
     {"max-edges", WHOLE(arguments, max_edges, 0, INT32_MAX), "N", 0,
      "leave out the explicit edges of a relation that has more (default: 200000)", 0},
     {"beside", TEXT(arguments, beside), "FILE", 0, "a second hierarchy, side by side with the first in one page", 0},
@@ -107,7 +109,8 @@ static const option_row options[] = {
 };
 
 static const char doc[] =
-    "A graph from JSON (- is standard input) as an interactive page: one file, no network.\vThe page shows each "
+    "A graph as an interactive page: one file, no network. GRAPH is a file, - for JSON from standard input, or a "
+    "folder, whose files attend as HSA has it.\vThe page shows each "
     "relation as a matrix to zoom into, over nodes or over the tokens they stand for; point at a cell to see its "
     "edges, click it to see how far its row's token reaches, layer by layer. "
     "Graphs of fewer than 2000 edges are also drawn as nodes and links. The page contains the graph as it is stored, "
@@ -193,7 +196,7 @@ int run_view(int argc, char **argv)
                                  {call_list(CALL_WHOLE), offsetof(arguments, by.call), "With --query and --key:", 10},
                                  {0}};
     const option_list line = {.rows = options, .parts = parts, .check = check, .words = "GRAPH|VARIANT", .says = doc};
-    arguments a = {.max_edges = VIEW_MOST_EXPLICIT};
+    arguments a = {.max_edges = VIEW_MOST_EXPLICIT, .output = "view.html"};
     graph_file f = {0};
     row_edge_list edges = {0};
     hga_view view = {0};

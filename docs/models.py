@@ -4,6 +4,7 @@ characters-CONTEXT.json, characters-equal.json (dense attention, as many charact
 import pathlib
 import sys
 
+import architectures_said
 import language_model
 import models_budgets
 import models_minilm
@@ -15,12 +16,17 @@ TEXT = """# Models
 
 For people who want to know what a hierarchy costs and gains in a model. The page begins with pretrained models that get hga's attention without training; small models that were trained with it follow.
 
+- [Which architectures run](#which-architectures-run) with `attn_implementation="hga"`, and what is refused.
 - [A pretrained language model](#a-pretrained-language-model): what budgets by head lose, find and gain, which attention works in it as it stands, and from what length on it is faster.
 - [MiniLM, without training](#minilm-without-training) and [taught](#minilm-taught-with-a-hierarchy): embeddings of a BERT.
 - [The next character](#the-next-character-of-the-king-james-bible), [ListOps](#listops), [recall](#recall): small models beside controls. On the expression's own tree HSA solves {tree} % of ListOps, dense attention {dense} %.
 - [What a step costs](#what-a-step-costs), and [the model in C](#the-model-in-c).
 
 `docs/models.py` makes this page of the programs' logs ({budgets}, {log}, {logs}); every number on it was measured.
+
+## Which architectures run
+
+{architectures}
 
 {language_model}
 
@@ -323,7 +329,7 @@ def page(logs, names, pictures):
     sizes = "; ".join(f"at context {n} {log['settings']['steps']} steps of {log['settings']['batch']} windows" for n, log in texts.items())
     weights = lambda name: of(first, name)["runs"][0]["parameters"]  # noqa: E731
     return TEXT.format(
-        **{which: f"`{name}`" for which, name in names.items()}, language_model=language_model.part(logs["smollm"], logs["budgets"], pictures), control=control_said(first), pictures=pictures, cpu=machine["cpu"], cores=machine["cores"], torch=machine["torch"], hga=machine["hga"], commit=machine["commit"],
+        **{which: f"`{name}`" for which, name in names.items()}, architectures=architectures_said.said(), language_model=language_model.part(logs["smollm"], logs["budgets"], pictures), control=control_said(first), pictures=pictures, cpu=machine["cpu"], cores=machine["cores"], torch=machine["torch"], hga=machine["hga"], commit=machine["commit"],
         shortest=shortest, characters=characters_table(texts), characters_said=characters_said(texts, logs["equal"]),
         checked=s["check"] // max(texts) * max(texts),
         characters_size=f"{s['layers']} layers, width {s['width']}, {s['heads']} heads; {sizes}.",

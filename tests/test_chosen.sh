@@ -104,7 +104,7 @@ fact only_that_head_is_weighed python3 -c 'import json; rows = json.load(open("r
 
 fact each_choice_is_causal exits 0 "$hga" check "${routed[@]}" "${by[@]}"
 "$hga" check "${routed[@]}" "${by[@]}" >checked
-fact and_all_were_looked_at shows checked "causality  pass  no output depends on a later token (claimed)"
+fact and_all_were_looked_at shows checked "causality  pass  no output depends on a later token (promised by its builder)"
 for more in query-block=4 prefill=4; do
     fact "${more%=*}_looks_ahead" exits 1 "$hga" check "${routed[@]}" -p $more "${by[@]}"
     "$hga" check "${routed[@]}" -p $more "${by[@]}" >checked

@@ -87,7 +87,7 @@ fact hsa_self_mode_is_not_causal_and_check_says_so exits 1 sh -c '"$0" build hsa
 
 # what nobody claims is no failure, and stages whose work is lost are named
 "$hga" build window --tokens 8 -p left=2 -p right=2 -o open.json && "$hga" check open.json >open.txt
-fact causality_that_nobody_claims_is_not_failed holds open.txt '^causality +no +.*\(not claimed\)$'
+fact causality_that_nobody_promised_is_not_failed holds open.txt '^causality +no +.*\(not promised\)$'
 fact and_demanded_it_is exits 1 "$hga" check open.json --causal
 python3 - <<'END' || exit 1
 import json

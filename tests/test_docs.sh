@@ -12,7 +12,7 @@ export ARGP_HELP_FMT=rmargin=100000,no-dup-args-note
 # Relative links of Markdown files, as paths; code is no link.
 links() {
     local page
-    for page in "$source"/*.md "$source"/docs/*.md "$source"/*/README.md; do
+    for page in "$source"/*.md "$source"/docs/*.md "$source"/*/README.md "$source"/bench/results/README.md; do
         awk '/^ *```/ { code = !code } !code' "$page" | sed 's/`[^`]*`//g' | grep -oE '\]\([^) ]+\)' | sed 's/^](//; s/)$//; s/#.*//' |
             grep -vE '^(https?:|mailto:|$)' | sed "s,^,$(dirname "$page")/,"
     done
@@ -25,6 +25,15 @@ fact every_link_leads_somewhere empty broken
 (cd "$source/docs" && ls ./*.md) | sed 's,^\./,,' | grep -v README >pages
 grep -oE '\]\([a-z-]+\.md\)' "$source/docs/README.md" | sed 's/^](//; s/)//' >named
 fact the_index_names_every_page missing pages named
+# Each dated run and study is in the index of results, and what is named there is there.
+results=$source/bench/results
+(cd "$results" && find . -type f ! -name README.md | sed 's,^\./,,') >results
+grep -oE '\]\([^)]+\)' "$results/README.md" | sed 's/^](//; s/)$//' | grep -v '^\.\./' >studies
+echo make.sh >>studies
+there_are_studies() { [ "$(wc -l <results)" -gt 40 ]; }
+fact there_are_studies there_are_studies
+fact the_index_of_results_names_every_file missing results studies
+fact and_no_other missing studies results
 # The engine's page names a file at every step.
 grep -oE '`[a-z_]+(/[a-z_0-9]+)+\.(c|h|inc)`' "$source/docs/engine.md" | tr -d '`' | sort -u >steps
 while read -r path; do [ -e "$source/$path" ] || echo "$path"; done <steps >gone

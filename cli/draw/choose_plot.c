@@ -9,10 +9,10 @@
 #include "chart.h"
 #include "palette.h"
 
-enum { WIDTH = 560, HEIGHT = 420, LEFT = 80, TOP = 70, GAP = 100, FOOT = 60, ZERO_CAPACITY = 40 };
+enum { WIDTH = 560, HEIGHT = 420, LEFT = 80, TOP = 70, GAP = 100, FOOT = 60, ZERO_CAPACITY = 40, KEY_LINE = 16 };
 static const double label_size = 11;
 
-/* ---- free areas for labels ---- */
+/* ---- free areas for the numbers of dots ---- */
 
 enum { MAX_LABELS = 1024, LABEL_HEIGHT = 13 };
 
@@ -54,17 +54,19 @@ static void take_box(area *r, box b)
     if (r->n_taken < MAX_LABELS) r->taken[r->n_taken++] = b;
 }
 
-/* Finds a free box for the label of a point: right of it, left, over it, farther up and down; 0 when there is none. */
+/* Finds a free box for the number of a point, so near that no line has to lead to it: above, below, beside, a little
+   farther up and down; 0 when there is none. */
 static int find_area(area *r, double x, double y, double width, box *out)
 {
-    const double side[3] = {x + 9, x - 9 - width, x - width / 2};
+    static const double at[][2] = {{0, -1}, {0, 1}, {1, 0},  {-1, 0},
+                                   {0, -2}, {0, 2}, {0, -3}, {0, 3}}; /* right, down */
     if (r->n_taken == MAX_LABELS) return 0;
-    for (int row = 0; row < 50; row++)
-        for (int i = 0; i < (row == 0 ? 2 : 3); i++) {
-            double down = (row + 1) / 2 * (row % 2 ? -LABEL_HEIGHT : LABEL_HEIGHT);
-            *out = (box){side[i], y - 7 + down, width, LABEL_HEIGHT};
-            if (fits(r, out)) return 1;
-        }
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        const double aside = at[i][0] * (8 + width / 2),
+                     down = at[i][1] * LABEL_HEIGHT + (at[i][1] > 0) - (at[i][1] < 0);
+        *out = (box){x - width / 2 + aside, y - LABEL_HEIGHT / 2.0 + down, width, LABEL_HEIGHT};
+        if (fits(r, out)) return 1;
+    }
     return 0;
 }
 
@@ -128,32 +130,72 @@ static void draw_point(const panel *p, const plot_point *q)
     svg_circle(p->chart.svg, x_of(p, q), y_of(p, q), radius(p, q), &l);
 }
 
-/* ---- labels ---- */
+/* ---- numbers ---- */
 
-/* no label over a point */
+/* no number over a point */
 static void take_plot(panel *p, const plot_point *q)
 {
     double r = radius(p, q) + 1;
     if (drawn(q)) take_box(&p->area, (box){x_of(p, q) - r, y_of(p, q) - r, 2 * r, 2 * r});
 }
 
-/* The name of a candidate on the front, if there is a free area near its dot; else none. */
-static void draw_label(panel *p, const plot_point *q)
+/* The number of a candidate on the front, if there is a free area near its dot; else none. */
+static void draw_number(panel *p, const plot_point *q, int number)
 {
     FILE *svg = p->chart.svg;
-    const look leader = {.line = chart_ink(0.35), .width = 1};
-    char text[192];
+    char text[16];
     box b;
-    if (!q->front[p->cost]) return;
-    double x = x_of(p, q), y = y_of(p, q);
-    snprintf(text, sizeof text, "%s%s%s", q->variant, *q->parameters ? " " : "", q->parameters);
-    if (!find_area(&p->area, x, y, width_of(text, label_size), &b)) return;
+    snprintf(text, sizeof text, "%d", number);
+    if (!find_area(&p->area, x_of(p, q), y_of(p, q), width_of(text, label_size), &b)) return;
     take_box(&p->area, b);
     svg_rect(svg, b.x, b.y, b.width, b.height, &chart_page); /* over the stairs */
-    text_anchor anchor = b.x > x ? TEXT_START : b.x + b.width < x ? TEXT_END : TEXT_MIDDLE;
-    double at = b.x > x ? b.x : b.x + b.width < x ? b.x + b.width : x;
-    if (fabs(b.y + 7 - y) > 7) svg_lines(svg, (const double[2][2]){{x, y}, {at, b.y + 7}}, 2, &leader);
-    svg_text(svg, at, b.y + 11, (text_style){label_size, anchor, 0, paint_of(q->variant, 1)}, text);
+    svg_text(svg, b.x + b.width / 2, b.y + 11, (text_style){label_size, TEXT_MIDDLE, 0, paint_of(q->variant, 1)}, text);
+}
+
+/* ---- the key: what the numbers stand for ---- */
+
+static void name_of(const plot_point *q, size_t n, char text[])
+{
+    snprintf(text, n, "%s%s%s", q->variant, *q->parameters ? " " : "", q->parameters);
+}
+
+/* How many columns the key has, and how many are on the front. */
+static int key_columns(const plot_point *point, int n, int cost, int *on_front)
+{
+    char text[192];
+    int columns = 2;
+    *on_front = 0;
+    for (int i = 0; i < n; i++) {
+        if (!point[i].front[cost]) continue;
+        name_of(&point[i], sizeof text, text);
+        if (width_of(text, label_size) > WIDTH / 2 - 14) columns = 1;
+        ++*on_front;
+    }
+    return columns;
+}
+
+static int key_lines(const plot_point *point, int n, int cost)
+{
+    int on_front, columns = key_columns(point, n, cost, &on_front);
+    return (on_front + columns - 1) / columns;
+}
+
+/* The front's candidates by their numbers below the plot, column after column. */
+static void draw_key(const panel *p, const plot_point *point, int n)
+{
+    int on_front, number = 0, columns = key_columns(point, n, p->cost, &on_front);
+    const int lines = (on_front + columns - 1) / columns;
+    for (int i = 0; i < n; i++) {
+        char text[192], digits[16];
+        if (!point[i].front[p->cost]) continue;
+        const double x = p->chart.left + number / lines * (WIDTH / columns),
+                     y = p->chart.top + HEIGHT + FOOT + number % lines * KEY_LINE;
+        snprintf(digits, sizeof digits, "%d", ++number);
+        name_of(&point[i], sizeof text, text);
+        const paint ink = paint_of(point[i].variant, 1);
+        svg_text(p->chart.svg, x + 16, y + 8, (text_style){label_size, TEXT_END, 0, ink}, digits);
+        svg_text(p->chart.svg, x + 24, y + 8, (text_style){label_size, TEXT_START, 0, ink}, text);
+    }
 }
 
 /* ---- all of it ---- */
@@ -210,7 +252,7 @@ static void panel_make(choose_plot *all, int cost, double top)
     chart_add_tick(&p->chart.y, ZERO_CAPACITY / 4.0 - ZERO_CAPACITY, "0");
 }
 
-/* Error against one of the costs: the front, the labels, and the dots over both. */
+/* Error against one of the costs: the front, its numbers, the dots over both, and the key. */
 static void draw_panel(FILE *svg, const choose_plot *all, int cost)
 {
     panel p = all->panel[cost];
@@ -219,8 +261,10 @@ static void draw_panel(FILE *svg, const choose_plot *all, int cost)
     chart_frame(&p.chart);
     draw_front(&p, all->point, all->n);
     for (int i = 0; i < all->n; i++) take_plot(&p, &all->point[i]);
-    for (int i = 0; i < all->n; i++) draw_label(&p, &all->point[i]);
-    for (int i = 0; i < all->n; i++) draw_point(&p, &all->point[i]); /* no label hides one */
+    for (int i = 0, number = 0; i < all->n; i++)
+        if (all->point[i].front[cost]) draw_number(&p, &all->point[i], ++number);
+    for (int i = 0; i < all->n; i++) draw_point(&p, &all->point[i]); /* no number hides one */
+    draw_key(&p, all->point, all->n);
 }
 
 static int seen_before(const plot_point *point, int i)
@@ -256,7 +300,9 @@ int choose_plot_write(plot_point *point, int n, const char *title, const char *p
 {
     choose_plot all = {.point = point, .n = n, .title = title};
     for (int cost = 0; cost < N_COSTS; cost++) panel_make(&all, cost, TOP);
-    return drawing_write(&(drawing){LEFT + 2 * WIDTH + GAP + 20, TOP + HEIGHT + FOOT, title, NULL, NULL, draw, &all},
+    const int lines[] = {key_lines(point, n, COST_TIME), key_lines(point, n, COST_FLOPS)};
+    const int foot = FOOT + KEY_LINE * (lines[0] > lines[1] ? lines[0] : lines[1]);
+    return drawing_write(&(drawing){LEFT + 2 * WIDTH + GAP + 20, TOP + HEIGHT + foot, title, NULL, NULL, draw, &all},
                          path);
 }
 
@@ -270,6 +316,7 @@ void choose_plot_put(FILE *file, plot_point *point, int n, const char *title, co
     choose_plot all = {.point = point, .n = n, .title = title};
     choose_plot_mark(point, n, COST_TIME);
     panel_make(&all, COST_TIME, PAGE_TOP);
-    drawing_put(file, &(drawing){LEFT + WIDTH + 20, PAGE_TOP + HEIGHT + FOOT, title, NULL, NULL, draw_times, &all},
+    const int foot = FOOT + KEY_LINE * key_lines(point, n, COST_TIME);
+    drawing_put(file, &(drawing){LEFT + WIDTH + 20, PAGE_TOP + HEIGHT + foot, title, NULL, NULL, draw_times, &all},
                 name);
 }

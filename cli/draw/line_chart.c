@@ -103,7 +103,7 @@ static void draw_line(const chart *on, const line_chart *t, const chart_line *l)
 
 typedef struct label {
     const chart_line *of;
-    double x, end; /* where the line ends */
+    double end; /* where the line ends */
 } label;
 
 static int by_end(const void *a, const void *b)
@@ -119,7 +119,8 @@ static void spread(double *y, int n, double end)
     for (int i = n - 1; i >= 0 && y[i] > end; i--, end -= LABEL_GAP) y[i] = end;
 }
 
-/* The names of lines right of the chart, in order of where their lines end and moved apart, with leaders. */
+/* The names of lines right of the chart, in order of where their lines end and moved apart, each behind a sample of its
+   line: leaders of many lines that end together would be a thicket. */
 static void draw_labels(const chart *on, const line_chart *t)
 {
     FILE *svg = on->svg;
@@ -127,16 +128,16 @@ static void draw_labels(const chart *on, const line_chart *t)
     double y[MOST_LINES], x = WIDTH - RIGHT;
     for (int i = 0; i < t->n; i++) {
         const line_point *last = &t->line[i].at[t->line[i].n - 1];
-        labels[i] = (label){&t->line[i], chart_x(on, last->x), chart_y(on, last->ms)};
+        labels[i] = (label){&t->line[i], chart_y(on, last->ms)};
     }
     qsort(labels, (size_t)t->n, sizeof *labels, by_end);
     for (int i = 0; i < t->n; i++) y[i] = labels[i].end;
     spread(y, t->n, on->top + HEIGHT + 4);
     for (int i = 0; i < t->n; i++) {
-        const look leader = {.line = labels[i].of->ink, .width = 1.3};
-        const double to = labels[i].end;
-        svg_lines(svg, (const double[3][2]){{labels[i].x + 4, to}, {x + 4, to}, {x + 16, y[i]}}, 3, &leader);
-        svg_text(svg, x + 20, y[i] + 4, (text_style){12, TEXT_START, 0, chart_ink(1)}, labels[i].of->name);
+        const chart_line *of = labels[i].of;
+        const look sample = {.line = of->ink, .width = of->width, .dashed = of->dashed};
+        svg_lines(svg, (const double[2][2]){{x + 10, y[i]}, {x + 30, y[i]}}, 2, &sample);
+        svg_text(svg, x + 36, y[i] + 4, (text_style){12, TEXT_START, 0, chart_ink(1)}, of->name);
     }
 }
 

@@ -9,9 +9,10 @@
 #include "complain.h"
 #include "hga_files.h"
 #include "npy.h"
+#include "tree_folder.h"
 #include "whole_file.h"
 
-typedef enum kind { NO_TREE, HTML, MARKDOWN, PARENTS, LINKAGE } kind;
+typedef enum kind { NO_TREE, FOLDER, HTML, MARKDOWN, PARENTS, LINKAGE } kind;
 
 /* ---- kinds of files ---- */
 
@@ -34,6 +35,7 @@ static int ends_with(const char *path, const char *suffix)
 
 static kind kind_of(const char *path)
 {
+    if (tree_folder_is(path)) return FOLDER;
     if (ends_with(path, ".html") || ends_with(path, ".htm") || ends_with(path, ".xhtml")) return HTML;
     if (ends_with(path, ".md") || ends_with(path, ".markdown")) return MARKDOWN;
     return ends_with(path, ".npy") ? kind_of_array(path) : NO_TREE;
@@ -94,6 +96,7 @@ int tree_file_read(const char *path, hga_tree *out)
 {
     *out = (hga_tree){0};
     switch (kind_of(path)) {
+    case FOLDER: return tree_folder_read(path, out);
     case HTML: return read_document(path, hga_tree_html, out);
     case MARKDOWN: return read_document(path, hga_tree_markdown, out);
     case PARENTS: return read_parents(path, out);

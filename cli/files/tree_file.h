@@ -1,10 +1,10 @@
-/* tree_file.h: trees in files that are no graphs: HTML, Markdown, arrays of parents, scipy's linkage. */
+/* tree_file.h: trees that are no graphs: folders, HTML, Markdown, arrays of parents, scipy's linkage. */
 #ifndef CLI_TREE_FILE_H
 #define CLI_TREE_FILE_H
 
 #include <hga.h>
 
-/* .html, .htm, .xhtml, .md, .markdown; a .npy of one axis of whole numbers, or of [n][4] real ones. */
+/* A folder; .html, .htm, .xhtml, .md, .markdown; a .npy of one axis of whole numbers, or of [n][4] real ones. */
 int tree_file_is(const char *path);
 /* Parents and, but for arrays, names and leaves; hga_tree_clear. */
 int tree_file_read(const char *path, hga_tree *out);

@@ -10,11 +10,11 @@ import tutorials
 
 # The table of contents, for the reader in whose language it is; pages that stand nowhere here come last.
 CONTENTS = (
-    ("Python", ("python", "howto-python", "flex-attention", "tutorial", "python-reference/index")),
+    ("Python", ("python", "models", "asked", "howto-python", "flex-attention", "tutorial", "python-reference/index")),
     ("The tool", ("tool/index", "decoding", "gallery", "formats")),
     ("C", ("c", "installing", "howto-c", "tutorial-c", "adding-a-variant", "c/index")),
     ("Hierarchies", ("modifiers", "dense", "window", "bpt", "htransformer", "hsa", "treeformer-fine", "treeformer-coarse", "fenwick", "dilated", "segments", "neighbourhood", "routed", "draft", "graph", "graphs")),
-    ("Inside, and beside", ("glossary", "beside-others", "from-dgl", "benchmarks", "promises", "measuring", "engine", "gradients", "contributing")),
+    ("Inside, and beside", ("glossary", "beside-others", "from-dgl", "benchmarks", "promises", "measuring", "results", "engine", "gradients", "contributing")),
 )
 LAST = "changelog"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
@@ -30,6 +30,7 @@ class Site:
         self.pages[source / "CHANGELOG.md"] = LAST
         self.pages[source / "CONTRIBUTING.md"] = "contributing"
         self.pages[source / "bench" / "README.md"] = "measuring"
+        self.pages[source / "bench" / "results" / "README.md"] = "results"
         self.pages[source / "examples" / "python" / "tutorial.ipynb"] = "tutorial"
         self.pages[source / "examples" / "tutorial.c"] = "tutorial-c"
 

@@ -59,6 +59,29 @@ class Networkx(unittest.TestCase):
         back = hga.Graph.from_networkx(g).to_networkx()
         self.assertEqual([back.edges[u, v, 0]["colour"] for u, v in (("x", "y"), ("y", "x"))], ["red", "red"])
 
+    def test_undirected_graphs_come_back_undirected(self):
+        g = networkx.Graph([("x", "y"), ("y", "z"), ("z", "z")])
+        g.add_edge("x", "z", weight=2.5)
+        graph = hga.Graph.from_networkx(g)
+        for same in (graph, pickle.loads(pickle.dumps(graph)), graph.renumber([2, 0, 1])):
+            back = same.to_networkx()
+            self.assertFalse(back.is_directed())
+            self.assertEqual({frozenset(e) for e in back.edges()}, {frozenset(e) for e in g.edges()})
+            self.assertEqual(back.number_of_edges(), 4)
+            self.assertEqual(back.edges["z", "x", 0]["weight"], 2.5)
+            self.assertEqual(hga.Graph.from_networkx(back), same)
+        self.assertEqual(back.number_of_edges("z", "z"), 1)
+        twice = networkx.MultiGraph([("x", "y"), ("x", "y")])
+        self.assertEqual([w for _, _, w in hga.Graph.from_networkx(twice, repeated="sum").to_networkx().edges(data="weight")], [2])
+        self.assertTrue(hga.Graph.from_networkx(g.to_directed()).to_networkx().is_directed())
+
+    def test_edges_that_no_longer_go_both_ways_are_directed(self):
+        graph = hga.Graph.from_networkx(networkx.Graph([("x", "y")]))
+        graph._labels = graph._labels._replace(of_edges={})
+        one_way = hga.Graph.from_edges([0], [1], 2)
+        one_way._labels = graph._labels
+        self.assertTrue(one_way.to_networkx().is_directed())
+
     def test_numbers_are_their_own_names(self):
         g = networkx.DiGraph([(2, 0), (1, 2)])
         graph = hga.Graph.from_networkx(g)

@@ -253,6 +253,31 @@ class Pages(unittest.TestCase):
             for peer in ("hga", *(["pyg"] if package("torch_geometric") else [])):
                 self.assertIn(f"| rmat | {layer} | 2 x 4 | {peer} |", out)
 
+    @needs("torch", "transformers", "torch_geometric")
+    def test_the_front_pages_table_is_of_equal_outputs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder, "page.md")
+            page.write_text("before\n<!-- bench/front.py writes from here -->\nold\n<!-- to here -->\nafter\n", encoding="utf-8")
+            out = run(ROOT / "bench" / "front.py", "--quick", "--seconds", 0, "--only", "gat,smollm", "--markdown", page)
+            written = page.read_text(encoding="utf-8")
+        for name in ("GATConv, 15,000 random edges", "SmolLM2 135M, prefill, 2048 tokens"):
+            self.assertEqual(len(re.findall(rf"^\| {name}.*?\| [0-9.]+ m?s \| \*\*[0-9.]+\*\* \| [0-9]e-0[5-9] \|$", out, re.M)), 1, out)
+        self.assertRegex(out, r"a product of matrices \d+, sdpa \d+, hga \d+")
+        self.assertEqual(written.split("\n")[0], "before")
+        self.assertEqual(written.split("\n")[-2], "after")
+        self.assertNotIn("old", written)
+        self.assertIn(out.split("\n\n")[0], written)
+
+    def test_a_page_without_a_place_for_the_table_is_refused(self):
+        if not (package("torch") and package("transformers")):
+            self.skipTest("torch or transformers is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder, "page.md")
+            page.write_text("nothing\n", encoding="utf-8")
+            done = subprocess.run([sys.executable, ROOT / "bench" / "front.py", "--quick", "--markdown", page], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout, page.read_text(encoding="utf-8")), (1, "", "nothing\n"))
+            self.assertIn("has no lines", done.stderr)
+
     @needs("torch")
     def test_an_expander_carries_what_neighbours_do_not(self):
         out = run(ROOT / "examples" / "python" / "exphormer.py", "--cliques", 6, "--size", 4, "--layers", 2, "--width", 32, "--steps", 120,

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 
+import architectures
 from shared import ROOT
 
 README = pathlib.Path(os.environ.get("HGA_SOURCE", ROOT), "README.md")
@@ -52,8 +53,27 @@ class Readme(unittest.TestCase):
                 os.chdir(here)
 
     def test_it_is_one_page(self):
-        prose = re.sub(r"^```.*?^```$", "", README.read_text(), flags=re.S | re.M)
-        self.assertLess(len(prose.replace("|", " ").split()), 700)  # lines of tables are no words
+        prose = re.sub(r"^```.*?^```$|^\|.*?$|^<!--.*?$|^\*Processor time.*?$", "", README.read_text(), flags=re.S | re.M)  # nor tables and their caption
+        self.assertLess(len(prose.split()), 520)
+
+    def test_it_counts_the_types_of_models(self):
+        """Those that the tests run."""
+        n = len(architectures.SERVED) + sum(map(len, architectures.KINDS.values()))
+        self.assertEqual(re.search(r"\[(\d+) types\]\(docs/models.md#which-architectures-run\)", README.read_text()).group(1), str(n))
+
+    def test_its_first_table_is_of_a_run(self):
+        """bench/front.py wrote it: its head, times whose ratio is the one that is shown, and what the others reached in the same run."""
+        program = (README.parent / "bench" / "front.py").read_text()
+        begin, end, head = (re.search(rf'^.*?{name}.*?"({first}.*?)\\n', program, re.M).group(1) for name, first in (("BEGIN, END", "<!-- bench"), ("BEGIN, END", "<!-- to"), ("HEAD", "\\|")))
+        table = README.read_text().split(begin)[1].split(end)[0].strip()
+        self.assertTrue(table.startswith(head), table[:100])
+        rows = [row.split("|")[1:-1] for row in table.splitlines()[2:] if row.startswith("|")]
+        self.assertGreater(len(rows), 5)
+        seconds = lambda said: float(said.split()[0]) / (1000 if said.split()[1] == "ms" else 1)  # noqa: E731
+        for name, _, theirs, ours, ratio, apart in rows:
+            self.assertAlmostEqual(seconds(theirs) / seconds(ours) / float(ratio.strip(" *")), 1, delta=0.06, msg=name)
+            self.assertLess(float(apart), 1e-4)
+        self.assertRegex(table.splitlines()[-1], r"^\*Processor time of one thread .* GFLOP a second .* sdpa \d+, hga \d+, onnxruntime \d+")
 
     def test_it_counts_the_functions_of_c(self):
         """Those of the headers, and of the first two parts of the reference in C."""

@@ -4,7 +4,9 @@ attends in a layer or transformers does."""
 import contextlib
 import unittest
 
+from architectures import KINDS, ONLY_OWN, REFUSED, SERVED, TOKENS
 from shared import OnOneThread, at_any_size
+from since import since
 
 try:
     import torch
@@ -16,38 +18,6 @@ if tf is not None:
     import hga.transformers
     from hga._core.releases import asks
 
-TOKENS = 70
-TEXT = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=90, max_position_embeddings=200,
-            pad_token_id=1, bos_token_id=2, eos_token_id=3)  # fmt: skip
-GROUPED = dict(TEXT, num_key_value_heads=2)
-SLIDES = dict(GROUPED, head_dim=8, sliding_window=9)
-IMAGE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, image_size=32, patch_size=4)
-SOUND = dict(TEXT, conv_dim=(32, 32), conv_stride=(5, 4), conv_kernel=(10, 3), num_feat_extract_layers=2, num_conv_pos_embedding_groups=2)
-PAIR = dict(d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
-            decoder_ffn_dim=48, vocab_size=90, pad_token_id=1, bos_token_id=2, eos_token_id=3, decoder_start_token_id=2)  # fmt: skip
-T5 = dict(d_model=32, d_kv=8, num_layers=2, num_heads=4, d_ff=48, vocab_size=90)
-LATENT = dict(TEXT, num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8,
-              n_routed_experts=4, n_group=2, topk_group=1, num_experts_per_tok=2, moe_intermediate_size=16)  # fmt: skip
-EXPERTS = dict(SLIDES, num_local_experts=2, num_experts_per_tok=1)
-
-# What models are given, and their types with the numbers of a small one.
-KINDS = {
-    "text": {
-        **dict.fromkeys("albert bert camembert electra esm gpt_neox modernbert nomic_bert phi roberta xlm-roberta".split(), TEXT),
-        **dict.fromkeys("cohere granite llama nemotron olmo olmo2 phi3 qwen2 smollm3 stablelm starcoder2".split(), GROUPED),
-        **dict.fromkeys("cohere2 gemma gemma2 gemma3_text glm mistral qwen3".split(), SLIDES),
-        "gpt2": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=90, n_positions=200),
-        "gptj": dict(n_embd=32, n_layer=2, n_head=4, rotary_dim=4, vocab_size=90, n_positions=200),
-        "opt": dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=48, vocab_size=90, max_position_embeddings=200, word_embed_proj_dim=32),
-        "distilbert": dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, vocab_size=90, max_position_embeddings=200),
-        "gpt_oss": EXPERTS, "mixtral": EXPERTS, "deepseek_v3": LATENT,
-        "llama4_text": dict(EXPERTS, attention_chunk_size=16, intermediate_size_mlp=48),
-    },
-    "image": dict.fromkeys("beit clip_vision_model deit dinov2 siglip_vision_model vit".split(), IMAGE),
-    "sound": dict.fromkeys("hubert wav2vec2".split(), SOUND),
-    "two texts": {**dict.fromkeys("bart blenderbot m2m_100 marian mbart pegasus plbart".split(), PAIR), **dict.fromkeys(("mt5", "t5"), T5)},
-    "speech": {"whisper": dict(PAIR, max_source_positions=TOKENS, num_mel_bins=4)},
-}  # fmt: skip
 FEWEST = 40  # models that ran with the oldest transformers
 
 
@@ -62,14 +32,18 @@ def given(kind):
     }[kind]  # fmt: skip
 
 
+def made(name, numbers):
+    torch.manual_seed(1)
+    return tf.AutoModel.from_config(tf.AutoConfig.for_model(name, **numbers)).eval()
+
+
 def models():
     """(type, model, what it is given) of those that this transformers has and that ask for attention by its name."""
     for kind, types in KINDS.items():
         for name, numbers in types.items():
             if name not in tf.CONFIG_MAPPING:
                 continue
-            torch.manual_seed(1)
-            model = tf.AutoModel.from_config(tf.AutoConfig.for_model(name, **numbers)).eval()
+            model = made(name, numbers)
             if asks(type(model)):
                 yield name, model, given(kind)
 
@@ -102,6 +76,43 @@ class OwnModels(OnOneThread, unittest.TestCase):
                         self.assertLess(min(float((found - x)[rows].abs().max()) for x in own), 3e-5, around.__name__)
             ran += 1
         self.assertGreaterEqual(ran, FEWEST)
+
+
+    def test_names_of_hierarchies_run_or_are_refused_with_the_reason(self):
+        """"hga:dense", which pads nothing here, in every kind that the table says."""
+        hga.transformers.register()
+        kind_of = {name: kind for kind, types in KINDS.items() for name in types}
+        for name, model, all_inputs in models():
+            inputs, reason = all_inputs[0], ONLY_OWN.get(kind_of[name])
+            with self.subTest(name):
+                if reason is None:
+                    own, found = self.own(model, inputs), self.outputs(model, "hga:dense", inputs)
+                    self.assertLess(min(float((found - x).abs().max()) for x in own), 3e-5)
+                else:
+                    with self.assertRaisesRegex(hga.Error, reason):
+                        self.outputs(model, "hga:dense", inputs)
+
+    @since("transformers", "5.0")
+    def test_what_is_refused_says_why(self):
+        hga.transformers.register()
+        ids = torch.randint(4, 90, (1, TOKENS))
+        for reason, types in REFUSED.items():
+            for name in types:
+                for words in ("hga", "hga:dense"):
+                    with self.subTest(name, words=words), self.assertRaisesRegex(hga.Error, reason):
+                        model = made(name, types[name])
+                        model.set_attn_implementation(words)
+                        model(input_ids=ids)
+
+    def test_what_is_for_use_runs_by_it(self):
+        ids = torch.randint(4, 90, (1, 64))
+        for name, numbers in SERVED.items():
+            with self.subTest(name), torch.no_grad():
+                model = made(name, numbers)
+                inputs = dict(input_ids=ids, **({"decoder_input_ids": ids} if name == "led" else {}))
+                own = model(**inputs)[0]
+                hga.transformers.use(model)
+                self.assertLess(float((model(**inputs)[0] - own).abs().max()), 3e-5)
 
 
 if __name__ == "__main__":

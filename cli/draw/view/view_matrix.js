@@ -12,7 +12,7 @@ const styleColour = (name) => getComputedStyle(document.documentElement).getProp
 
 const canvas = byId("canvas"), real = canvas.getContext("2d");
 let ink = real, recorded = null; /* the pen; the rectangles, while they are kept for SVG */
-const LEFT = NAMES.size ? 104 : 62, TOP = NAMES.size ? 76 : 26;
+const TITLE = 16, LEFT = TITLE + (NAMES.size ? 104 : 46), TOP = TITLE + (NAMES.size ? 76 : 26); /* the axes' titles stand outside of their numbers */
 const FAINTEST = 0.2, MEAN_OF_HEADS = -1;
 const faintest = () => weighsHere() ? WEAKEST : FAINTEST;
 let picture = null; /* {width, height, sums, box} of the matrix, in device pixels; sums: red, green, blue, share of each */
@@ -258,7 +258,7 @@ function paintRelation(r, box) {
 
 const toX = (column) => LEFT + (column - eye.column) * eye.x, toY = (row) => TOP + (row - eye.row) * eye.y;
 
-/* everything around the cells: border, grid where cells are large, levels, numbers, the chosen row */
+/* everything around the cells: border, grid where cells are large, axes, levels, the chosen row */
 function frame(box) {
   const right = Math.min(LEFT + roomX(), toX(bounds()[3])), bottom = Math.min(TOP + roomY(), toY(bounds()[1]));
   const left = Math.max(LEFT, toX(bounds()[2])), top = Math.max(TOP, toY(bounds()[0]));
@@ -268,6 +268,7 @@ function frame(box) {
   ink.strokeRect(left - .5, top - .5, Math.max(0, right - left) + 1, Math.max(0, bottom - top) + 1);
   ink.font = "11px system-ui, 'DejaVu Sans', sans-serif";
   ink.fillStyle = styleColour("--soft");
+  titles(left, right, top, bottom);
   numbers(box);
   if (mode === "nodes" && relation() && !relation().dstOrder) levelLines(top, bottom, left, right);
   markSelected(box, left, right);
@@ -286,35 +287,65 @@ function tickStep(cell, apart) {
   const least = Math.max(1, apart / cell), power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((f) => f * power).find((s) => s >= least);
 }
-function numbers(box) {
-  const wordsX = NAMES.size && eye.x >= 12, wordsY = NAMES.size && eye.y >= 12, stepX = wordsX ? 1 : tickStep(eye.x, 64), stepY = wordsY ? 1 : tickStep(eye.y, 22);
+/* what rows and columns do */
+function titles(left, right, top, bottom) {
   ink.textAlign = "center";
   ink.textBaseline = "alphabetic";
-  for (let c = Math.ceil(box[2] / stepX) * stepX; c < box[3]; c += stepX) {
-    const x = toX(c) + (eye.x >= 12 ? eye.x / 2 : 0);
+  ink.fillText("is attended", (left + right) / 2, TITLE - 4);
+  upright("attends", TITLE - 3, (top + bottom) / 2);
+}
+/* The texts along an axis, at most one every APART pixels: words, where each has room; over tokens, the finest headings that have room; else
+   numbers, before their words where there are any. */
+const APART = 13;
+function labelsOf(order, from, to, cell, apart) {
+  if (!NAMES.size || cell >= 12) {
+    const step = NAMES.size ? 1 : tickStep(cell, apart), middle = cell >= 12 ? .5 : 0, found = [];
+    for (let p = Math.ceil(from / step) * step; p < to; p += step) found.push([p + middle, NAMES.size ? calledAt(p, order) || String(nameOf(p, order)) : String(nameOf(p, order))]);
+    return found;
+  }
+  const found = mode === "tokens" ? headingsOf(from, to, cell) : [];
+  if (found.length) return found;
+  for (let step = tickStep(cell, APART), p = Math.ceil(from / step) * step; p < to; p += step) found.push([p, (nameOf(p, order) + " " + calledAt(p, order)).trim()]);
+  return found;
+}
+/* Above the tokens: nodes with names of their own, each where it begins, the one that contains others before them; where these begin at once it has no room. */
+const headings = [...NAMES.keys()].filter((v) => v >= nTokens && firstToken(v) < endToken(v)).sort((u, v) => firstToken(u) - firstToken(v) || v - u);
+function headingsOf(from, to, cell) {
+  const at = (v) => Math.max(from, firstToken(v)) + Math.min(.5, 6 / cell);
+  for (let least = 1; least < nLevels; least++) {
+    const seen = headings.filter((v) => v >= levelPtr[least] && endToken(v) > from && firstToken(v) < to), near = (u, v) => (at(v) - at(u)) * cell < APART;
+    const found = seen.filter((v, i) => i + 1 === seen.length || !near(v, seen[i + 1]) || endToken(seen[i + 1]) > endToken(v));
+    if (found.length > 1 && found.every((v, i) => i === 0 || !near(found[i - 1], v))) return found.map((v) => [at(v), NAMES.get(v)]);
+  }
+  return [];
+}
+function numbers(box) {
+  ink.textAlign = "center";
+  ink.textBaseline = "alphabetic";
+  for (const [c, text] of labelsOf("srcOrder", box[2], box[3], eye.x, 64)) {
+    const x = toX(c);
     if (x < LEFT || x > LEFT + roomX()) continue;
-    if (wordsX) upright(labelOf(c, "srcOrder"), x);
-    else ink.fillText(String(nameOf(c, "srcOrder")), x, TOP - 7);
+    if (NAMES.size) ink.textAlign = "left", upright(fitted(text, TOP - TITLE - 11), x + 4, TOP - 7);
+    else ink.fillText(text, x, TOP - 7);
   }
   ink.textAlign = "right";
   ink.textBaseline = "middle";
-  for (let p = Math.ceil(box[0] / stepY) * stepY; p < box[1]; p += stepY) {
-    const y = toY(p) + (eye.y >= 12 ? eye.y / 2 : 0);
-    if (y >= TOP && y <= TOP + roomY()) ink.fillText(wordsY ? labelOf(p, "dstOrder") : String(nameOf(p, "dstOrder")), LEFT - 7, y);
+  for (const [p, text] of labelsOf("dstOrder", box[0], box[1], eye.y, 22)) {
+    const y = toY(p);
+    if (y >= TOP && y <= TOP + roomY()) ink.fillText(NAMES.size ? fitted(text, LEFT - TITLE - 11) : text, LEFT - 7, y);
   }
 }
-/* a name along a column's own line, read upwards */
-function upright(text, x) {
+/* a text from a point upwards */
+function upright(text, x, y) {
   ink.save();
-  ink.textAlign = "left";
-  ink.translate(x + 4, TOP - 7);
+  ink.translate(x, y);
   ink.rotate(-Math.PI / 2);
   ink.fillText(text, 0, 0);
   ink.restore();
 }
-function labelOf(position, order) {
-  const r = relation(), v = mode === "tokens" || !r || !r[order] ? position : r[order][position];
-  return fitted(calledOf(v) || String(nameOf(position, order)), (order === "srcOrder" ? TOP : LEFT) - 11);
+function calledAt(position, order) {
+  const r = relation();
+  return calledOf(mode === "tokens" || !r || !r[order] ? position : r[order][position]);
 }
 /* as much of a text as has room in so many pixels */
 function fitted(text, room) {

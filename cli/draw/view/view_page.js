@@ -272,8 +272,8 @@ function mainRelation() {
   return scored ? scored.relation : stages.length ? stages[stages.length - 1].relation : 0;
 }
 
-// What the graph says of itself, in words.
-function claimed(claims) {
+// What the graph's builder promised, in words.
+function promised(claims) {
   const has = (c) => claims.includes(c), pair = has("causal") ? "every pair of a token and an earlier one or itself" : "every pair of tokens", said = [];
   if (has("single") && has("complete")) said.push(pair + " exactly once");
   else if (has("complete")) said.push(pair);
@@ -286,7 +286,7 @@ function start() {
   const edges = relations.reduce((sum, r) => sum + r.nEdges, 0);
   const sides = plural(data.queries[1], "query token") + ", " + plural(data.keys[1], "key token");
   byId("summary").textContent = (crossing ? sides : plural(nTokens, "token")) + ", " + plural(nNodes, "node") + " in " + plural(nLevels, "level") +
-    ", " + plural(edges, "edge") + (data.claims.length ? "; it claims: " + claimed(data.claims) : "");
+    ", " + plural(edges, "edge") + (data.claims.length ? "; promised by its builder: " + promised(data.claims) : "");
   byId("made").textContent = "made by " + data.tool + " view";
   byId("token").max = data.queries[1] - 1;
   fillTables();

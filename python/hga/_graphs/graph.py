@@ -355,7 +355,8 @@ class Graph:
         return csr_matrix((weights, (e[:, 1], e[:, 0])), shape=(self.n_nodes, self.n_nodes))
 
     def to_networkx(self, relation: Optional[str] = None, *, progress: Optional[bool] = None) -> Any:
-        """A networkx MultiDiGraph: edges source -> destination with their types, and with their weights where they have any.
+        """A networkx MultiDiGraph: edges source -> destination with their types, and with their weights where they have any; a
+        MultiGraph where ``from_networkx`` took an undirected graph and each edge still goes both ways.
         Nodes and attributes are those of the graph that ``from_networkx`` took; else nodes are numbers, with their ``name``
         where they have one. progress: as ``coarsen`` has it."""
         with bar("edges for networkx", progress) as tell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -21,12 +22,13 @@ class Labels(NamedTuple):
     of_nodes: List[Dict[Any, Any]]
     of_edges: Dict[Tuple[int, int], Dict[Any, Any]]
     of_graph: Dict[Any, Any]
+    directed: bool = True
 
     def renumbered(self, order: Sequence[int]) -> "Labels":
         """Node order[i] gets the number i."""
         new = {int(old): i for i, old in enumerate(order)}
         edges = {(new[u], new[v]): data for (u, v), data in self.of_edges.items()}
-        return Labels([self.nodes[i] for i in order], [self.of_nodes[i] for i in order], edges, self.of_graph)
+        return Labels([self.nodes[i] for i in order], [self.of_nodes[i] for i in order], edges, self.of_graph, self.directed)
 
 
 def _ordered(graph: Any) -> List[Hashable]:
@@ -71,7 +73,7 @@ class Read(NamedTuple):
                 if more:
                     of_edges.setdefault((node_of[a], node_of[b]), more)
         nodes = [self.nodes[i] for i in at]
-        return Labels(nodes, [dict(self.graph.nodes[node]) for node in nodes], of_edges, dict(self.graph.graph))
+        return Labels(nodes, [dict(self.graph.nodes[node]) for node in nodes], of_edges, dict(self.graph.graph), self.graph.is_directed())
 
 
 def read(graph: Any, weights: Optional[str], tell: Tell) -> Read:
@@ -89,17 +91,27 @@ def read(graph: Any, weights: Optional[str], tell: Tell) -> Read:
     return Read(graph, nodes, ends, edges, _types(edges), weight)
 
 
+def _goes_both_ways(edges: Sequence[Tuple[int, int, int, float]]) -> bool:
+    """Is each edge there the other way round, as often, of the same type and weight?"""
+    count = Counter(edges)
+    return all(count[(d, s, t, w)] == n for (s, d, t, w), n in count.items())
+
+
 def networkx_of(graph: "Graph", relation: Optional[str], tell: Tell) -> Any:
     import networkx
 
     e, weights = into(graph, relation)
     more = [{"weight": w} for w in weights.tolist()] if graph._is_weighted(relation) else [{}] * len(e)
     labels = graph._labels or _own_labels(graph)
-    g = networkx.MultiDiGraph()
+    every = [(s, d, t, w) for (s, d, t), w in zip(e.tolist(), weights.tolist())]
+    undirected = not labels.directed and _goes_both_ways(every)
+    g = networkx.MultiGraph() if undirected else networkx.MultiDiGraph()
     g.graph.update(labels.of_graph)
     g.add_nodes_from(zip(labels.nodes, labels.of_nodes))
     near = graph._relation(relation) == 0
     for (s, d, t), w in each(zip(e.tolist(), more), len(e), tell):
+        if undirected and s > d:
+            continue
         u, v = labels.nodes[s], labels.nodes[d]
         key = g.add_edge(u, v, type=t, **w)
         if near and (s, d) in labels.of_edges:

@@ -86,6 +86,12 @@ def window_of(mask: Optional[Tensor], more: Dict[str, Any]) -> Optional[int]:
     return None if found is None else int(found)
 
 
+def layer_number(module: Any) -> int:
+    """-1 where a layer has none, as ESM's."""
+    found = getattr(module, "layer_idx", None)
+    return -1 if found is None else int(found)
+
+
 def words_of(name: str) -> str:
     return name[len(PREFIX) :]
 

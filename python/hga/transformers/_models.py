@@ -11,7 +11,7 @@ import torch
 
 from .._core.releases import asks, asks_later, before_five, cache_argument, has, is_older, private, refuse_older
 from .._core.library import refuse
-from ._attention import PREFIX, attend, words_of
+from ._attention import PREFIX, attend, layer_number, words_of
 from ._budgets import absolute, know, of_layer
 from ._generation import Cache
 from ._masks import mask
@@ -49,7 +49,7 @@ def _named(name: str, layers: Optional[Dict[int, str]] = None) -> Callable[..., 
         know(words_of(one))
 
     def attention(module: Any, *arguments: Any, **more: Any) -> Any:
-        layer = int(getattr(module, "layer_idx", -1))
+        layer = layer_number(module)
         own = layers.get(layer, name) if layers else name
         return attend(PREFIX + of_layer(words_of(own), layer, module), module, *arguments, **more)
 

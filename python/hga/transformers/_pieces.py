@@ -12,7 +12,7 @@ from transformers import cache_utils
 
 from .._core.releases import cache_argument
 from .._core.library import refuse
-from ._attention import PREFIX, attend, tables_of, window_of
+from ._attention import PREFIX, attend, layer_number, tables_of, window_of
 from ._capture import Watch, watched_by
 from ._generation import CacheBase
 
@@ -136,7 +136,7 @@ class _Pass(Watch):
             out = out if out.requires_grad else out.requires_grad_()
             out.retain_grad()
             q, k, v = (x[0].detach() for x in (query, key, value))
-            self.seen.append(Seen(int(getattr(module, "layer_idx", -1)), q, k, v, out, scale, tables, window))
+            self.seen.append(Seen(layer_number(module), q, k, v, out, scale, tables, window))
             return out.transpose(1, 2), None
 
         return watched
