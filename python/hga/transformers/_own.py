@@ -27,7 +27,7 @@ look_up_early(_SDPA, _SDPA_MASK)
 
 # ---- which is faster ----
 
-_PAIRS = "hga_pairs"
+_PAIRS, _ADDED = "hga_pairs", "hga_added"
 
 
 def _of_pass_is_little(batch: int, tokens: int, dtype: Any, config: Any) -> bool:
@@ -88,6 +88,17 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
     return seen[:, None]
 
 
+def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask of truth values as one that is added to scores, which it remembers, too."""
+    if torch.compiler.is_compiling():
+        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
+    known: Optional[Tensor] = getattr(mask, _ADDED, None)
+    if known is None or known.dtype != dtype:
+        known = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
+        setattr(mask, _ADDED, known)
+    return known
+
+
 def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], causal: bool, **more: Any) -> Any:
     """The model's own function: sdpa knows neither softcaps nor sinks."""
     forward = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
@@ -96,7 +107,7 @@ def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optio
     if mask is None and causal and query.shape[2] > 1:
         mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril(key.shape[2] - query.shape[2])[None, None]
     if mask is not None and mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill(~mask, torch.finfo(query.dtype).min)
+        mask = _added(mask, query.dtype)
     return forward(module, query, key, value, mask, **more)
 
 
@@ -130,16 +141,14 @@ def note(module: Any, by: str, why: str) -> None:
         seen.append(Taken(sum(x.module == name for x in seen) if layer is None else int(layer), name, by, why))
 
 
-_MORE = ("position_bias", "softcap", "s_aux")  # what sdpa does not compute, or reads as a matrix
-
-
 def _is_plain(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], more: Dict[str, Any]) -> bool:
     """Little work, and nothing that sdpa does not know: then no more questions, which would take longer than the answer is worth."""
     tokens = query.shape[2]
     little = tokens < _sdpa.FEWEST or tokens != key.shape[2] or call_is_little(query, key, value)
     if not little or (mask is not None and mask.dtype is torch.int32):
         return False
-    return _SEEN.get() is None and layer_of(key, more) is None and not any([more.get(word) is not None for word in _MORE])
+    asks = more.get("position_bias") is not None or more.get("softcap") is not None or more.get("s_aux") is not None
+    return not asks and _SEEN.get() is None and layer_of(key, more) is None
 
 
 def attend_own(
@@ -206,7 +215,7 @@ def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
 
 
 def explain(model: Any, tokens: int, batch: int = 1) -> str:
-    """What each layer of a model with attn_implementation="hga", or of an MPNet in ``use``, takes for so many tokens, and why, found in
+    """What each layer of a model with attn_implementation="hga", or of an MPNet, Bloom or Falcon in ``use``, takes for so many tokens, and why, found in
     one pass over random ids: "hga", or "transformers" where that is faster or hga does not offer what the layer asks for. With
     gradients where the model is training."""
     if getattr(model.config, "_attn_implementation", None) != NAME and not any(getattr(x, "hga_says", False) for x in model.modules()):
