@@ -49,8 +49,9 @@ def _attend(
             raise refuse(f"{who}: a kernel of {k} with dilation {d} does not fit into an axis of {length} tokens")
     h = functions.neighbourhood(shape=shape, kernel=kernel, dilation=step, causal=causal)
     rows = [x.flatten(1, axes) for x in (query, key, value)]
-    found: Tensor = attention(h, *rows, layout="bnhd", scale=scale)
-    return found.unflatten(1, shape)
+    y: Tensor = attention(h, *rows, layout="bnhd", scale=scale)
+    out: Tensor = y.unflatten(1, shape)  # type: ignore[no-untyped-call]
+    return out
 
 
 def na1d(
