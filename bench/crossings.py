@@ -2,16 +2,16 @@
 
     PYTHONPATH=build/python OMP_NUM_THREADS=1 python3 bench/crossings.py [calls] [models] [biases] [--quick]
 
-calls: hga over sdpa by processor time of one thread, in turns, for shapes, types, forward and with gradients; then the least work
-(millions of products) from which no call takes longer: what LEAST_WORK of python/hga/torch/_sdpa.py has. models: the whole
-model by attn_implementation="hga" over sdpa. Exits with 1 where one takes more than 1.03 times as long. biases: T5's encoder over
+calls: hga over sdpa by processor time of one thread, in turns, for shapes, types, forward and with gradients. models: BERT and Llama
+of two layers of two heads with hga at any length over sdpa, in the same way. After both, the least work (millions of products) from
+which none takes more than 1.03 times as long. Calls in a loop find their memory in the caches, and in a model they do not: what
+LEAST_WORK of python/hga/torch/_sdpa.py has are those of models, under HGA_ISA=avx2 with ATEN_CPU_CAPABILITY=avx2, too.
+every_model.py measures what came of it. biases: T5's encoder over
 sdpa and MPNet over its own attention with hga at any length, for what BY_DISTANCE of the same file has."""
 
 import argparse
 import copy
-import statistics
 import sys
-import time
 import types
 
 import torch
@@ -23,26 +23,13 @@ from hga.torch import _sdpa
 from hga.torch._documents import numbered
 from hga.torch._sdpa import LEAST_WORK, work_of
 from hga.transformers._attention import attend
+from turns import in_turns
 
 SHAPES = ((4, 4, 64), (9, 3, 64), (12, 12, 64), (32, 8, 128))  # query heads, heads of keys and values, columns
 TOKENS, BATCHES, TYPES = (16, 64, 128, 256, 512, 2048), (1, 8), (torch.float32, torch.bfloat16)
 MOST_NUMBERS = 8 * 512 * 32 * 128  # of a tensor
 MOST = 1.03
-
-
-def in_turns(calls, least=0.03, rounds=5):
-    """Median seconds of each call, by processor time."""
-    found = [[] for _ in calls]
-    for call in calls:
-        call()
-    for _ in range(rounds):
-        for seconds, call in zip(found, calls):
-            n, begun = 0, time.process_time()
-            while time.process_time() - begun < least or not n:
-                call()
-                n += 1
-            seconds.append((time.process_time() - begun) / n)
-    return [statistics.median(seconds) for seconds in found]
+LENGTHS = (100, 130, 197, 257, 384)  # of whole models
 
 
 class Layer(torch.nn.Module):
@@ -80,10 +67,10 @@ def one_call(dtype, trains, heads, kv, dim, batch, n):
 
         return call
 
-    theirs, ours = in_turns([run(lambda: sdpa_attention_forward(layer, q, k, v, None, scaling=dim**-0.5)),
-                             run(lambda: attend("hga:dense", layer, q, k, v, mask, scaling=dim**-0.5))])  # fmt: skip
+    ratio, theirs = in_turns(run(lambda: sdpa_attention_forward(layer, q, k, v, None, scaling=dim**-0.5)),
+                             run(lambda: attend("hga:dense", layer, q, k, v, mask, scaling=dim**-0.5)))  # fmt: skip
     name = f"{str(dtype)[6:]} {'with gradients' if trains else 'forward'}, {batch} x {heads} x {dim} on {kv}, {n} tokens"
-    return dtype != torch.float32, trains, work_of(batch, heads, n, 2 * dim), ours / theirs, f"{name}: {ours / theirs:.2f} of {theirs * 1e6:.0f} us"
+    return dtype != torch.float32, trains, work_of(batch, heads, n, 2 * dim), ratio, f"{name}: {ratio:.2f} of {theirs * 1e6:.0f} us"
 
 
 def calls(quick):
@@ -91,45 +78,62 @@ def calls(quick):
     for sixteen, trains, work, ratio, words in each_call(quick):
         print(words, flush=True)
         found.setdefault((sixteen, trains), []).append((work, ratio))
-    for key, rows in found.items():
-        slower = max((work for work, ratio in rows if ratio > 1), default=0)
-        print(f"{'16 bits' if key[0] else 'float32'} {'with gradients' if key[1] else 'forward'}: faster above {slower:.1f} million products; the table has {LEAST_WORK[key]:.0f}")
+    say(found, LEAST_WORK)
     return 0
 
 
+def say(found, least):
+    for (sixteen, trains), rows in found.items():
+        slower = max((work for work, ratio in rows if ratio > MOST), default=0)
+        what = f"{'16 bits' if sixteen else 'float32'} {'with gradients' if trains else 'forward'}"
+        print(f"{what}: no slower above {slower:.1f} million products; the table has {least[_sdpa.SET, sixteen, trains]:.0f} for {_sdpa.SET}")
+
+
+def two_models():
+    """Two layers of two heads: attention is most of what they do, and little for a call."""
+    more = dict(hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=192, vocab_size=90, max_position_embeddings=2100)
+    torch.manual_seed(1)
+    llama = transformers.LlamaModel(transformers.LlamaConfig(**more, num_key_value_heads=1, use_cache=False))
+    return {"BERT": transformers.BertModel(transformers.BertConfig(**more)), "Llama": llama}
+
+
 def models(quick):
-    more = dict(hidden_size=256, num_hidden_layers=2, num_attention_heads=4, intermediate_size=512, vocab_size=500, max_position_embeddings=2048)
-    made = {"Llama": transformers.LlamaModel(transformers.LlamaConfig(**more, num_key_value_heads=2)), "BERT": transformers.BertModel(transformers.BertConfig(**more))}
-    slow = 0
+    """By hga at any size."""
     hga.transformers.register()
-    for name, model in made.items():
-        for dtype in TYPES:
-            model = model.to(dtype)
+    least = dict(_sdpa.LEAST_WORK)
+    found = {}
+    _sdpa.LEAST_WORK.update(dict.fromkeys(least, 0.0))
+    for dtype in TYPES:
+        for name, model in two_models().items():
+            pair = [copy.deepcopy(model).to(dtype) for _ in range(2)]
+            for one, way in zip(pair, ("sdpa", "hga")):
+                one.set_attn_implementation(way)
             for trains in (False, True):
-                for batch in BATCHES[:1] if quick else BATCHES:
-                    for n in TOKENS[::3] if quick else TOKENS:
-                        slow += one_model(name, model, dtype, trains, batch, n) > MOST
-    return int(slow > 0)
+                for n in LENGTHS[:2] if quick else LENGTHS:
+                    for batch in (1, 2, 4, 8):
+                        ratio, words = one_model(name, pair, dtype, trains, batch, n)
+                        print(words, flush=True)
+                        found.setdefault((dtype != torch.float32, trains), []).append((work_of(batch, 2, n, 128), ratio))
+    say(found, least)
+    return 0
 
 
-def one_model(name, model, dtype, trains, batch, n):
-    ids = torch.randint(0, 500, (batch, n))
-    model.train(trains)
+def one_model(name, pair, dtype, trains, batch, n):
+    ids = torch.randint(4, 90, (batch, n))
 
-    def run(implementation):
+    def run(model):
         def call():
-            model.set_attn_implementation(implementation)
             with torch.set_grad_enabled(trains):
-                out = model(input_ids=ids, **({"use_cache": False} if name == "Llama" else {}))[0]
+                out = model(input_ids=ids)[0]
                 if trains:
-                    out.sum().backward()
+                    out.float().square().mean().backward()
                     model.zero_grad()
 
         return call
 
-    theirs, ours = in_turns([run("sdpa"), run("hga")])
-    print(f"{name}, {str(dtype)[6:]}, {'a training step' if trains else 'forward'}, {batch} x {n} tokens: {ours / theirs:.2f} of {theirs * 1e3:.2f} ms", flush=True)
-    return ours / theirs
+    ratio, theirs = in_turns(*(run(model.train(trains)) for model in pair))
+    what = f"{name}, {str(dtype)[6:]}, {'a training step' if trains else 'forward'}, {batch} x {n} tokens, {work_of(batch, 2, n, 128):.0f} million products"
+    return ratio, f"{what}: {ratio:.2f} of {theirs * 1e3:.2f} ms"
 
 
 def biases(quick):
@@ -161,9 +165,9 @@ def one_bias(name, theirs, ours, trains, batch, n):
 
         return call
 
-    own, by_hga = in_turns([run(theirs), run(ours)])
+    ratio, own = in_turns(run(theirs), run(ours))
     what = f"{name}, {str(theirs.dtype)[6:]}, {'a training step' if trains else 'forward'}, {batch} x {n} tokens"
-    print(f"{what}: {by_hga / own:.2f} of {own * 1e3:.2f} ms", flush=True)
+    print(f"{what}: {ratio:.2f} of {own * 1e3:.2f} ms", flush=True)
 
 
 def main():

@@ -21,17 +21,17 @@ A type that is not listed runs if it takes its attention from transformers' atte
 
 
 def row(reads, types, own, others):
-    return f"| {reads} | {', '.join(f'`{name}`' for name in sorted(types))} | {own} | {others} |"
+    return f"| {reads} | {', '.join(architectures.SAID.get(name, f'`{name}`') for name in sorted(types))} | {own} | {others} |"
 
 
 def said():
     rows = []
-    for kind, types in architectures.KINDS.items():
+    for kind, types in architectures.kinds().items():
         reason = architectures.ONLY_OWN.get(kind)
         rows.append(row(kind, types, "runs", f"refused: {reason}" if reason else "runs"))
     rows.append(row("text", architectures.SERVED, "by `use`", f"refused: {architectures.BY_ITSELF}"))
     rows += [row("text", types, f"refused: {reason}", "refused, likewise") for reason, types in architectures.REFUSED.items()]
-    n = len(architectures.SERVED) + sum(map(len, architectures.KINDS.values()))
+    n = len(architectures.SERVED) + sum(map(len, architectures.kinds().values()))
     return TEXT.format(n=n, rows="\n".join(rows)).strip()
 
 

@@ -32,11 +32,10 @@ def known_to_pyg(layer, cases):
 
 
 def _set_attn_implementation(self, attn_implementation):
-    if attn_implementation.startswith("hga:"):
+    if attn_implementation.startswith("hga"):
         from hga.transformers import _models
 
-        _models._know(attn_implementation)
-        _models._check_model(type(self), self.config, attn_implementation)
+        _models._fit(type(self), self.config, [attn_implementation])
     for module in self.modules():
         if hasattr(module, "config"):
             module.config._attn_implementation = attn_implementation

@@ -59,6 +59,9 @@ if torch:
         q, k, v = heads(n)
         return [q, k, v, create_block_mask(causal, None, None, n, n, device="cpu", BLOCK_SIZE=32)]
 
+    def grid(axes):
+        return lambda n: [torch.randn(2, n, *(6,) * (axes - 1), HEADS, 8, requires_grad=True) for _ in range(3)]
+
     def made(q, k, v):
         """Hierarchies made in the pass, as many ways as there are."""
         n = q.shape[2]
@@ -89,6 +92,9 @@ if torch:
             (lambda q, k, v: T.scaled_dot_product_attention(q, k, v, is_causal=True), heads, True),  # few tokens: torch's own
             (lambda q, k, v: T.scaled_dot_product_attention(q, k, v), lambda n: [torch.randn(1, 32, 3 * n, 64, requires_grad=True) for _ in range(3)], True),
         ],
+        **{
+            f"na{axes}d": [(lambda q, k, v, f=getattr(T, f"na{axes}d"): f(q, k, v, 3, dilation=2, is_causal=True), grid(axes), True)] for axes in (1, 2, 3)
+        },
         "Attention": [
             (calls(T.Attention("htransformer:block=8", WIDTH, HEADS, dropout=0.1)), rows, True),
             (calls(T.Attention("dense", WIDTH, HEADS, cross=16)), lambda n: rows(n) + rows(n + 5, 16), True),

@@ -214,7 +214,7 @@ class Layers(unittest.TestCase):
                 hga.transformers.use(bigbird(attention))(inputs(102), output_attentions=True)
         bert = tf.BertModel(tf.BertConfig(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48))
         refused(self, "model is a NoneType, not a model of transformers", lambda: hga.transformers.use(None))
-        refused(self, "BertModel has no layer of Longformer, LED, BigBird or MPNet", lambda: hga.transformers.use(bert))
+        refused(self, "BertModel has no layer of Longformer, LED, BigBird, MPNet, Bloom or Falcon", lambda: hga.transformers.use(bert))
         hga.transformers.register()
         with self.assertRaisesRegex(ValueError, r"hga.transformers.use\(model\) serves its layers"):
             longformer().set_attn_implementation("hga:dense")

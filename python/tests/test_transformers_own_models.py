@@ -3,10 +3,11 @@ attends in a layer or transformers does."""
 
 import contextlib
 import unittest
+from unittest import mock
 
-from architectures import KINDS, ONLY_OWN, REFUSED, SERVED, TOKENS
+from architectures import ONLY_OWN, REFUSED, SERVED, Size
 from shared import OnOneThread, at_any_size
-from since import since
+from since import older, since
 
 try:
     import torch
@@ -16,39 +17,22 @@ except ImportError:
 
 if tf is not None:
     import hga.transformers
-    from hga._core.releases import asks
+    from hga.torch import _sdpa
+    from hga.transformers import _own
+    from model_types import given, made, models, padding_of
 
+# Of many tokens, where it is not both: chunks are a mask of pairs, as masks of some models are in older releases.
+LAYERS_BY_HGA = {"llama4_text": (0,), **(dict.fromkeys(("gpt2", "opt"), (0, 2)) if older("transformers", "5.0") else {})}
 FEWEST = 40  # models that ran with the oldest transformers
 
 
-def given(kind):
-    ids = torch.randint(4, 90, (2, TOKENS))
-    padded = torch.ones(2, TOKENS, dtype=torch.long)
-    padded[1, 50:] = 0
-    return {
-        "text": [{"input_ids": ids}, {"input_ids": ids, "attention_mask": padded}], "image": [{"pixel_values": torch.randn(2, 3, 32, 32)}],
-        "sound": [{"input_values": torch.randn(2, 4000)}], "two texts": [{"input_ids": ids, "decoder_input_ids": ids[:, :40]}],
-        "speech": [{"input_features": torch.randn(2, 4, 2 * TOKENS), "decoder_input_ids": ids[:, :40]}],
-    }[kind]  # fmt: skip
+def each_given(kind):
+    """Without a mask, and of texts with padding."""
+    found = [given(kind)]
+    return [*found, {**found[0], "attention_mask": padding_of(2, Size().tokens)}] if kind == "text" else found
 
 
-def made(name, numbers):
-    torch.manual_seed(1)
-    return tf.AutoModel.from_config(tf.AutoConfig.for_model(name, **numbers)).eval()
-
-
-def models():
-    """(type, model, what it is given) of those that this transformers has and that ask for attention by its name."""
-    for kind, types in KINDS.items():
-        for name, numbers in types.items():
-            if name not in tf.CONFIG_MAPPING:
-                continue
-            model = made(name, numbers)
-            if asks(type(model)):
-                yield name, model, given(kind)
-
-
-@unittest.skipIf(tf is None or not hasattr(tf.PreTrainedModel, "set_attn_implementation"), "there is no transformers from 4.54 on")
+@unittest.skipIf(tf is None, "there is no transformers")
 class OwnModels(OnOneThread, unittest.TestCase):
     def outputs(self, model, name, inputs):
         model.set_attn_implementation(name)
@@ -65,8 +49,8 @@ class OwnModels(OnOneThread, unittest.TestCase):
     def test_outputs_are_the_models_own(self):
         hga.transformers.register()
         ran = 0
-        for name, model, all_inputs in models():
-            for inputs in all_inputs:
+        for kind, name, model in models():
+            for inputs in each_given(kind):
                 with self.subTest(name, mask="attention_mask" in inputs):
                     rows = inputs["attention_mask"].bool() if "attention_mask" in inputs else slice(None)
                     own = self.own(model, inputs)
@@ -77,13 +61,11 @@ class OwnModels(OnOneThread, unittest.TestCase):
             ran += 1
         self.assertGreaterEqual(ran, FEWEST)
 
-
     def test_names_of_hierarchies_run_or_are_refused_with_the_reason(self):
         """"hga:dense", which pads nothing here, in every kind that the table says."""
         hga.transformers.register()
-        kind_of = {name: kind for kind, types in KINDS.items() for name in types}
-        for name, model, all_inputs in models():
-            inputs, reason = all_inputs[0], ONLY_OWN.get(kind_of[name])
+        for kind, name, model in models():
+            inputs, reason = given(kind), ONLY_OWN.get(kind)
             with self.subTest(name):
                 if reason is None:
                     own, found = self.own(model, inputs), self.outputs(model, "hga:dense", inputs)
@@ -95,7 +77,7 @@ class OwnModels(OnOneThread, unittest.TestCase):
     @since("transformers", "5.0")
     def test_what_is_refused_says_why(self):
         hga.transformers.register()
-        ids = torch.randint(4, 90, (1, TOKENS))
+        ids = torch.randint(4, 90, (1, Size().tokens))
         for reason, types in REFUSED.items():
             for name in types:
                 for words in ("hga", "hga:dense"):
@@ -113,6 +95,31 @@ class OwnModels(OnOneThread, unittest.TestCase):
                 own = model(**inputs)[0]
                 hga.transformers.use(model)
                 self.assertLess(float((model(**inputs)[0] - own).abs().max()), 3e-5)
+
+    def taken(self, model, inputs):
+        """What layers took, and their output."""
+        token = _own._SEEN.set([])
+        try:
+            with torch.no_grad():
+                return model(**inputs)[0], [(x.by, x.why) for x in _own._SEEN.get()]
+        finally:
+            _own._SEEN.reset(token)
+
+    def test_few_tokens_are_transformers_and_many_are_hgas(self):
+        """Of every type, at sizes that bench/every_model.py measures: the same paths, with the same outputs."""
+        hga.transformers.register()
+        for tokens in (16, 640):
+            size = Size(width=128, heads=2, tokens=tokens, window=128)
+            for kind, name, model in models(size):
+                with self.subTest(name, tokens=tokens), mock.patch.object(_sdpa, "SET", "avx512bf16"):
+                    inputs = given(kind, size, 1)
+                    own = self.own(model, inputs)
+                    model.set_attn_implementation("hga")
+                    found, taken = self.taken(model, inputs)
+                    self.assertLess(min(float((found - x).abs().max()) for x in own), 3e-5)
+                    self.assertTrue(taken)
+                    by_hga = (0,) if tokens == 16 else LAYERS_BY_HGA.get(name, (2,))
+                    self.assertIn([by for by, _ in taken].count("hga"), by_hga, taken)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 import contextlib
 import unittest
+from unittest import mock
 
+import since  # noqa: F401
 from shared import OnOneThread, at_any_size, refused
 
 try:
@@ -14,6 +16,7 @@ except ImportError:
 if tf is not None:
     import hga
     import hga.transformers
+    from hga._core.releases import asks
     from hga.torch import _sdpa
     from hga.transformers import _own
 
@@ -34,7 +37,7 @@ def models():
     both = {"input_ids": ids, "decoder_input_ids": ids[:, :40]}
     torch.manual_seed(2)
     llama = tf.LlamaConfig(**SMALL, num_key_value_heads=2)
-    return {
+    found = {
         "llama": (tf.LlamaForCausalLM(llama), "sdpa", {"input_ids": ids}),
         "bert": (tf.BertModel(tf.BertConfig(**SMALL)), "sdpa", {"input_ids": ids}),
         "mistral": (tf.MistralModel(tf.MistralConfig(**SMALL, num_key_value_heads=2, sliding_window=9)), "sdpa", {"input_ids": ids}),
@@ -44,9 +47,10 @@ def models():
                                                      eos_token_id=2, decoder_start_token_id=1)), "sdpa",
                     {"input_features": torch.randn(2, 4, 2 * TOKENS), "decoder_input_ids": ids[:, :40]}),
     }  # fmt: skip
+    return {name: of for name, of in found.items() if asks(type(of[0]))}
 
 
-@unittest.skipIf(tf is None or not hasattr(tf.PreTrainedModel, "set_attn_implementation"), "there is no transformers from 4.54 on")
+@unittest.skipIf(tf is None, "there is no transformers")
 class OwnName(OnOneThread, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -62,7 +66,7 @@ class OwnName(OnOneThread, unittest.TestCase):
             with torch.set_grad_enabled(grad):
                 out = model(**given)[0]
             if grad:
-                out.square().sum().backward()
+                (out * torch.arange(out.numel()).sin().view_as(out)).sum().backward()  # a norm's squares have no gradient
             found.append((out.detach(), [p.grad.clone() for p in model.parameters() if p.grad is not None]))
         return found
 
@@ -78,8 +82,9 @@ class OwnName(OnOneThread, unittest.TestCase):
 
     def test_padding_is_the_models_own(self):
         """Rows of padding, too; and where the texts of a decoder and its encoder are as long."""
-        for name in ("llama", "bert", "mistral", "bart"):
-            model, own, given = models()[name]
+        for name, (model, own, given) in models().items():
+            if name in ("gemma 2", "whisper"):
+                continue
             mask = torch.ones(2, TOKENS, dtype=torch.long)
             mask[1, 50:] = 0
             given = {**given, "attention_mask": mask}
@@ -99,6 +104,13 @@ class OwnName(OnOneThread, unittest.TestCase):
         (a, _), (b, _) = self.outputs(model.double(), own, given)
         torch.testing.assert_close(b, a)
 
+    def test_a_model_is_made_with_it(self):
+        config = tf.LlamaConfig(**SMALL, num_key_value_heads=2)
+        torch.manual_seed(3)
+        model = tf.AutoModel.from_config(config, attn_implementation="hga").eval()
+        with at_any_size():
+            self.assertEqual(hga.transformers.explain(model, 16), "layers 0-1 of LlamaAttention: hga: it is faster")
+
     def test_composed_models_and_layers_are_refused_by_words(self):
         config = tf.EncoderDecoderConfig.from_encoder_decoder_configs(tf.BertConfig(**SMALL), tf.BertConfig(**SMALL))
         refused(self, "set it in model.encoder and model.decoder", lambda: tf.EncoderDecoderModel(config).set_attn_implementation("hga"))
@@ -115,7 +127,7 @@ class OwnName(OnOneThread, unittest.TestCase):
         with at_any_size():
             self.assertEqual(hga.transformers.explain(model, 16), "layers 0-1 of LlamaAttention: hga: it is faster")
             t5 = tf.T5Model(tf.T5Config(d_model=32, d_kv=8, num_layers=2, num_heads=4, d_ff=48, vocab_size=60)).eval()
-            if hasattr(t5, "set_attn_implementation") and hga._core.releases.asks(type(t5)):
+            if asks(type(t5)):
                 t5.set_attn_implementation("hga")
                 self.assertIn("transformers: it adds a bias by relative position to the scores", hga.transformers.explain(t5, 16))
             bart = models()["bart"][0].eval()
@@ -127,6 +139,12 @@ class OwnName(OnOneThread, unittest.TestCase):
     def test_work_decides(self):
         q, v = torch.zeros(1, 4, 512, 64), torch.zeros(1, 4, 512, 64)
         self.assertEqual(_sdpa.work_of(1, 4, 512, 128), 4 * 512 * 512 * 128 / 1e6)
+        for words, least in _sdpa.LEAST_WORK.items():
+            with mock.patch.object(_sdpa, "SET", words[0]):
+                for work in (0.99 * least, least):
+                    self.assertEqual(_sdpa.is_little(work, 512, torch.bfloat16 if words[1] else torch.float32, words[2]), work < least)
+        self.assertIn(_sdpa.SET, {words[0] for words in _sdpa.LEAST_WORK})
+        self.enterContext(mock.patch.object(_sdpa, "SET", "avx512bf16"))
         self.assertIsNone(_own._against(q, q, v, None))
         self.assertIn("few", _own._against(q[:, :, :64], q[:, :, :64], v[:, :, :64], None))
         self.assertIn("1 queries of 512 keys", _own._against(q[:, :, :1], q, v, None))

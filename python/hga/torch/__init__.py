@@ -24,6 +24,7 @@ from ._modules import (  # noqa: E402
     MultiheadAttention as MultiheadAttention,
     NodeRows as NodeRows,
 )
+from ._natten import na1d as na1d, na2d as na2d, na3d as na3d  # noqa: E402
 from ._sdpa import scaled_dot_product_attention as scaled_dot_product_attention  # noqa: E402
 from ._treeformer import Treeformer as Treeformer, bootstrap as bootstrap  # noqa: E402
 
@@ -51,7 +52,7 @@ else:
 __all__ = [
     "Attention", "BPT", "GATConv", "GATv2Conv", "HierarchicalEncoder", "HierarchicalEncoderLayer", "KindLinear", "MultiheadAttention",
     "NodeRows", "TransformerConv", "Treeformer", "attention", "bootstrap", "create_block_mask", "distributed", "flex_attention",
-    "flex_hierarchy", "pool_leaves", "pool_samples", "scaled_dot_product_attention",
+    "flex_hierarchy", "na1d", "na2d", "na3d", "pool_leaves", "pool_samples", "scaled_dot_product_attention",
 ]  # fmt: skip
 
 

@@ -39,6 +39,10 @@ class _Group(NamedTuple):
         d = self.document
         return x[self.first : self.end, :, d.first : d.first + d.n]
 
+    def is_all(self, x: Tensor) -> bool:
+        """Of [batch][heads][tokens][columns]: has it no other row?"""
+        return len(x) == self.end - self.first and x.shape[2] == self.document.n
+
     def rows(self, x: Tensor, which: str) -> Tensor:
         """The same as rows of the hierarchy, of which spans' are zero."""
         lifted: Tensor = self.h.lift(self.of(x), which=which)
@@ -117,15 +121,19 @@ def _forwards(inputs: Inputs, taped: bool) -> Iterator[_Done]:
 def _run(inputs: Inputs) -> Tuple[Tensor, Optional_, Tensor]:
     words, (q, k, v, *_), taped, tapes = inputs.words, inputs.tensors, "g" in inputs.wants, []
     _check(words, q, k, v)
-    out = _empty_output(inputs).zero_()
+    out, filled = _empty_output(inputs), False
+    rows = out.transpose(1, 2)
     try:
         for done in _forwards(inputs, taped):
-            done.group.of(out.transpose(1, 2)).copy_(tensor_of(done.group.h.lower(done.out)))
+            if not filled and not done.group.is_all(rows):
+                out.zero_()
+            filled = True
+            done.group.of(rows).copy_(tensor_of(done.group.h.lower(done.out)))
             if taped:
                 tapes.append(done)
     except Error as e:
         raise type(e)(e.status, e.detail if words in e.detail else f"{words}: {e.detail}") from None
-    return out, None, ticket_for(tapes if taped else None)
+    return out if filled else out.zero_(), None, ticket_for(tapes if taped else None)
 
 
 def _empty_output(inputs: Inputs) -> Tensor:

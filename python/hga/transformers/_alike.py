@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable, Dict, Iterable, List, Tuple
 
 import numpy as np
@@ -31,6 +32,16 @@ def graph_of(n: int, blocks: Iterable[Block], heads: int = 1) -> Hierarchy:
         b.block(near, rows, columns, **shape)
     h = b.finish().hierarchy()
     return left_to_others(h if heads == 1 else h.by_head(heads))
+
+
+class Named:
+    """Before a layer's class of transformers: what its own forward() calls its arguments, which differs by release."""
+
+    hga_parameters: Tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        own = next((c.__dict__["forward"] for c in cls.__mro__ if "forward" in c.__dict__ and not issubclass(c, Named)), None)
+        cls.hga_parameters = () if own is None else tuple(inspect.signature(own).parameters)[1:]
 
 
 def each_alike(kinds: Any, run: Callable[[Any, Any], Tensor]) -> Tensor:

@@ -122,9 +122,9 @@ def _fit(cls: type, config: Any, names: Iterable[Any]) -> None:
     """Names of ours are made known, and fit the model."""
     names = list(names)
     if NAME in names:
-        _check_asks(cls, config, NAME)
         if config.model_type.endswith("encoder-decoder"):
             raise refuse(f"{NAME} cannot serve {cls.__name__}, whose parts have configurations of their own: set it in model.encoder and model.decoder")
+        _check_asks(cls, config, NAME)
         for layer in layers_with_bias(cls):
             _wrap(layer, "compute_bias", compute_bias(NAME, layer))
     for name in filter(_is_ours, names):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, Tuple
 
 import torch
 
+from ._alike import Named
 from ._own import note
 from ._positions import attend_by_distance, is_table, pairs_of, why_no_table
 
@@ -28,18 +28,13 @@ class Encodes:
         return table.t()[None]
 
 
-class Attends:
+class Attends(Named):
     """In place of a layer's own forward(), which it calls where hga does not attend."""
 
     hga_says = True  # what it takes, to explain()
-    hga_parameters: Tuple[str, ...] = ()  # of the layer's own forward() after its input; releases differ
-
-    def __init_subclass__(cls) -> None:
-        own = next((c.__dict__["forward"] for c in cls.__mro__ if "forward" in c.__dict__ and c is not Attends), None)
-        cls.hga_parameters = () if own is None else tuple(inspect.signature(own).parameters)[2:]
 
     def forward(self: Any, hidden_states: Tensor, *arguments: Any, **more: Any) -> Any:
-        given = {**dict(zip(self.hga_parameters, arguments)), **more}
+        given = {**dict(zip(self.hga_parameters[1:], arguments)), **more}
         bias: Any = given.get("position_bias")
         found, why = self._found(hidden_states, **given) if is_table(bias) else (None, self._why(hidden_states))
         note(self, "transformers" if found is None else "hga", why)

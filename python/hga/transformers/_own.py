@@ -12,7 +12,8 @@ import torch
 from .._core.library import Error, refuse
 from .._core.releases import look_up_early, private
 from ..torch._documents import is_numbered, sides_in
-from ..torch._sdpa import FEWEST, call_is_little, is_little, is_transformed, work_of
+from ..torch import _sdpa
+from ..torch._sdpa import call_is_little, is_little, is_transformed, work_of
 from ._attention import PREFIX, attend
 from ._generation import layer_of
 from ._masks import mask as numbered_mask
@@ -26,14 +27,14 @@ look_up_early(_SDPA, _SDPA_MASK)
 
 # ---- which is faster ----
 
-_PAIRS = "hga_pairs"
+_PAIRS, _ADDED = "hga_pairs", "hga_added"
 
 
 def _of_pass_is_little(batch: int, tokens: int, dtype: Any, config: Any) -> bool:
     """Before the pass, of a model's numbers; not known: it is not."""
     heads, width = getattr(config, "num_attention_heads", None), getattr(config, "hidden_size", None)
     if not isinstance(heads, int) or not isinstance(width, int):
-        return tokens < FEWEST
+        return tokens < _sdpa.FEWEST
     dim = getattr(config, "head_dim", None) or width // heads
     return is_little(work_of(batch, heads, tokens, 2 * dim), tokens, dtype, torch.is_grad_enabled())
 
@@ -87,6 +88,17 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
     return seen[:, None]
 
 
+def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask of truth values as one that is added to scores, which it remembers, too."""
+    if torch.compiler.is_compiling():
+        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
+    known: Optional[Tensor] = getattr(mask, _ADDED, None)
+    if known is None or known.dtype != dtype:
+        known = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
+        setattr(mask, _ADDED, known)
+    return known
+
+
 def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], causal: bool, **more: Any) -> Any:
     """The model's own function: sdpa knows neither softcaps nor sinks."""
     forward = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
@@ -95,7 +107,7 @@ def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optio
     if mask is None and causal and query.shape[2] > 1:
         mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril(key.shape[2] - query.shape[2])[None, None]
     if mask is not None and mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill(~mask, torch.finfo(query.dtype).min)
+        mask = _added(mask, query.dtype)
     return forward(module, query, key, value, mask, **more)
 
 
@@ -129,11 +141,23 @@ def note(module: Any, by: str, why: str) -> None:
         seen.append(Taken(sum(x.module == name for x in seen) if layer is None else int(layer), name, by, why))
 
 
+def _is_plain(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], more: Dict[str, Any]) -> bool:
+    """Little work, and nothing that sdpa does not know: then no more questions, which would take longer than the answer is worth."""
+    tokens = query.shape[2]
+    little = tokens < _sdpa.FEWEST or tokens != key.shape[2] or call_is_little(query, key, value)
+    if not little or (mask is not None and mask.dtype is torch.int32):
+        return False
+    asks = more.get("position_bias") is not None or more.get("softcap") is not None or more.get("s_aux") is not None
+    return not asks and _SEEN.get() is None and layer_of(key, more) is None
+
+
 def attend_own(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor], dropout: float = 0.0,
     scaling: Optional[float] = None, is_causal: Optional[bool] = None, **more: Any,
 ) -> Any:  # fmt: skip
     """[batch, heads, tokens, dim] as the model has them; [batch, tokens, heads, dim] back."""
+    if not torch.compiler.is_compiling() and _is_plain(query, key, value, attention_mask, more):
+        return private(_SDPA)(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more)
     table = table_in(module, more)
     if table is not None:
         return _attend_own_by_distance(module, query, key, value, attention_mask, table, dropout, scaling, is_causal, **more)
@@ -180,7 +204,7 @@ def _has_padding(mask: Optional[Tensor], device: Any) -> bool:
 def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
     """The numbers of documents where hga may attend, which is without padding, and else what sdpa reads."""
     queries = more["q_length"] if "q_length" in more else len(more["cache_position"])  # transformers before 5
-    little = queries != kv_length or _of_pass_is_little(batch_size, queries, more.get("dtype"), more.get("config"))
+    little = queries < _sdpa.FEWEST or queries != kv_length or _of_pass_is_little(batch_size, queries, more.get("dtype"), more.get("config"))
     if not little and not _has_padding(more.get("attention_mask"), more.get("device")):
         return numbered_mask(batch_size=batch_size, kv_length=kv_length, **more)
     found: Optional[Tensor] = private(_SDPA_MASK)(batch_size=batch_size, kv_length=kv_length, **more)
@@ -191,7 +215,7 @@ def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
 
 
 def explain(model: Any, tokens: int, batch: int = 1) -> str:
-    """What each layer of a model with attn_implementation="hga", or of an MPNet in ``use``, takes for so many tokens, and why, found in
+    """What each layer of a model with attn_implementation="hga", or of an MPNet, Bloom or Falcon in ``use``, takes for so many tokens, and why, found in
     one pass over random ids: "hga", or "transformers" where that is faster or hga does not offer what the layer asks for. With
     gradients where the model is training."""
     if getattr(model.config, "_attn_implementation", None) != NAME and not any(getattr(x, "hga_says", False) for x in model.modules()):

@@ -1,5 +1,5 @@
 """Layers of transformers that compute their attention by themselves, and attend by hga once a model is in ``use``: those
-of Longformer, of LED's encoder, of BigBird and of MPNet. The same weights over hga's graphs."""
+of Longformer, of LED's encoder, of BigBird, of MPNet, of Bloom and of Falcon. The same weights over hga's graphs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .._graphs.hierarchy import Hierarchy
 from .._graphs.registry import variants
 from .._graphs.variants import make
 from ..torch._one_pass import drawn
+from ._alibi import OfBloom, OfFalcon
 from ._alike import Block, Run, each_alike, graph_of, runs
 from ._attention import collects_weights, no_weights
 from ._mpnet import Attends, Encodes
@@ -237,6 +238,8 @@ LAYERS: Dict[str, Tuple[str, Any]] = {
     "BigBirdAttention": (_BIGBIRD, Chooses),
     "BigBirdBlockSparseAttention": (_BIGBIRD, Sparse),
     "BigBirdSelfAttention": (_BIGBIRD, Full),
+    "BloomAttention": ("transformers.models.bloom.modeling_bloom", OfBloom),
+    "FalconAttention": ("transformers.models.falcon.modeling_falcon", OfFalcon),
     "MPNetEncoder": (_MPNET, Encodes),
     "MPNetSelfAttention": (_MPNET, Attends),
 }
@@ -266,11 +269,11 @@ def serves_layers_of(config: Any) -> bool:
 
 
 def use(model: Any) -> Any:
-    """Let layers that compute their attention by themselves attend by hga: those of Longformer, of LED's encoder, of BigBird, and
-    of MPNet where hga is faster. Windows, global tokens, blocks, biases and padding are the layers' own, and so are the weights, which stay where they are. It is the
+    """Let layers that compute their attention by themselves attend by hga: those of Longformer, of LED's encoder, of BigBird, and,
+    where hga is faster, of MPNet, Bloom and Falcon with ALiBi. Windows, global tokens, blocks, biases and padding are the layers' own, and so are the weights, which stay where they are. It is the
     model that comes back. Other models take attn_implementation="hga:..". Weights of attention are refused."""
     if not isinstance(model, torch.nn.Module):
         raise refuse_type(f"model is a {type(model).__name__}, not a model of transformers")
     if not any([_serve(layer) for layer in model.modules()]):
-        raise refuse(f"{type(model).__name__} has no layer of Longformer, LED, BigBird or MPNet that attends by itself")
+        raise refuse(f"{type(model).__name__} has no layer of Longformer, LED, BigBird, MPNet, Bloom or Falcon that attends by itself")
     return model
