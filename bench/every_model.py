@@ -2,7 +2,7 @@
 
     PYTHONPATH=build/python OMP_NUM_THREADS=1 python3 bench/every_model.py [--quick] [--only TYPE ..] [--tokens N ..] [--minutes N]
 
-Every type of python/tests/model_types.py that is installed, two layers with heads of 64 columns: a pass over texts (images, sounds) of
+Every type of python/tests/architectures.py that is installed, two layers with heads of 64 columns: a pass over texts (images, sounds) of
 16 to 8192 tokens, one by one and eight at once, with padding too, one token more behind a cache, and a training step, in float32 and
 bfloat16. For each, processor time by hga over that by sdpa (or eager attention, where sdpa does not compute what the model asks for), in
 turns on one thread; and the largest error of the output beside the other's own, both against double. Exits with 1 where one takes
@@ -24,7 +24,8 @@ import hga.transformers
 from turns import in_turns
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"))
-from model_types import Size, given, models, padding_of  # noqa: E402
+from architectures import Size  # noqa: E402
+from model_types import given, models, padding_of  # noqa: E402
 
 MOST, MOST_ERROR = 1.03, 2.0
 TOKENS, QUICK = (16, 128, 512, 2048, 8192), (16, 512)
