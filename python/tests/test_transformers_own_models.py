@@ -27,9 +27,15 @@ FEWEST = 40  # models that ran with the oldest transformers
 
 
 def each_given(kind):
-    """Without a mask, and of texts with padding."""
-    found = [given(kind)]
-    return [*found, {**found[0], "attention_mask": padding_of(2, Size().tokens)}] if kind == "text" else found
+    """What a model reads, and which rows count: without a mask; of texts with padding behind them, whose rows are the model's own, too; and in front,
+    whose rows are anything."""
+    found = given(kind)
+    if kind not in ("text", "two texts"):
+        return [(found, slice(None))]
+    behind = padding_of(2, Size().tokens)
+    front = behind.flip(1)
+    texts = [({**found, "attention_mask": front}, front.bool())] if kind == "text" else []
+    return [(found, slice(None)), ({**found, "attention_mask": behind}, slice(None)), *texts]
 
 
 @unittest.skipIf(tf is None, "there is no transformers")
@@ -50,9 +56,8 @@ class OwnModels(OnOneThread, unittest.TestCase):
         hga.transformers.register()
         ran = 0
         for kind, name, model in models():
-            for inputs in each_given(kind):
+            for inputs, rows in each_given(kind):
                 with self.subTest(name, mask="attention_mask" in inputs):
-                    rows = inputs["attention_mask"].bool() if "attention_mask" in inputs else slice(None)
                     own = self.own(model, inputs)
                     for around in (contextlib.nullcontext, at_any_size):
                         with around():

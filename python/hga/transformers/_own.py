@@ -14,7 +14,8 @@ from .._core.releases import look_up_early, private
 from ..torch._documents import is_numbered, sides_in
 from ..torch import _sdpa
 from ..torch._sdpa import call_is_little, is_little, is_transformed, work_of
-from ._attention import PREFIX, attend
+from .._graphs.spec import hierarchy_of
+from ._attention import PREFIX, attend, tables_of
 from ._generation import layer_of
 from ._masks import mask as numbered_mask
 from ._positions import attend_by_distance, pairs_of, table_in
@@ -27,7 +28,7 @@ look_up_early(_SDPA, _SDPA_MASK)
 
 # ---- which is faster ----
 
-_PAIRS, _ADDED = "hga_pairs", "hga_added"
+_PAIRS, _ADDED, _LENGTHS = "hga_pairs", "hga_added", "hga_lengths"
 
 
 def _of_pass_is_little(batch: int, tokens: int, dtype: Any, config: Any) -> bool:
@@ -81,6 +82,9 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
         return None
     at = torch.arange(number.shape[1], device=mask.device)
     back = at[:, None] - at[None, :]
+    if bool((number == 0).any()):  # rows of padding see the text
+        seen = (number != 0)[:, None, :] & ((back >= 0) | bool((number < 0).any()))
+        return seen[:, None]
     seen = number[:, :, None] == number[:, None, :]
     seen &= (back >= 0) | (number < 0)[:, :, None]
     if sides is not None:
@@ -117,6 +121,34 @@ def _as_transformers(module: Any, query: Tensor, key: Tensor, value: Tensor, mas
     if more.get("softcap") is not None or more.get("s_aux") is not None:
         return _eagerly(module, query, key, value, mask, causal, **more)
     return private(_SDPA)(module, query, key, value, mask, is_causal=is_causal, **more)
+
+
+# ---- texts with padding behind them ----
+
+
+def _lengths_of(mask: Optional[Tensor]) -> Optional[List[int]]:
+    """How many tokens each sample has in front of its padding; None where a mask of numbers says of none. Layers of one pass have one
+    mask, which remembers it."""
+    if mask is None or not is_numbered(mask) or torch.compiler.is_compiling():
+        return None
+    if not hasattr(mask, _LENGTHS):
+        there = mask[:, 0, 0] != 0
+        setattr(mask, _LENGTHS, None if bool(there.all()) else there.sum(1).tolist())
+    found: Optional[List[int]] = getattr(mask, _LENGTHS)
+    return found
+
+
+def _with_rows_of_padding(out: Tensor, lengths: List[int], query: Tensor, key: Tensor, value: Tensor, tables: Dict[str, Any]) -> Tensor:
+    """[batch, tokens, heads, dim]: in transformers a row of padding sees the text in front of it, all of it."""
+    each = []
+    for b, n in enumerate(lengths if len(lengths) == len(out) else lengths * len(out)):
+        behind = out.shape[1] - n
+        rows = [out[b, :n]]
+        if behind:
+            h = hierarchy_of("dense", behind, False, n)
+            rows.append(h.attention(query[b, :, n:], key[b, :, :n], value[b, :, :n], **tables).transpose(0, 1))
+        each.append(torch.cat(rows))
+    return torch.stack(each)
 
 
 # ---- the function, and its mask ----
@@ -165,6 +197,10 @@ def attend_own(
     if why is None:
         try:
             found = attend(_DENSE, module, query, key, value, attention_mask, dropout, scaling, is_causal, **more)
+            lengths = _lengths_of(attention_mask)
+            if lengths is not None:
+                out = _with_rows_of_padding(found[0], lengths, query, key, value, {"scale": scaling, **tables_of(more)})
+                found = out, None
         except Error as e:
             if e.status not in _REFUSALS or layer_of(key, more) is not None:
                 raise
@@ -194,19 +230,27 @@ def _attend_own_by_distance(
     return _as_transformers(module, query, key, value, attention_mask, is_causal, dropout=dropout, scaling=scaling, **more)
 
 
-def _has_padding(mask: Optional[Tensor], device: Any) -> bool:
-    """Is that not known to be untrue? A row of padding sees the tokens in transformers, and nothing in hga."""
+def _may_be_numbers(mask: Optional[Tensor], device: Any) -> bool:
+    """Is there no padding, or behind every text alone? Whom other rows of padding see is for transformers to say."""
     if device is not None and torch.device(device).type != "cpu":
+        return False
+    if mask is None:
         return True
-    return mask is not None and (torch.compiler.is_compiling() or mask.device.type != "cpu" or not bool(mask.all()))
+    if torch.compiler.is_compiling() or mask.device.type != "cpu":
+        return False
+    there = mask != 0
+    return bool(there.all()) or (mask.dim() == 2 and bool(there[:, 0].all()) and not bool((there[:, 1:] & ~there[:, :-1]).any()))
 
 
 def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
     """The numbers of documents where hga may attend, which is without padding, and else what sdpa reads."""
     queries = more["q_length"] if "q_length" in more else len(more["cache_position"])  # transformers before 5
     little = queries < _sdpa.FEWEST or queries != kv_length or _of_pass_is_little(batch_size, queries, more.get("dtype"), more.get("config"))
-    if not little and not _has_padding(more.get("attention_mask"), more.get("device")):
-        return numbered_mask(batch_size=batch_size, kv_length=kv_length, **more)
+    padding = more.get("attention_mask")
+    if not little and _may_be_numbers(padding, more.get("device")):
+        numbers = numbered_mask(batch_size=batch_size, kv_length=kv_length, **more)
+        if padding is None or not is_numbered(numbers) or numbers.shape[2] == 1 or bool(padding.all()):  # in a window rows of padding may see none
+            return numbers
     found: Optional[Tensor] = private(_SDPA_MASK)(batch_size=batch_size, kv_length=kv_length, **more)
     return found
 
