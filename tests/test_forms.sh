@@ -94,6 +94,12 @@ fact after_the_packages_are_there equal "$(order)" "cmake --build --preset asan;
 fact it_needs_no_python lacks house/calls '^python'
 fact and_ends_with_its_summary equal "$(tail -1 sanitized)" "100% tests passed, 0 tests failed out of 2"
 
+mkdir house/build-aarch64-sysroot
+fact the_form_of_arm_runs into emulated test_sh arm
+fact one_build_and_its_tests_on_each_instruction_set equal "$(order)" "cmake --build --preset aarch64;ctest --preset aarch64;ctest --preset aarch64;"
+fact with_the_packages_of_that_form_alone equal "$(grep '^install' house/calls)" "install arm"
+fact no_python_is_tried_there holds emulated '^NOT TESTED: the Python package .* not in the arm form$'
+
 fact the_form_of_coverage_runs into reached test_sh coverage
 fact one_build_whose_counters_are_read equal "$(order)" "cmake --build --preset coverage;ctest --preset coverage;gcovr;gcovr;"
 fact the_branches_are_said holds reached '^all$'
@@ -107,7 +113,7 @@ forms_that_can_fail() { grep -vE '^(quick|coverage)$' are_made >can_fail && miss
 fact ci_runs_every_form_that_can_fail forms_that_can_fail
 ci() { (cd house && rm -f calls && unset HGA_PYTHON_TESTS_WITH && exec .ci/run); }
 fact ci_passes_where_all_pass into by_ci ci
-fact it_ran_them equal "$(grep -oE '^ctest --preset [a-z]*' house/calls | tr '\n' ';')" "ctest --preset asan;ctest --preset release;ctest --preset release;ctest --preset release;"
+fact it_ran_them equal "$(grep -oE '^ctest --preset [a-z]*' house/calls | tr '\n' ';')" "ctest --preset asan;ctest --preset release;ctest --preset release;ctest --preset release;ctest --preset aarch64;ctest --preset aarch64;"
 fact its_last_line_is_a_summary equal "$(tail -1 by_ci)" "100% tests passed, 0 tests failed out of 2"
 ci_fails() { # ci_fails PRESET: a failing test of that build fails CI, whose last line says so
     echo "$1" >house/broken
