@@ -6,6 +6,8 @@ const kernel_table *const kernel_tables[] = {
     &kernels_ref,
 #if defined(__x86_64__)
     &kernels_avx2, &kernels_avx512, &kernels_avx512bf16,
+#elif defined(__aarch64__)
+    &kernels_neon,
 #endif
     NULL,
 };

@@ -2,7 +2,7 @@
 #ifndef TABLES_H
 #define TABLES_H
 #include "kernels.h"
-extern const kernel_table kernels_ref, kernels_avx2, kernels_avx512, kernels_avx512bf16;
+extern const kernel_table kernels_ref, kernels_avx2, kernels_avx512, kernels_avx512bf16, kernels_neon;
 
 /* isa_avx512bf16.c: see kernel_table. */
 void pairs_attend_heads(const kernel_heads *c);

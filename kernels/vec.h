@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX512F__) && VEC_FLOATS == 16
+#if defined(VEC_NEON) /* set by the including file: every aarch64 has it, and ref is plain there, too */
+#include <arm_neon.h>
+#elif defined(__AVX512F__) && VEC_FLOATS == 16
 #define VEC_AVX512
 #include <immintrin.h>
 #elif defined(__AVX2__) && VEC_FLOATS == 8
@@ -81,7 +83,14 @@ static inline void vec_streamed(void)
 }
 static inline vec vec_all(float x) { return x - (vec){0}; }
 
-static inline vec vec_choose(vec_int mask, vec x, vec y) { return (vec)((mask & (vec_int)x) | (~mask & (vec_int)y)); }
+static inline vec vec_choose(vec_int mask, vec x, vec y)
+{
+#if defined(VEC_NEON)
+    return (vec)vbslq_f32((uint32x4_t)mask, (float32x4_t)x, (float32x4_t)y);
+#else
+    return (vec)((mask & (vec_int)x) | (~mask & (vec_int)y));
+#endif
+}
 /* mask lanes are all ones or all zeros */
 static inline vec vec_keep(vec_int mask, vec x) { return (vec)(mask & (vec_int)x); }
 
@@ -94,6 +103,8 @@ static inline unsigned vec_lanes(vec_int mask)
     return (unsigned)_mm256_movemask_ps((__m256)mask);
 #elif defined(VEC_SSE)
     return (unsigned)_mm_movemask_ps((__m128)mask);
+#elif defined(VEC_NEON)
+    return vaddvq_u32((uint32x4_t)mask & (uint32x4_t){1, 2, 4, 8});
 #else
     unsigned bits = 0;
     for (int i = 0; i < VEC_FLOATS; i++) bits |= (unsigned)(mask[i] & 1) << i;
@@ -116,6 +127,27 @@ static inline int vec_pack(float *p, vec x, unsigned bits)
 {
 #if defined(VEC_AVX512)
     _mm512_storeu_ps(p, _mm512_maskz_compress_ps((__mmask16)bits, (__m512)x));
+    return __builtin_popcount(bits);
+#elif defined(VEC_NEON)
+#define LANE(i) (0x03020100u + 0x04040404u * (i)) /* its bytes */
+    static const uint32_t packed[16][4] = {{0},
+                                           {LANE(0)},
+                                           {LANE(1)},
+                                           {LANE(0), LANE(1)},
+                                           {LANE(2)},
+                                           {LANE(0), LANE(2)},
+                                           {LANE(1), LANE(2)},
+                                           {LANE(0), LANE(1), LANE(2)},
+                                           {LANE(3)},
+                                           {LANE(0), LANE(3)},
+                                           {LANE(1), LANE(3)},
+                                           {LANE(0), LANE(1), LANE(3)},
+                                           {LANE(2), LANE(3)},
+                                           {LANE(0), LANE(2), LANE(3)},
+                                           {LANE(1), LANE(2), LANE(3)},
+                                           {LANE(0), LANE(1), LANE(2), LANE(3)}};
+#undef LANE
+    vec_store(p, (vec)vqtbl1q_u8((uint8x16_t)x, (uint8x16_t)vld1q_u32(packed[bits])));
     return __builtin_popcount(bits);
 #else
     int n = 0;
@@ -150,6 +182,25 @@ static inline vec vec_load_first(const float *p, int n)
     return (vec)_mm256_maskload_ps(p, vec_first(n));
 }
 static inline void vec_store_first(float *p, vec x, int n) { _mm256_maskstore_ps(p, vec_first(n), (__m256)x); }
+#elif defined(VEC_NEON)
+static inline vec vec_max(vec x, vec y) { return vec_choose(x > y, x, y); }
+static inline vec vec_min(vec x, vec y) { return vec_choose(x < y, x, y); }
+static inline vec vec_load_first(const float *p, int n)
+{
+    const float32x2_t none = {0};
+    if (n == VEC_FLOATS) return vec_load(p);
+    if (n < 2) return (vec)vcombine_f32(n ? vld1_lane_f32(p, none, 0) : none, none);
+    return (vec)vcombine_f32(vld1_f32(p), n > 2 ? vld1_lane_f32(p + 2, none, 0) : none);
+}
+static inline void vec_store_first(float *p, vec x, int n)
+{
+    if (n == VEC_FLOATS) {
+        vec_store(p, x);
+        return;
+    }
+    if (n & 2) memcpy(p, &x, 2 * sizeof *p);
+    if (n & 1) p[n - 1] = x[n - 1];
+}
 #else
 static inline vec vec_max(vec x, vec y)
 {
@@ -188,6 +239,8 @@ static inline vec_long vec_multiply_low(vec_long x, uint32_t y)
     return (vec_long)_mm256_mul_epu32((__m256i)x, _mm256_set1_epi32((int32_t)y));
 #elif defined(VEC_SSE)
     return (vec_long)_mm_mul_epu32((__m128i)x, _mm_set1_epi32((int32_t)y));
+#elif defined(VEC_NEON)
+    return (vec_long)vmull_n_u32(vmovn_u64((uint64x2_t)x), y);
 #else
     return (x & 0xffffffffu) * y;
 #endif
@@ -207,6 +260,31 @@ static inline __attribute__((always_inline)) void vec_add_product(vec *sum, vec 
     HIDE(*sum);
 #endif
 }
+
+/* Two vectors from p on, where an instruction loads both: gcc puts products between the loads. */
+#if defined(VEC_NEON)
+static inline __attribute__((always_inline)) void vec_load_two(const float *p, vec *x, vec *y)
+{
+#if defined(__clang__)
+    *x = vec_load(p), *y = vec_load(p + VEC_FLOATS);
+#else
+    __asm__("ldp %q0, %q1, %2" : "=&w"(*x), "=w"(*y) : "Ump"(*(const vec *)p), "m"(*(const vec *)(p + VEC_FLOATS)));
+#endif
+}
+#endif
+
+/* *sum += x * y[lane] for a constant lane, where an instruction multiplies with one lane of a vector: a load serves
+   VEC_FLOATS products, and none is spent on copies of a number to all lanes. In program order. */
+#if defined(VEC_NEON)
+#define VEC_BY_LANE
+static inline __attribute__((always_inline)) void vec_add_product_lane(vec *sum, vec x, vec y, int lane)
+{
+    if (lane == 0) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(*sum) : "w"(x), "w"(y));
+    if (lane == 1) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[1]" : "+w"(*sum) : "w"(x), "w"(y));
+    if (lane == 2) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[2]" : "+w"(*sum) : "w"(x), "w"(y));
+    if (lane == 3) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[3]" : "+w"(*sum) : "w"(x), "w"(y));
+}
+#endif
 
 /* For a vector that many products use, where each would overwrite it: copies it from a register. Compilers reload it
    for each, and run out of load slots. */
@@ -245,6 +323,8 @@ static inline int vec_some_nan(vec x)
     return _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q) != 0;
 #elif defined(VEC_AVX2)
     return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, (__m256)x, _CMP_UNORD_Q)) != 0;
+#elif defined(VEC_NEON)
+    return vmaxvq_u32((uint32x4_t)(x != x)) != 0;
 #else
     vec_int odd = x != x;
     int some = 0;
@@ -261,6 +341,8 @@ static inline int vec_some(vec_int mask)
     return _mm512_movepi32_mask((__m512i)mask) != 0;
 #elif defined(VEC_AVX2)
     return _mm256_movemask_ps((__m256)mask) != 0;
+#elif defined(VEC_NEON)
+    return vmaxvq_u32((uint32x4_t)mask) != 0;
 #else
     int some = 0;
     VEC_UNROLL(16)

@@ -20,7 +20,11 @@ static inline vec_bits vec_all_bits(uint32_t x) { return x - (vec_bits){0}; }
 /* VEC_FLOATS numbers, or the first n < VEC_FLOATS and zeros, in the low halves; nothing beyond p[n - 1] is touched. */
 static inline vec_bits vec_load_low(const uint16_t *p)
 {
+#if defined(VEC_NEON)
+    return (vec_bits)vmovl_u16(vld1_u16(p));
+#else
     return __builtin_convertvector(*(const vec_halves *)p, vec_bits);
+#endif
 }
 static inline vec_bits vec_load_low_first(const uint16_t *p, int n)
 {
@@ -34,7 +38,14 @@ static inline vec_bits vec_load_low_first(const uint16_t *p, int n)
 }
 
 /* The same as floats. */
-static inline vec vec_load_bf16(const uint16_t *p) { return (vec)(vec_load_low(p) << 16); }
+static inline vec vec_load_bf16(const uint16_t *p)
+{
+#if defined(VEC_NEON)
+    return (vec)vshll_n_u16(vld1_u16(p), 16);
+#else
+    return (vec)(vec_load_low(p) << 16);
+#endif
+}
 static inline vec vec_load_bf16_first(const uint16_t *p, int n) { return (vec)(vec_load_low_first(p, n) << 16); }
 
 /* VEC_FLOATS pairs in memory order, or the first n < 2 VEC_FLOATS numbers and zeros. */
@@ -71,7 +82,11 @@ static inline vec_bits vec_round_bf16(vec x)
 
 static inline void vec_store_bf16(uint16_t *p, vec x)
 {
+#if defined(VEC_NEON)
+    vst1_u16(p, vshrn_n_u32((uint32x4_t)vec_round_bf16(x), 16));
+#else
     *(vec_halves *)p = __builtin_convertvector(vec_round_bf16(x) >> 16, vec_halves);
+#endif
 }
 
 #if defined(VEC_PAIRS)

@@ -36,6 +36,23 @@ static inline vec vec_exp(vec x)
     return vec_keep(~gone, vec_times_power(p, n));
 }
 
+/* x within bounds, NaN as it is. */
+static inline vec vec_between(float least, vec x, float most)
+{
+#if defined(VEC_NEON)
+    return (vec)vminq_f32(vmaxq_f32((float32x4_t)x, vdupq_n_f32(least)), vdupq_n_f32(most));
+#else
+    return vec_min(vec_all(most), vec_max(vec_all(least), x));
+#endif
+}
+
+/* The excess of exponents, where the number that rounds adds it, too: an instruction less. */
+#if defined(VEC_NEON)
+#define VEC_EXCESS 127
+#else
+#define VEC_EXCESS 0
+#endif
+
 /* 2^x of n vectors, n constant, step by step for all of them: one alone is a chain in which every step waits for the
    one before. x = whole + r, a polynomial for 2^r times 2^whole: with r in [0, 1) where the machine finds whole and r
    in an instruction each (minimax with 1 at 0, relative error 1.5e-7), else in [-1/2, 1/2] (3e-7). Below -126, and
@@ -50,10 +67,10 @@ static inline __attribute__((always_inline)) void vec_exp2_some(vec *x, int n)
     VEC_UNROLL(4) for (int i = 0; i < n; i++) r[i] = (vec)_mm512_reduce_ps((__m512)x[i], _MM_FROUND_TO_NEG_INF);
 #else
     static const float factor[] = {1.33952915e-3f, 9.67024614e-3f, 5.55031068e-2f, 2.40222419e-1f, 6.93147234e-1f, 1};
-    const vec magic = vec_all(12582912.0f); /* see vec_exp */
+    const vec magic = vec_all(12582912.0f + VEC_EXCESS); /* see vec_exp */
     VEC_UNROLL(4)
     for (int i = 0; i < n; i++) {
-        vec near = vec_min(vec_all(127), vec_max(vec_all(-127), x[i])); /* the bits of 2^-127 are 0 */
+        vec near = vec_between(-127, x[i], 127); /* the bits of 2^-127 are 0 */
         x[i] = near + magic;
         r[i] = near - (x[i] - magic);
     }
@@ -71,7 +88,8 @@ static inline __attribute__((always_inline)) void vec_exp2_some(vec *x, int n)
         __mmask16 here = _mm512_cmp_ps_mask((__m512)x[i], _mm512_set1_ps(-126), _CMP_NLT_UQ); /* denormals cost a lot */
         x[i] = (vec)_mm512_maskz_scalef_ps(here, (__m512)p[i], (__m512)x[i]);
 #else
-        x[i] = p[i] * (vec)(((vec_bits)x[i] + 127) << 23); /* see vec_times_power: the magic's own bits leave above */
+        /* see vec_times_power: the magic's own bits leave above */
+        x[i] = p[i] * (vec)(((vec_bits)x[i] + (127 - VEC_EXCESS)) << 23);
 #endif
     }
 }

@@ -61,7 +61,11 @@
 /* Adds the even runs of both to the odd ones. Applied with runs of 1, 2, 4, .. to neighbours it transposes and adds, so
    that lane i of the last result is the sum of vector i. The order of the additions is fixed at every width, whatever
    the compiler does. */
+#if defined(VEC_NEON) /* neighbours of both: the same sums, a's before b's */
+#define VEC_ADD_PAIRS(a, b, turn) ((vec)vpaddq_f32((float32x4_t)(a), (float32x4_t)(b)))
+#else
 #define VEC_ADD_PAIRS(a, b, turn) (VEC_LANES(a, b, VEC_EVEN_##turn) + VEC_LANES(a, b, VEC_ODD_##turn))
+#endif
 
 /* Lane i: the sum of x[i], for VEC_FLOATS vectors; x is used up. */
 static inline __attribute__((always_inline)) vec vec_sums(vec *x)
@@ -106,8 +110,10 @@ static inline __attribute__((always_inline)) vec vec_part_sums(vec *x, int n)
 #if VEC_FLOATS > 8
     if (n > 4) x[0] = VEC_ADD_PAIRS(x[0], x[4], 4);
 #endif
+#if !defined(VEC_NEON) /* whose VEC_ADD_PAIRS leaves them in this order */
     VEC_UNROLL(4)
     for (int parts = VEC_FLOATS / n; parts > 1; parts /= 2) x[0] = VEC_LANES(x[0], x[0], VEC_RIFFLE);
+#endif
     return x[0];
 }
 
@@ -121,6 +127,9 @@ static inline __attribute__((always_inline)) vec vec_repeat(const float *w, int 
 #elif defined(VEC_AVX2)
     const vec_int lane = {0, 1, 2, 3, 4, 5, 6, 7};
     return (vec)_mm256_permutevar8x32_ps((__m256)vec_load(w), (__m256i)(lane / each));
+#elif defined(VEC_NEON)
+    if (each > 2) return vec_all(w[0]);
+    return (vec)vzip1q_f32((float32x4_t)vec_load(w), (float32x4_t)vec_load(w));
 #else
     vec x;
     for (int i = 0; i < VEC_FLOATS; i++) x[i] = w[i / each];
@@ -183,9 +192,13 @@ static inline __attribute__((always_inline)) void vec_sum_four(const vec *x, flo
 /* The sum of the lanes, and the greatest, by halves. */
 static inline float vec_sum(vec x)
 {
+#if defined(VEC_NEON)
+    return vaddvq_f32((float32x4_t)x);
+#else
     VEC_UNROLL(4)
     for (int half = VEC_FLOATS / 2; half; half /= 2) x += vec_swap(x, half);
     return x[0];
+#endif
 }
 static inline float vec_greatest(vec x)
 {

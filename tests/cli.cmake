@@ -3,9 +3,11 @@
 add_executable(npy_tool npy.c)
 target_link_libraries(npy_tool PRIVATE hga_flags m)
 set_target_properties(npy_tool PROPERTIES OUTPUT_NAME npy)
+hga_emulated(npy_tool)
 add_executable(json_tool json.c)
 target_link_libraries(json_tool PRIVATE hga_flags PkgConfig::JANSSON)
 set_target_properties(json_tool PROPERTIES OUTPUT_NAME json)
+hga_emulated(json_tool)
 
 add_test(NAME cli COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_cli.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
 add_test(NAME bad_input COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_bad_input.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool>)

@@ -1,4 +1,4 @@
-/* isas.h: the instruction sets that this machine runs, by name. */
+/* isas.h: instruction sets by name: those that this machine runs, and those of its kind of processor. */
 #ifndef ISAS_H
 #define ISAS_H
 
@@ -6,6 +6,15 @@
 
 #include <stdio.h>
 #include <string.h>
+
+/* What lists of sets are made of; a test passes over those that the machine has not. */
+#if defined(__aarch64__)
+#define FLOAT_ISAS "ref", "neon", "neon"
+#define PAIRS_ISA  "neonbf16"
+#else
+#define FLOAT_ISAS "ref", "avx2", "avx512"
+#define PAIRS_ISA  "avx512bf16"
+#endif
 
 /* Name number i of those usable here, NULL after the last. */
 static inline const char *isa_name(int i, char *buffer, size_t bytes)

@@ -91,7 +91,7 @@ static void variants_are_the_oracles(void **state)
         }
 }
 
-static const char *const isas[] = {"ref", "avx2", "avx512", "avx512bf16"};
+static const char *const isas[] = {FLOAT_ISAS, PAIRS_ISA};
 
 /* The fused rows are the plain ones, in every instruction set of this machine: long rows in pieces, heads together and
    alone, one column and many, dropped weights, bfloat16; with softcaps, slopes and sinks. */

@@ -271,7 +271,7 @@ static void attend_with(const hga_options *options, float key, float value, floa
 /* NaN and infinity reach the rows that see them and no others, on every instruction set. */
 static void what_is_not_finite_stays_with_those_who_see_it(void **state)
 {
-    static const char *const isas[] = {NULL, "ref", "avx2", "avx512", "avx512bf16"};
+    static const char *const isas[] = {NULL, FLOAT_ISAS, PAIRS_ISA};
     float clean[ROWS * DIM], out[ROWS * DIM];
     (void)state;
     for (int i = 0; i < 10; i++) {

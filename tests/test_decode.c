@@ -102,7 +102,7 @@ static void every_scoring_in_bfloat16_has_the_bits_of_the_full_pass(void **state
    that are no multiple of a vector long, one token at a time and more. */
 static void fast_rows_are_within_two_millionths_of_the_full_pass(void **state)
 {
-    static const char *const isa[] = {"ref", "avx2", "avx512"};
+    static const char *const isa[] = {FLOAT_ISAS};
     (void)state;
     for (int i = 0; i < N_CAUSAL; i++)
         for (int k = 0; k < N_SETTINGS; k++) {

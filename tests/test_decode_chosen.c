@@ -19,7 +19,7 @@ typedef struct chosen_case {
 static chosen_case draw_case(uint64_t seed)
 {
     static const hga_id blocks[] = {1, 3, 16, 24, 64, 100}, kv[] = {1, 2, 4};
-    static const char *const isa[] = {NULL, "ref", "avx2", "avx512"};
+    static const char *const isa[] = {NULL, FLOAT_ISAS};
     chosen_case c = {.shape = {.n_heads = 4, .dim = 12, .dim_v = 9}, .how = hga_selection_defaults()};
     c.shape.n_kv_heads = kv[random_below(&seed, 3)];
     c.how.causal = 1, c.how.block = blocks[random_below(&seed, 6)];

@@ -212,7 +212,7 @@ static void rows_are_the_plain_ones(void **state)
 {
     (void)state;
     operands m;
-    static const char *const isas[] = {NULL, "ref", "avx2", "avx512"};
+    static const char *const isas[] = {NULL, FLOAT_ISAS};
     int tried = 0;
     for (uint64_t seed = 0; seed < 64; seed++) {
         problem p = random_problem(seed, 20 + (hga_id)(seed % 90));

@@ -231,7 +231,7 @@ static void outputs_are_the_gradient_of_the_energy(void **state)
 static void rows_are_the_plain_ones(void **state)
 {
     (void)state;
-    static const char *const isas[] = {NULL, "ref", "avx2", "avx512"}, *const names[] = {"hsa", "hsa_self", "hsa_wide"};
+    static const char *const isas[] = {NULL, FLOAT_ISAS}, *const names[] = {"hsa", "hsa_self", "hsa_wide"};
     static const hga_shape shapes[] = {{.n_heads = 2, .dim = 8},
                                        {.n_heads = 6, .n_kv_heads = 2, .dim = 64, .dim_v = 24},
                                        {.n_heads = 20, .dim = 64},

@@ -9,7 +9,7 @@ stand_in() { printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod +x "$1"; }
 echo "PATH=$scratch/bin:\$PATH" >house/.ci/debian_first
 stand_in house/.ci/install 'echo "install $*" >>calls'
 # shellcheck disable=SC2016 # what the stand-ins expand
-stand_in bin/cmake 'echo "cmake $*" >>calls; mkdir -p build build-asan build-coverage build/examples'
+stand_in bin/cmake 'echo "cmake $*" >>calls; mkdir -p build build-asan build-coverage build-aarch64 build/examples'
 # shellcheck disable=SC2016
 stand_in bin/ctest 'echo "ctest $*" >>calls; ! grep -qx "${2-}" broken 2>/dev/null || { echo "50% tests passed, 1 tests failed out of 2"; exit 8; }
 cat <<END
@@ -54,7 +54,7 @@ fact and_so_is_a_piece_of_one exits 2 test_sh qui
 fact the_whole_runs into whole test_sh
 fact its_first_line_says_how_long_it_takes sh -c 'head -1 whole | grep -Eq "^\./test\.sh full takes about [0-9]+ min"'
 ctest_lines() { grep '^ctest' house/calls | sed 's/ --parallel [0-9]*//'; }
-order() { grep -oE '^(cmake --build --preset [a-z]*|ctest --preset [a-z]*|gcovr)' house/calls | tr '\n' ';'; }
+order() { grep -oE '^(cmake --build --preset [a-z0-9]*|ctest --preset [a-z0-9]*|gcovr)' house/calls | tr '\n' ';'; }
 fact in_one_build_with_every_test equal "$(ctest_lines)" "ctest --preset release"
 fact built_before_any_test equal "$(order)" "cmake --build --preset release;cmake --build --preset release;ctest --preset release;"
 fact what_compiles_is_there_before_the_rest equal "$(grep '^install' house/calls | tr '\n' ';')" "install compile;install ;"
@@ -94,6 +94,12 @@ fact after_the_packages_are_there equal "$(order)" "cmake --build --preset asan;
 fact it_needs_no_python lacks house/calls '^python'
 fact and_ends_with_its_summary equal "$(tail -1 sanitized)" "100% tests passed, 0 tests failed out of 2"
 
+mkdir house/build-aarch64-sysroot
+fact the_form_of_arm_runs into emulated test_sh arm
+fact one_build_and_its_tests_on_each_instruction_set equal "$(order)" "cmake --build --preset aarch64;ctest --preset aarch64;ctest --preset aarch64;"
+fact with_the_packages_of_that_form_alone equal "$(grep '^install' house/calls)" "install arm"
+fact no_python_is_tried_there holds emulated '^NOT TESTED: the Python package .* not in the arm form$'
+
 fact the_form_of_coverage_runs into reached test_sh coverage
 fact one_build_whose_counters_are_read equal "$(order)" "cmake --build --preset coverage;ctest --preset coverage;gcovr;gcovr;"
 fact the_branches_are_said holds reached '^all$'
@@ -103,11 +109,11 @@ fact and_the_summary_comes_last equal "$(tail -1 reached)" "100% tests passed, 0
 
 cp "$source/.ci/run" house/.ci/
 sed -n 's,^\./test\.sh \([a-z]*\).*,\1,p' house/.ci/run >run_by_ci
-forms_that_can_fail() { grep -vE '^(quick|coverage)$' are_made >can_fail && missing can_fail run_by_ci; } # quick is a part of the whole, and coverage fails nobody
-fact ci_runs_every_form_that_can_fail forms_that_can_fail
+forms_that_can_fail() { grep -vE '^(quick|coverage|arm)$' are_made >can_fail && missing can_fail run_by_ci; } # quick is a part of the whole, and coverage fails nobody
+fact ci_runs_every_form_that_can_fail_but_an_hour_of_arm forms_that_can_fail
 ci() { (cd house && rm -f calls && unset HGA_PYTHON_TESTS_WITH && exec .ci/run); }
 fact ci_passes_where_all_pass into by_ci ci
-fact it_ran_them equal "$(grep -oE '^ctest --preset [a-z]*' house/calls | tr '\n' ';')" "ctest --preset asan;ctest --preset release;ctest --preset release;ctest --preset release;"
+fact it_ran_them equal "$(grep -oE '^ctest --preset [a-z0-9]*' house/calls | tr '\n' ';')" "ctest --preset asan;ctest --preset release;ctest --preset release;ctest --preset release;"
 fact its_last_line_is_a_summary equal "$(tail -1 by_ci)" "100% tests passed, 0 tests failed out of 2"
 ci_fails() { # ci_fails PRESET: a failing test of that build fails CI, whose last line says so
     echo "$1" >house/broken

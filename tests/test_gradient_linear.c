@@ -92,7 +92,7 @@ static void sums_alone_go_with_all_heads(void **state)
 static void sums_have_plain_gradients(void **state)
 {
     (void)state;
-    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    static const char *const isas[] = {FLOAT_ISAS};
     for (uint64_t seed = 0; seed < 16; seed++) {
         problem p = pooling(seed, shapes[seed % 4], seed / 4 % 2 == 1);
         slope plain = slope_create(&p, seed), one = slope_create(&p, seed), more = slope_create(&p, seed);

@@ -130,7 +130,7 @@ static void the_faster_solver_goes(void **state)
 static void scattered_edges_have_plain_gradients(void **state)
 {
     (void)state;
-    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    static const char *const isas[] = {FLOAT_ISAS};
     static float vectors[12 * 64];
     operands m = {.additive = vectors};
     for (size_t j = 0; j < sizeof vectors / sizeof *vectors; j++) vectors[j] = 0.0625f * (float)(j * 7 % 17) - 0.5f;

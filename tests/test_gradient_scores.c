@@ -7,7 +7,7 @@
 /* With types, positions, places and dropped weights tiles give what the plain way gives. */
 static void all_parts_of_scores(problem *p, uint64_t seed)
 {
-    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    static const char *const isas[] = {FLOAT_ISAS};
     problem_fill_tables(p, seed, 1, 1, seed % 2 ? 0 : seed % 4 ? 1 : p->shape.n_heads);
     slope plain = slope_create(p, seed), fast = slope_create(p, seed);
     float dropout = seed % 3 == 0 ? 0.3f : 0;
@@ -49,7 +49,7 @@ static void positions_that_are_not_finite_stay_with_their_rows(void **state)
 {
     (void)state;
     enum { FIRST = 16, TOKENS = 24, DIM = 8, POS_DIM = 3 };
-    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    static const char *const isas[] = {FLOAT_ISAS};
     int32_t segment[TOKENS] = {0};
     for (int i = FIRST; i < TOKENS; i++) segment[i] = 1;
     problem p = {.name = "segments", .shape = {.n_heads = 2, .dim = DIM, .pos_dim = POS_DIM}};

@@ -123,7 +123,7 @@ static void long_rows_are_the_oracles(void **state)
    threads: tiles, families, rows; rows that are cut; relative keys, which are capped with their product. */
 static void fused_is_plain(void **state)
 {
-    static const char *const isas[] = {"ref", "avx2", "avx512", "avx512bf16"};
+    static const char *const isas[] = {FLOAT_ISAS, PAIRS_ISA};
     static const hga_shape wide = {.n_heads = 4, .n_kv_heads = 2, .dim = 24, .dim_v = 20};
     (void)state;
     for (int i = 0; i < n_variants(); i++)

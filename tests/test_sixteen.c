@@ -284,7 +284,7 @@ static void bfloat16_is_read_where_it_lies(void **state)
                                         "htransformer block=16",
                                         "fenwick",
                                         "hsa branching=4"};
-    static const char *const isas[] = {"ref", "avx2", "avx512", "avx512bf16"};
+    static const char *const isas[] = {FLOAT_ISAS, PAIRS_ISA};
     for (size_t i = 0; i < 4; i++) {
         int pairs;
         if (hga_isa_pairs(isas[i], &pairs)) continue;

@@ -21,6 +21,7 @@ static void the_table_has_a_row_for_every_processor(void **state)
     (void)state;
     const processor makers[] = {{.maker = "AuthenticAMD", .family = 25, .second_cache = 1 << 20},
                                 {.maker = "GenuineIntel", .family = 6, .second_cache = 1 << 20},
+                                {.maker = "aarch64"},
                                 {.maker = ""}};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) assert_int_equal(tuning_of(&makers[i]).pack_readers, 3);
     const processor large = {.maker = "GenuineIntel", .family = 6, .second_cache = 2 << 20};
@@ -36,6 +37,9 @@ static void a_processor_says_whose_it_is(void **state)
 #if defined(__x86_64__)
     assert_int_equal(strlen(p.maker), 12);
     assert_true(p.family >= 6);
+#endif
+#if defined(__aarch64__)
+    assert_string_equal(p.maker, "aarch64");
 #endif
     assert_true(p.second_cache >= 0 && p.third_cache >= 0);
 }
@@ -107,7 +111,7 @@ static const char *const overrides[] = {
    two. */
 static void no_number_changes_a_bit(void **state)
 {
-    static const char *const isas[] = {"ref", "avx2", "avx512", "avx512bf16"};
+    static const char *const isas[] = {FLOAT_ISAS, PAIRS_ISA};
     static const hga_shape shapes[] = {{.n_heads = 4, .n_kv_heads = 1, .dim = 16, .dim_v = 32},
                                        {.n_heads = 2, .dim = 16}};
     (void)state;

@@ -12,6 +12,7 @@
 #include "brought.h"
 #include "hga.h"
 #include "hga_files.h"
+#include "isas.h"
 
 /* ---- statuses ---- */
 

@@ -1,6 +1,7 @@
-/* instructions.c: one execution of one small case for callgrind to count: instructions VARIANT ISA prints edges times
-   heads. See instructions.sh. */
+/* instructions.c: one execution of one small case for callgrind to count: instructions VARIANT ISA [TIMES] prints edges
+   times heads. See instructions.sh; arm.sh, which can count whole programs only, takes the difference of two TIMES. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cases.h"
@@ -26,7 +27,7 @@ static const struct {
 hga_status counted(bench_case *c);
 __attribute__((noinline)) hga_status counted(bench_case *c) { return hga_plan_execute(c->plan, c->workspace, &c->io); }
 
-static hga_status run_once(const char *words, int relative, const char *isa)
+static hga_status run(const char *words, int relative, const char *isa, int times)
 {
     static const hga_shape shape = {.n_heads = 2, .dim = 64};
     hga_status st;
@@ -35,7 +36,7 @@ static hga_status run_once(const char *words, int relative, const char *isa)
     HGA_TRY(bench_case_ready(&c, &shape, &(hga_options){.threads = 1, .isa = isa}));
     if (relative) HGA_TRY(bench_case_relative(&c, shape.dim));
     HGA_TRY(hga_plan_execute(c.plan, c.workspace, &c.io)); /* the first one clears its threads' memory */
-    HGA_TRY(counted(&c));
+    for (int i = 0; i < times; i++) HGA_TRY(counted(&c));
     printf("%.0f\n", hga_plan_cost(c.plan).edges * shape.n_heads);
 done:
     bench_case_clear(&c);
@@ -46,10 +47,10 @@ int main(int n_words, char **word)
 {
     if (n_words == 1) /* the names, for the script to loop over */
         for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) puts(variants[i].name);
-    for (size_t i = 0; n_words == 3 && i < sizeof variants / sizeof *variants; i++)
+    for (size_t i = 0; n_words >= 3 && i < sizeof variants / sizeof *variants; i++)
         if (strcmp(word[1], variants[i].name) == 0) {
-            hga_status st = run_once(variants[i].words, variants[i].relative, word[2]);
+            hga_status st = run(variants[i].words, variants[i].relative, word[2], n_words > 3 ? atoi(word[3]) : 1);
             return st ? bench_complain(word[1], st) : 0;
         }
-    return n_words == 1 ? 0 : (fprintf(stderr, "usage: bench_instructions [VARIANT ISA]\n"), 2);
+    return n_words == 1 ? 0 : (fprintf(stderr, "usage: bench_instructions [VARIANT ISA [TIMES]]\n"), 2);
 }

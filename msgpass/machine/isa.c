@@ -18,6 +18,9 @@ static int usable(const char *isa)
                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
     if (strcmp(isa, "avx512bf16") == 0) return usable("avx512") && __builtin_cpu_supports("avx512bf16");
 #endif
+#if defined(__aarch64__)
+    if (strcmp(isa, "neon") == 0) return 1;
+#endif
     return strcmp(isa, "ref") == 0;
 }
 
@@ -46,6 +49,7 @@ hga_status isa_kernels(const char *isa, const kernel_table **out)
 /* The best is last; static, since the text must outlive the call. */
 const char *hga_isa_list(void)
 {
+    if (usable("neon")) return "ref neon";
     if (!usable("avx2")) return "ref";
     if (!usable("avx512")) return "ref avx2";
     if (!usable("avx512bf16")) return "ref avx2 avx512";

@@ -20,6 +20,9 @@ static void read_maker(processor *p)
     if (family == 0xf) family += a >> 20 & 0xff;
     p->family = (hga_id)family, p->model = (hga_id)model;
 }
+#elif defined(__aarch64__)
+/* Which of the makers it is, only the system's files tell. */
+static void read_maker(processor *p) { strcpy(p->maker, "aarch64"); }
 #else
 static void read_maker(processor *p) { (void)p; }
 #endif

@@ -1,6 +1,7 @@
 /* call_draw.c: everything that a call is, drawn together: shape, options, what is asked for, what came later. Arrays
    are in call_arrays.c and call_tables.c. */
 #include "call_parts.h"
+#include "isas.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static hga_shape some_shape(choices *c, const drawn_call *call)
 /* A set that this machine has; which machine it is is no part of the choices. */
 static const char *some_isa(choices *c)
 {
-    static const char *const names[] = {"ref", "avx2", "avx512", "avx512bf16"};
+    static const char *const names[] = {FLOAT_ISAS, PAIRS_ISA};
     const char *name = names[choose(c, 4)], *found = strstr(hga_isa_list(), name);
     char after = found ? found[strlen(name)] : 'x';
     return after == ' ' || after == 0 ? name : names[0];

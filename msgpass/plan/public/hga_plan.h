@@ -48,8 +48,8 @@ enum { HGA_EVERY_ROW = 0, HGA_SOME_ROWS = 1, HGA_ROWS_THAT_STAY = 2 };
 
 typedef struct hga_options {
     hga_id threads; /* 0: OMP_NUM_THREADS, or the cores that the calling thread may use now */
-    /* "ref", "avx2", "avx512", "avx512bf16"; NULL: HGA_ISA from the environment, or the best this machine has. (Numbers
-       that follow the processor, and change time alone, are replaced by HGA_TUNING, such as "pack_readers=6":
+    /* "ref", "avx2", "avx512", "avx512bf16", "neon"; NULL: HGA_ISA from the environment, or the best this machine has.
+       (Numbers that follow the processor, and change time alone, are replaced by HGA_TUNING, such as "pack_readers=6":
        hga_plan_explain says them; what is malformed there is HGA_EINVAL.) */
     const char *isa;
     hga_precision precision;
