@@ -161,10 +161,14 @@ touch folder/b.txt folder/a.txt folder/deep/c.txt folder/deep/deeper/d.txt folde
 ln -s a.txt folder/link
 fact a_folder silent "$hga" view folder -o folder.html
 data_of folder.html >folder.data
-fact its_files_are_the_tokens equal "$("$json" folder.data levels 0)" 5
-fact in_the_order_of_their_names equal "$(for i in 0 1 2 3 4; do "$json" folder.data names text $i; done | xargs)" 'a.txt b.txt c.txt d.txt e.txt'
+fact its_files_are_the_tokens equal "$("$json" folder.data levels 0)" 6
+fact in_the_order_of_their_names equal "$(for i in 0 1 2 3 4 5; do "$json" folder.data names text $i; done | xargs)" 'a.txt b.txt c.txt d.txt e.txt link'
+mkdir odd && touch odd/a "odd/b$(printf '\377')" && mkfifo odd/pipe
+fact names_that_are_no_text_are_mended silent "$hga" view odd -o odd.html
+data_of odd.html >odd.data
+fact and_pipes_are_files_as_in_python equal "$(for i in 0 1 2; do "$json" odd.data names text $i; done | xargs)" 'a b? pipe'
 fact folders_stand_above_them has_names folder.data folder deep deeper
-fact the_same_folder_is_inspected shows <("$hga" inspect folder/) '5 query tokens'
+fact the_same_folder_is_inspected shows <("$hga" inspect folder/) '6 query tokens'
 fact a_folder_without_files refused 3 "folder/empty: has no files" "$hga" view folder/empty -o x.html
 
 # ---- wrong use ----

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "complain.h"
+#include "terminal.h"
 
 int tree_folder_is(const char *path)
 {
@@ -39,6 +40,13 @@ static int keep_capacity(hga_tree *t, int64_t *nodes, int64_t name)
     return CLI_GOOD;
 }
 
+/* Bytes of a name that are no UTF-8 become question marks, as Graph.from_folder has them. */
+static void mend(char *name)
+{
+    for (size_t n; *name; name += n ? n : 1)
+        if (!(n = utf8_bytes(name))) *name = '?';
+}
+
 static int add_node(hga_tree *t, int64_t *nodes, hga_id parent, const char *name)
 {
     enum { MOST_NODES = 1 << 24 };
@@ -46,21 +54,12 @@ static int add_node(hga_tree *t, int64_t *nodes, hga_id parent, const char *name
     if (t->n == MOST_NODES) return complain(CLI_DATA, "more than %d files and folders", MOST_NODES);
     MUST(keep_capacity(t, nodes, bytes));
     t->parent[t->n] = parent, t->name_at[t->n] = t->name_bytes, t->n++;
-    memcpy(t->name_text + t->name_bytes, name, (size_t)bytes);
+    mend(memcpy(t->name_text + t->name_bytes, name, (size_t)bytes));
     t->name_bytes += bytes;
     return CLI_GOOD;
 }
 
-/* ---- walking ---- */
-
-typedef enum entry_kind { NEITHER, FILE_ENTRY, FOLDER_ENTRY } entry_kind;
-
-static entry_kind kind_of(const char *path)
-{
-    struct stat s;
-    if (lstat(path, &s) != 0) return NEITHER;
-    return S_ISREG(s.st_mode) ? FILE_ENTRY : S_ISDIR(s.st_mode) ? FOLDER_ENTRY : NEITHER;
-}
+/* ---- walking: what is no folder is a file, and links are not followed ---- */
 
 static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
@@ -72,14 +71,12 @@ static int add_entry(const char *folder, const char *name, hga_id parent, hga_tr
 {
     char *path = NULL;
     const size_t bytes = strlen(folder) + strlen(name) + 2;
+    struct stat s;
     int status = CLI_GOOD;
     TRY(take((int64_t)bytes, 1, &path));
     snprintf(path, bytes, "%s/%s", folder, name);
-    switch (kind_of(path)) {
-    case FILE_ENTRY: status = add_node(t, nodes, parent, name); break;
-    case FOLDER_ENTRY: status = add_folder(path, name, parent, t, nodes); break;
-    case NEITHER: break;
-    }
+    if (lstat(path, &s) != 0) TRY(complain(CLI_DATA, "%s: %s", path, strerror(errno)));
+    status = S_ISDIR(s.st_mode) ? add_folder(path, name, parent, t, nodes) : add_node(t, nodes, parent, name);
 done:
     free(path);
     return status;

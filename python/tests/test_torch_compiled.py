@@ -184,6 +184,21 @@ class Compiled(unittest.TestCase):
                 if a is not None:
                     torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
 
+    def test_what_follows_writes_over_nothing_that_backward_reads(self):
+        """Inductor writes into memory that nothing keeps: outputs of passes that torch records are needed again."""
+        cases = [
+            (lambda q, k, v: hga.dense(q.shape[2]).attention(q, k, v) * 2, heads), (lambda q, k, v: T.na2d(q, k, v, 3) * 2, grid(2)),
+            (lambda *x, f=calls(T.GATConv(6, 5)): torch.nn.functional.elu(f(*x)), graph), (calls(T.TransformerConv(6, 5)), graph),
+        ]  # fmt: skip
+        for i, (function, make) in enumerate(cases):
+            torch._dynamo.reset()
+            inputs = make(40)
+            squared = lambda *x, function=function: function(*x).square()  # noqa: E731
+            for a, b in zip(results(squared, inputs), results(self.compiled(squared, "inductor"), inputs)):
+                if a is not None:
+                    with self.subTest(i):
+                        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-4)
+
     @since("torch", "2.9")
     def test_functions_alike_with_other_tensors_are_other_functions(self):
         """Closures of one code: what each captures counts, and what becomes of it."""

@@ -104,6 +104,17 @@ class OwnName(OnOneThread, unittest.TestCase):
         (a, _), (b, _) = self.outputs(model.double(), own, given)
         torch.testing.assert_close(b, a)
 
+    def test_a_mask_that_changes_in_place_is_seen(self):
+        model, own, given = models()["gemma 2"]
+        pairs = torch.ones(2, 1, TOKENS, TOKENS, dtype=torch.bool).tril()
+        found = []
+        for first in (0, 20):
+            pairs[..., first:, : first // 2] = False
+            (_, (a, _)), (_, (b, _)) = (self.outputs(model.eval(), own, {**given, "attention_mask": mask}) for mask in (pairs, pairs.clone()))
+            self.assertTrue(torch.equal(a, b))
+            found.append(a)
+        self.assertFalse(torch.equal(*found))
+
     def test_a_model_is_made_with_it(self):
         config = tf.LlamaConfig(**SMALL, num_key_value_heads=2)
         torch.manual_seed(3)

@@ -6,6 +6,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import torch
 
+from .._core.arguments import flag, whole
 from .._core.library import refuse, refuse_type
 from .._graphs import functions
 from ._attention import attention
@@ -21,16 +22,21 @@ _KERNELS = (
 
 
 def _each(who: str, name: str, given: Any, axes: int) -> Tuple[int, ...]:
-    found = (given,) * axes if isinstance(given, (int, bool)) else tuple(given)
+    found = given if isinstance(given, (tuple, list)) else (given,) * axes
     if len(found) != axes:
         raise refuse(f"{who}: {name} has {len(found)} numbers, the grid {axes} axes")
-    return tuple(int(x) for x in found)
+    if name == "is_causal":
+        return tuple(int(flag(x, f"{who}: {name}")) for x in found)
+    return tuple(whole(x, f"{who}: {name}") for x in found)
 
 
 def _attend(
     who: str, axes: int, query: Tensor, key: Tensor, value: Tensor, kernel_size: Each, stride: Each, dilation: Each, is_causal: Any,
     scale: Optional[float], additional: Sequence[Any], kernels: Sequence[str],
 ) -> Tensor:  # fmt: skip
+    for x, name in ((query, "query"), (key, "key"), (value, "value")):
+        if not isinstance(x, torch.Tensor):
+            raise refuse_type(f"{who}: {name} is a {type(x).__name__}, not a tensor")
     shape = tuple(query.shape[1 : 1 + axes])
     if query.dim() != axes + 3 or key.shape[: axes + 1] != query.shape[: axes + 1] or value.shape[:-1] != key.shape[:-1]:
         grid = ", ".join("XYZ"[:axes])
@@ -41,7 +47,7 @@ def _attend(
         raise refuse_type(f"{who}: unknown argument {unknown[0]!r}")
     if any(x is not None for x in additional):
         raise refuse(f"{who}: additional_keys and additional_values are not offered: make a graph with a second relation")
-    kernel, step, causal = _each(who, "kernel_size", kernel_size, axes), _each(who, "dilation", dilation, axes), _each(who, "is_causal", is_causal or False, axes)
+    kernel, step, causal = _each(who, "kernel_size", kernel_size, axes), _each(who, "dilation", dilation, axes), _each(who, "is_causal", False if is_causal is None else is_causal, axes)
     if any(s != 1 for s in _each(who, "stride", stride, axes)):
         raise refuse(f"{who}: stride={stride!r} is not offered: every token has a window of its own, stride=1")
     for length, k, d in zip(shape, kernel, step):

@@ -152,10 +152,16 @@ def _back_shapes(d_out: Optional_, d_lse: Optional_, kept: Sequence[Tensor], kin
     return [x.new_empty(x.shape) for want, x in zip(inputs.wants, inputs.tensors) if want == "g"]
 
 
+def _kept_of(kind: Pass, outputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    """What no one may write into before the backward pass. What torch recorded in a pass may need its outputs, whose memory they share, and
+    inductor writes over what nothing keeps."""
+    return outputs if kind.back is None else outputs[:1] if kind.keeps_output else []
+
+
 def _save(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor, Tensor]) -> None:
     ctx.kind, ctx.words, ctx.whole, ctx.floats, tensors, ctx.names, _ = inputs
-    out, _, tape = output
-    ctx.save_for_backward(*tensors, *([out] if PASSES[ctx.kind].keeps_output else []), tape)
+    *outputs, tape = output
+    ctx.save_for_backward(*tensors, *_kept_of(PASSES[ctx.kind], outputs), tape)
     ctx.set_materialize_grads(False)
 
 

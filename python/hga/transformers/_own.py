@@ -94,13 +94,13 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
 
 def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """A mask of truth values as one that is added to scores, which it remembers, too."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or mask.is_inference():  # which has no version
         return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
-    known: Optional[Tensor] = getattr(mask, _ADDED, None)
-    if known is None or known.dtype != dtype:
+    key, (its, known) = (dtype, mask._version), getattr(mask, _ADDED, (None, None))
+    if its != key:
         known = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
-        setattr(mask, _ADDED, known)
-    return known
+        setattr(mask, _ADDED, (key, known))
+    return known  # type: ignore[no-any-return]
 
 
 def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], causal: bool, **more: Any) -> Any:
