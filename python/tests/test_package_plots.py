@@ -144,13 +144,11 @@ class Plots(unittest.TestCase):
         self.assertNotIn("dense,", read("docs", "models.md").split("## MiniLM, without")[0].replace("dense, by", ""))
 
     def test_the_front_page_has_the_figures_of_the_pages(self):
-        """ListOps on the expression's tree, by the log; GATConv, by the page of graphs."""
+        """ListOps on the expression's tree, by the log."""
         runs = {row["name"]: row.get("runs") for row in models_recall.load(logs_of("models") / "listops.json")["rows"]}
         tree, dense = (models_recall.mean(runs[name], "accuracy") for name in ("tree", "dense"))
         front = read("README.md")
         self.assertIn(f"HSA solves {tree:.0f} % of ListOps, dense attention {dense:.0f} %", front)
-        times = re.search(r"^\| uniform: 20,000 nodes, 300,000 random edges.*?\| PyTorch Geometric \| ([0-9.]+) \|", read("docs", "graphs.md"), re.M).group(1)
-        self.assertIn(f"On 300,000 random edges PyTorch Geometric's GATConv takes {times} times as long", front)
 
     def test_controls_that_recall_are_told(self):
         log = models_recall.load(logs_of("models") / "recall-512.json")

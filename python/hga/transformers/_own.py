@@ -94,13 +94,15 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
 
 def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """A mask of truth values as one that is added to scores, which it remembers, too."""
-    if torch.compiler.is_compiling() or mask.is_inference():  # which has no version
-        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
-    key, (its, known) = (dtype, mask._version), getattr(mask, _ADDED, (None, None))
-    if its != key:
-        known = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
-        setattr(mask, _ADDED, (key, known))
-    return known  # type: ignore[no-any-return]
+    keeps = not torch.compiler.is_compiling() and not mask.is_inference()  # which has no version
+    key = (dtype, mask._version) if keeps else None
+    known: Optional[Tuple[Any, Tensor]] = getattr(mask, _ADDED, None) if keeps else None
+    if known is not None and known[0] == key:
+        return known[1]
+    found = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
+    if keeps:
+        setattr(mask, _ADDED, (key, found))
+    return found
 
 
 def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], causal: bool, **more: Any) -> Any:
