@@ -265,7 +265,7 @@ open("page.html", "w").write("<title>T</title><h1>One</h1><p>Some words here<p>a
 _, page = read("page.html")
 equal("HTML's words", Counter(page["words"]), Counter("One Some words here and more".split()))
 os.makedirs("empty", exist_ok=True)
-for name, said in ("empty", "hga: cannot read empty: Is a directory\n"), ("nothing.md", "hga: cannot read nothing.md: No such file or directory\n"):
+for name, said in ("empty", "hga: empty: has no files\n"), ("nothing.md", "hga: cannot read nothing.md: No such file or directory\n"):
     refused = subprocess.run([hga, "inspect", name], capture_output=True, text=True)
     equal(f"{name} is refused", Counter([refused.returncode, refused.stderr]), Counter([3, said]))
 
