@@ -18,7 +18,7 @@ from .._graphs.variants import make
 from ..torch._one_pass import drawn
 from ._alibi import OfBloom, OfFalcon
 from ._alike import Block, Run, each_alike, graph_of, runs
-from ._attention import collects_weights, no_weights
+from ._attention import collects_weights, no_weights, refuse_besides
 from ._mpnet import Attends, Encodes
 
 Tensor = torch.Tensor
@@ -115,11 +115,12 @@ class Slides:
 
     def forward(
         self, hidden_states: Tensor, attention_mask: Any = None, is_index_masked: Any = None, is_index_global_attn: Any = None,
-        is_global_attn: Any = None, output_attentions: bool = False,
+        is_global_attn: Any = None, output_attentions: bool = False, *, layer_head_mask: Any = None,
     ) -> Tuple[Tensor]:  # fmt: skip
-        """[batch, tokens, width] in and out. The mask's sign: below 0 padding, above 0 global."""
+        """[batch, tokens, width] in and out. The mask's sign: below 0 padding, above 0 global. layer_head_mask: of transformers before 5."""
         if output_attentions:
             raise no_weights(type(self).__name__)
+        refuse_besides(type(self).__name__, {"layer_head_mask": layer_head_mask})
         return (self._attend(hidden_states, attention_mask),)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
