@@ -237,14 +237,6 @@ hga_status hga_py_own(hga_plan *plan, hga_py_cached **out)
     return st;
 }
 
-hga_py_cached *hga_py_retain(hga_py_cached *cached)
-{
-    pthread_mutex_lock(&lock);
-    cached->users++;
-    pthread_mutex_unlock(&lock);
-    return cached;
-}
-
 /* The number goes first: whoever comes now makes another plan. */
 hga_status hga_py_move(hga_py_cached *cached, const hga_graph *graph)
 {

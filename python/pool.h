@@ -32,7 +32,6 @@ hga_status hga_py_share(const hga_py_maker *maker, hga_py_cached **out);
 hga_status hga_py_borrow(const hga_py_maker *maker, const hga_graph *graph, hga_py_cached **out);
 /* A plan that has no key; the last user's release destroys it, and so does a failure. */
 hga_status hga_py_own(hga_plan *plan, hga_py_cached **out);
-hga_py_cached *hga_py_retain(hga_py_cached *cached);
 void hga_py_release(hga_py_cached *cached);
 const hga_plan *hga_py_cached_plan(const hga_py_cached *cached);
 /* What its tapes end in, and no other plan's; one that is updated gets another. */

@@ -92,8 +92,10 @@ class OwnName(OnOneThread, unittest.TestCase):
                 given["decoder_input_ids"] = given["input_ids"].flip(1)
             for around in (contextlib.nullcontext, at_any_size):
                 with self.subTest(name, by=around.__name__), around():
-                    (a, _), (b, _) = self.outputs(model.eval(), own, given)
+                    (a, ga), (b, gb) = self.outputs(model.eval(), own, given, grad=True)
                     torch.testing.assert_close(b, a, atol=2e-5, rtol=2e-5)
+                    for x, y in zip(ga, gb):
+                        torch.testing.assert_close(y, x, atol=2e-4 * max(1, float(x.abs().max())), rtol=1e-4)
 
     def test_softcaps_with_padding_on_the_left_and_in_float64(self):
         model, own, given = models()["gemma 2"]

@@ -13,12 +13,12 @@ from ..torch import _sdpa
 from ..torch._one_pass import drawn
 from ._alike import Named, graph_of
 from ._attention import collects_weights
+from ._masks import remembered
 from ._own import note
 
 Tensor = torch.Tensor
 _BESIDE = "eager"
 _GRAPHS_CACHED = 64
-_BIASES = "hga_biases"
 
 
 @functools.lru_cache(maxsize=_GRAPHS_CACHED)
@@ -39,13 +39,8 @@ def _found(mask: Tensor, tokens: int) -> Optional[Tensor]:
 
 def bias_of(mask: Optional[Tensor], tokens: int) -> Optional[Tensor]:
     """[heads or 1][keys]: what a mask adds to scores, if it hides later keys, and no others, and adds the same in all rows and
-    samples; else None. The mask remembers it, since layers of one pass have one mask."""
-    if mask is None:
-        return None
-    if not hasattr(mask, _BIASES):
-        setattr(mask, _BIASES, (_found(mask, tokens),))
-    known: Tuple[Optional[Tensor]] = getattr(mask, _BIASES)
-    return known[0]
+    samples; else None."""
+    return None if mask is None else remembered(mask, "biases", lambda: _found(mask, tokens))
 
 
 def _alike_in_samples(alibi: Tensor, heads: int) -> Optional[Tensor]:

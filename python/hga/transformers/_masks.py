@@ -4,7 +4,7 @@ pair, which is all that is left without it, costs their product."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 import torch
 from transformers import masking_utils
@@ -119,6 +119,29 @@ def mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: Any
         attention_mask=attention_mask, local_size=local_size, allow_is_causal_skip=False,
         allow_is_bidirectional_skip=False, **more,
     )  # fmt: skip
+    return found
+
+
+# ---- of layers that have one mask ----
+
+T = TypeVar("T")
+_FOUND = "hga_found"  # the attribute of a mask: its version, and what was found
+
+
+def remembered(mask: Tensor, what: Any, make: Callable[[], T]) -> T:
+    """What ``make`` finds out of a mask, once for all layers of a pass. A mask of the caller's may change in place: then it is looked at anew,
+    and always where torch counts no changes."""
+    own = is_numbered(mask)
+    if torch.compiler.is_compiling() or (mask.is_inference() and not own):
+        return make()
+    version = 0 if own else mask._version
+    known: Optional[Tuple[int, Dict[Any, Any]]] = getattr(mask, _FOUND, None)
+    if known is None or known[0] != version:
+        known = version, {}
+        setattr(mask, _FOUND, known)
+    if what not in known[1]:
+        known[1][what] = make()
+    found: T = known[1][what]
     return found
 
 

@@ -17,7 +17,7 @@ from ..torch._sdpa import call_is_little, is_little, is_transformed, work_of
 from .._graphs.spec import hierarchy_of
 from ._attention import PREFIX, attend, tables_of
 from ._generation import layer_of
-from ._masks import mask as numbered_mask
+from ._masks import mask as numbered_mask, remembered
 from ._positions import attend_by_distance, pairs_of, table_in
 
 Tensor = torch.Tensor
@@ -27,8 +27,6 @@ _SDPA, _SDPA_MASK = "transformers.integrations.sdpa_attention.sdpa_attention_for
 look_up_early(_SDPA, _SDPA_MASK)
 
 # ---- which is faster ----
-
-_PAIRS, _ADDED, _LENGTHS = "hga_pairs", "hga_added", "hga_lengths"
 
 
 def _of_pass_is_little(batch: int, tokens: int, dtype: Any, config: Any) -> bool:
@@ -62,18 +60,10 @@ def _against(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], 
 
 
 def _pairs(mask: Optional[Tensor], causal: bool) -> Optional[Tensor]:
-    """A mask of numbers as one of pairs, [batch][1][queries][keys]; None where it hides nothing that is not later. Layers of one
-    pass have one mask, which remembers it."""
+    """A mask of numbers as one of pairs, [batch][1][queries][keys]; None where it hides nothing that is not later."""
     if mask is None or not is_numbered(mask):
         return mask
-    if torch.compiler.is_compiling():
-        return _pairs_of(mask, causal)
-    if not hasattr(mask, _PAIRS):
-        setattr(mask, _PAIRS, {})
-    known: Dict[bool, Optional[Tensor]] = getattr(mask, _PAIRS)
-    if causal not in known:
-        known[causal] = _pairs_of(mask, causal)
-    return known[causal]
+    return remembered(mask, ("pairs", causal), lambda: _pairs_of(mask, causal))
 
 
 def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
@@ -93,16 +83,11 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
 
 
 def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """A mask of truth values as one that is added to scores, which it remembers, too."""
-    keeps = not torch.compiler.is_compiling() and not mask.is_inference()  # which has no version
-    key = (dtype, mask._version) if keeps else None
-    known: Optional[Tuple[Any, Tensor]] = getattr(mask, _ADDED, None) if keeps else None
-    if known is not None and known[0] == key:
-        return known[1]
-    found = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
-    if keeps:
-        setattr(mask, _ADDED, (key, found))
-    return found
+    """A mask of truth values as one that is added to scores."""
+    def make() -> Tensor:
+        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
+
+    return remembered(mask, dtype, make)
 
 
 def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], causal: bool, **more: Any) -> Any:
@@ -129,15 +114,11 @@ def _as_transformers(module: Any, query: Tensor, key: Tensor, value: Tensor, mas
 
 
 def _lengths_of(mask: Optional[Tensor]) -> Optional[List[int]]:
-    """How many tokens each sample has in front of its padding; None where a mask of numbers says of none. Layers of one pass have one
-    mask, which remembers it."""
+    """How many tokens each sample has in front of its padding; None where a mask of numbers says of none."""
     if mask is None or not is_numbered(mask) or torch.compiler.is_compiling():
         return None
-    if not hasattr(mask, _LENGTHS):
-        there = mask[:, 0, 0] != 0
-        setattr(mask, _LENGTHS, None if bool(there.all()) else there.sum(1).tolist())
-    found: Optional[List[int]] = getattr(mask, _LENGTHS)
-    return found
+    there = mask[:, 0, 0] != 0
+    return remembered(mask, "lengths", lambda: None if bool(there.all()) else there.sum(1).tolist())
 
 
 def _with_rows_of_padding(out: Tensor, lengths: List[int], query: Tensor, key: Tensor, value: Tensor, tables: Dict[str, Any]) -> Tensor:
