@@ -106,6 +106,15 @@ class OwnName(OnOneThread, unittest.TestCase):
         (a, _), (b, _) = self.outputs(model.double(), own, given)
         torch.testing.assert_close(b, a)
 
+    def test_after_one_pass_softcaps_have_the_mask_that_the_model_adds(self):
+        model, own, given = models()["gemma 2"]
+        mask = torch.ones(2, TOKENS, dtype=torch.long)
+        mask[1, 50:] = 0
+        for more in ({}, {"attention_mask": mask}):
+            _, ((a, _), (b, _)) = (self.outputs(model.eval(), own, {**given, **more}) for _ in range(2))
+            self.assertTrue(torch.equal(a, b))
+        self.assertIn(type(model.config), _own._EAGER)
+
     def test_a_mask_that_changes_in_place_is_seen(self):
         model, own, given = models()["gemma 2"]
         pairs = torch.ones(2, 1, TOKENS, TOKENS, dtype=torch.bool).tril()

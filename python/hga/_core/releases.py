@@ -62,6 +62,7 @@ PRIVATE: Dict[str, Private] = {
     "transformers.utils.output_capturing._active_collector": Private("output_attentions=True", "5.1"),
     "transformers.integrations.sdpa_attention.sdpa_attention_forward": Private(_MODELS, "4.53"),
     "transformers.masking_utils.sdpa_mask": Private(_MODELS, "4.53", ("batch_size", "kv_length", "mask_function", "attention_mask")),
+    "transformers.masking_utils.eager_mask": Private(_MODELS, "4.53", ("batch_size", "kv_length", "mask_function", "attention_mask")),
     "transformers.models.t5.modeling_t5.T5Attention.compute_bias": Private(
         "T5's biases with attn_implementation='hga'", "5.24", ("query_length", "key_length", "past_seen_tokens")
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from contextvars import ContextVar
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 
@@ -18,13 +18,14 @@ from .._graphs.spec import hierarchy_of
 from ._attention import PREFIX, attend, tables_of
 from ._generation import layer_of
 from ._masks import mask as numbered_mask, remembered
-from ._positions import attend_by_distance, pairs_of, table_in
+from ._positions import attend_by_distance, is_table, pairs_of, table_in
 
 Tensor = torch.Tensor
 NAME = "hga"
 _DENSE = PREFIX + "dense"
 _SDPA, _SDPA_MASK = "transformers.integrations.sdpa_attention.sdpa_attention_forward", "transformers.masking_utils.sdpa_mask"
-look_up_early(_SDPA, _SDPA_MASK)
+_EAGER_MASK = "transformers.masking_utils.eager_mask"
+look_up_early(_SDPA, _SDPA_MASK, _EAGER_MASK)
 
 # ---- which is faster ----
 
@@ -82,6 +83,9 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
     return seen[:, None]
 
 
+_EAGER: Set[type] = set()  # configurations of models whose layers have asked for what sdpa does not know: their masks are added to scores
+
+
 def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """A mask of truth values as one that is added to scores."""
     def make() -> Tensor:
@@ -95,6 +99,8 @@ def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optio
     forward = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
     if forward is None:
         raise refuse(f"{NAME}: {type(module).__name__} has a softcap or a sink, and transformers no function for them")
+    if hasattr(module, "config") and not torch.compiler.is_compiling():
+        _EAGER.add(type(module.config))
     if mask is None and causal and query.shape[2] > 1:
         mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril(key.shape[2] - query.shape[2])[None, None]
     if mask is not None and mask.dtype == torch.bool:
@@ -162,7 +168,7 @@ def _is_plain(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor],
     little = tokens < _sdpa.FEWEST or tokens != key.shape[2] or call_is_little(query, key, value)
     if not little or (mask is not None and mask.dtype is torch.int32):
         return False
-    asks = more.get("position_bias") is not None or more.get("softcap") is not None or more.get("s_aux") is not None
+    asks = is_table(more.get("position_bias")) or more.get("softcap") is not None or more.get("s_aux") is not None
     return not asks and _SEEN.get() is None and layer_of(key, more) is None
 
 
@@ -234,7 +240,8 @@ def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
         numbers = numbered_mask(batch_size=batch_size, kv_length=kv_length, **more)
         if padding is None or not is_numbered(numbers) or numbers.shape[2] == 1 or bool(padding.all()):  # in a window rows of padding may see none
             return numbers
-    found: Optional[Tensor] = private(_SDPA_MASK)(batch_size=batch_size, kv_length=kv_length, **more)
+    theirs = _EAGER_MASK if type(more.get("config")) in _EAGER else _SDPA_MASK
+    found: Optional[Tensor] = private(theirs)(batch_size=batch_size, kv_length=kv_length, **more)
     return found
 
 
