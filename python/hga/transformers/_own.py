@@ -94,9 +94,14 @@ def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return remembered(mask, dtype, make)
 
 
+def _eager_of(module: Any) -> Any:
+    """The function of a model's own file."""
+    return getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+
+
 def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], causal: bool, **more: Any) -> Any:
     """The model's own function: sdpa knows neither softcaps nor sinks."""
-    forward = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+    forward = _eager_of(module)
     if forward is None:
         raise refuse(f"{NAME}: {type(module).__name__} has a softcap or a sink, and transformers no function for them")
     if hasattr(module, "config") and not torch.compiler.is_compiling():
@@ -162,14 +167,18 @@ def note(module: Any, by: str, why: str) -> None:
         seen.append(Taken(sum(x.module == name for x in seen) if layer is None else int(layer), name, by, why))
 
 
-def _is_plain(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], more: Dict[str, Any]) -> bool:
-    """Little work, and nothing that sdpa does not know: then no more questions, which would take longer than the answer is worth."""
+def _at_once(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], more: Dict[str, Any]) -> Any:
+    """transformers' function, where there is little work and it takes the mask as it is: no more questions, which would take longer than
+    the answer is worth. None: there is more to ask."""
     tokens = query.shape[2]
     little = tokens < _sdpa.FEWEST or tokens != key.shape[2] or call_is_little(query, key, value)
     if not little or (mask is not None and mask.dtype is torch.int32):
-        return False
-    asks = is_table(more.get("position_bias")) or more.get("softcap") is not None or more.get("s_aux") is not None
-    return not asks and _SEEN.get() is None and layer_of(key, more) is None
+        return None
+    if _SEEN.get() is not None or is_table(more.get("position_bias")) or layer_of(key, more) is not None:
+        return None
+    if more.get("softcap") is None and more.get("s_aux") is None:
+        return private(_SDPA)
+    return None if mask is None or mask.dtype is torch.bool else _eager_of(module)
 
 
 def attend_own(
@@ -177,8 +186,9 @@ def attend_own(
     scaling: Optional[float] = None, is_causal: Optional[bool] = None, **more: Any,
 ) -> Any:  # fmt: skip
     """[batch, heads, tokens, dim] as the model has them; [batch, tokens, heads, dim] back."""
-    if not torch.compiler.is_compiling() and _is_plain(query, key, value, attention_mask, more):
-        return private(_SDPA)(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more)
+    at_once = None if torch.compiler.is_compiling() else _at_once(module, query, key, value, attention_mask, more)
+    if at_once is not None:
+        return at_once(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more)
     table = table_in(module, more)
     if table is not None:
         return _attend_own_by_distance(module, query, key, value, attention_mask, table, dropout, scaling, is_causal, **more)
