@@ -104,6 +104,7 @@ static int print_version(int json)
 static int version(int argc, char **argv)
 {
     int json = 0;
+    if (argc == 3 && strcmp(argv[2], "--help") == 0) return print_help(0);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             json = 1;
@@ -133,6 +134,9 @@ static int run_command(const char *name, int argc, char **argv)
     return c->run(argc, argv);
 }
 
+/* What the tool says of itself: its own help has all that there is to say of it. */
+static int is_of_tool(const char *name) { return strcmp(name, "help") == 0 || strcmp(name, "version") == 0; }
+
 /* hga help NAME is hga NAME --help, or a variant's description; with --all nothing is left out */
 static int help(int argc, char **argv)
 {
@@ -140,7 +144,7 @@ static int help(int argc, char **argv)
     int all = argc > 2 && strcmp(argv[argc - 1], "--all") == 0;
     char *shown[] = {NULL, all ? every : option, NULL};
     argc -= all;
-    if (argc == 2) return print_help(all);
+    if (argc == 2 || (argc == 3 && is_of_tool(argv[2]))) return print_help(all);
     if (argc > 3) return complain(CLI_USAGE, "unexpected argument '%s'", argv[3]);
     if (find_command(argv[2])) return run_command(argv[2], 2, shown);
     const hga_variant *v = hga_variant_named(argv[2]);

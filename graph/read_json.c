@@ -37,12 +37,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const graph_members[] = {"format", "schema",   "levels",    "queries", "keys",      "claims",
-                                            "side",   "families", "parents",   "mass",    "positions", "names",
-                                            "kinds",  "parts",    "relations", "longer",  NULL};
-static const char *const longer_members[] = {"levels", "relations", "comment", NULL};
-
-/* ---- nodes ---- */
+/* ---- other formats ---- */
 
 /* Whether it is node-link JSON of networkx or D3: nodes, and links or edges, as arrays of objects. */
 static int is_node_link(const json_t *object)
@@ -62,26 +57,22 @@ static hga_status refuse_node_link(const char *name)
         name);
 }
 
-/* The format, a schema that this library reads, and no unknown member. */
-static hga_status check_header(json_reader *r)
+/* ---- members ---- */
+
+static hga_status read_format(json_reader *r, const json_location *p, json_t *value)
 {
-    hga_status st = HGA_OK;
-    json_t *value;
     int which;
+    (void)r;
+    return json_read_word(p, value, (const char *const[]){"hga-graph"}, 1, &which);
+}
+
+static hga_status read_schema(json_reader *r, const json_location *p, json_t *value)
+{
     int32_t schema;
-    if (is_node_link(r->object)) return refuse_node_link(r->root.name);
-    HGA_TRY(json_expect_object(&r->root, r->object, graph_members, json_free_members));
-    HGA_TRY(json_expect_member(&r->root, r->object, "format", &value));
-    json_location format = json_member_of(&r->root, "format");
-    HGA_TRY(json_read_word(&format, value, (const char *const[]){"hga-graph"}, 1, &which));
-    HGA_TRY(json_expect_member(&r->root, r->object, "schema", &value));
-    json_location at = json_member_of(&r->root, "schema");
-    HGA_TRY(json_read_integer(&at, value, &schema));
-    if (schema < JSON_SCHEMA || schema > JSON_NEWEST_SCHEMA)
-        st = json_wrong(&at, "schema %d is unknown, this library reads %d to %d", schema, JSON_SCHEMA,
-                        JSON_NEWEST_SCHEMA);
-done:
-    return st;
+    hga_status st = json_read_integer(p, value, &schema);
+    (void)r;
+    if (st || (schema >= JSON_SCHEMA && schema <= JSON_NEWEST_SCHEMA)) return st;
+    return json_wrong(p, "schema %d is unknown, this library reads %d to %d", schema, JSON_SCHEMA, JSON_NEWEST_SCHEMA);
 }
 
 static hga_status read_level(json_reader *r, const json_location *p, json_t *value)
@@ -94,65 +85,57 @@ static hga_status read_level(json_reader *r, const json_location *p, json_t *val
     return st;
 }
 
-static hga_status read_levels(json_reader *r)
+/* Queries, and the keys that must be beside them. */
+static hga_status read_queries(json_reader *r, const json_location *p, json_t *value)
 {
-    json_t *levels;
-    hga_status st = json_expect_member(&r->root, r->object, "levels", &levels);
-    return st ? st : json_each_item(r, &r->root, r->object, "levels", read_level);
-}
-
-/* Queries and keys: both or neither. */
-static hga_status read_tokens(json_reader *r)
-{
-    json_t *queries = json_object_get(r->object, "queries"), *keys = json_object_get(r->object, "keys");
-    json_location query_location = json_member_of(&r->root, "queries"), key_location = json_member_of(&r->root, "keys");
+    const json_t *keys = json_object_get(r->object, "keys");
+    json_location at = json_member_of(&r->root, "keys");
     int32_t q[2], k[2];
     size_t n;
-    if (!queries && !keys) return HGA_OK;
-    if (!queries) return json_wrong(&r->root, "member \"queries\" is missing beside \"keys\"");
     if (!keys) return json_wrong(&r->root, "member \"keys\" is missing beside \"queries\"");
-    hga_status st = json_read_integers(&query_location, queries, 2, 2, q, &n);
-    if (!st) st = json_read_integers(&key_location, keys, 2, 2, k, &n);
-    return st ? st : json_refused(&query_location, hga_builder_set_tokens(r->b, q[0], q[1], k[0], k[1]));
+    hga_status st = json_read_integers(p, value, 2, 2, q, &n);
+    if (!st) st = json_read_integers(&at, keys, 2, 2, k, &n);
+    return st ? st : json_refused(p, hga_builder_set_tokens(r->b, q[0], q[1], k[0], k[1]));
+}
+
+static hga_status read_keys(json_reader *r, const json_location *p, json_t *value)
+{
+    (void)p, (void)value; /* read with the queries */
+    if (json_object_get(r->object, "queries")) return HGA_OK;
+    return json_wrong(&r->root, "member \"queries\" is missing beside \"keys\"");
 }
 
 /* `parts`, the first node of each, to the builder. */
-static hga_status read_parts(json_reader *r)
+static hga_status read_parts(json_reader *r, const json_location *p, json_t *list)
 {
     hga_status st = HGA_OK;
-    json_t *list = json_object_get(r->object, "parts");
-    json_location at = json_member_of(&r->root, "parts");
     hga_id *first = NULL;
     size_t n = 0;
-    if (!list) return HGA_OK;
-    HGA_TRY(json_expect_array(&at, list));
+    HGA_TRY(json_expect_array(p, list));
     n = json_array_size(list);
     HGA_TRY(hga_new(r->allocator, (int64_t)n, sizeof *first, &first));
     for (size_t i = 0; i < n; i++) {
-        json_location item = json_item_of(&at, i);
+        json_location item = json_item_of(p, i);
         HGA_TRY(json_read_integer(&item, json_array_get(list, i), &first[i]));
     }
-    HGA_TRY(json_refused(&at, hga_builder_set_parts(r->b, (hga_id)n, first)));
+    HGA_TRY(json_refused(p, hga_builder_set_parts(r->b, (hga_id)n, first)));
 done:
     hga_delete(r->allocator, first, (int64_t)n, sizeof *first);
     return st;
 }
 
 /* `claims`, words, to the builder as bits. */
-static hga_status read_claims(json_reader *r)
+static hga_status read_claims(json_reader *r, const json_location *p, json_t *list)
 {
-    json_t *list = json_object_get(r->object, "claims");
-    json_location at = json_member_of(&r->root, "claims");
     uint32_t claims = 0;
-    if (!list) return HGA_OK;
-    hga_status st = json_expect_array(&at, list);
+    hga_status st = json_expect_array(p, list);
     for (size_t i = 0, n = json_array_size(list); !st && i < n; i++) {
-        json_location item = json_item_of(&at, i);
+        json_location item = json_item_of(p, i);
         int which = 0;
         st = json_read_word(&item, json_array_get(list, i), json_claims, 3, &which);
         if (!st) claims |= 1u << which;
     }
-    return st ? st : json_refused(&at, hga_builder_set_claims(r->b, claims));
+    return st ? st : json_refused(p, hga_builder_set_claims(r->b, claims));
 }
 
 /* Reads [first, n] of [first, n, x]; x stays unread. A node may be named once, so that the cost of short lines is that
@@ -224,17 +207,15 @@ static hga_status read_name(json_reader *r, const json_location *p, json_t *valu
 }
 
 /* The names of all tokens. */
-static hga_status read_token_names(json_reader *r)
+static hga_status read_words(json_reader *r, const json_location *p, json_t *list)
 {
-    json_t *list = json_object_get(r->object, "words"), *levels = json_object_get(r->object, "levels");
-    json_location at = json_member_of(&r->root, "words");
-    if (!list) return HGA_OK;
-    hga_status st = json_expect_array(&at, list);
+    const json_t *levels = json_object_get(r->object, "levels");
+    hga_status st = json_expect_array(p, list);
     size_t n = json_array_size(list);
     json_int_t tokens = json_integer_value(json_array_get(levels, 0));
-    if (!st && (json_int_t)n != tokens) st = json_wrong(&at, "%zu for %lld tokens", n, (long long)tokens);
+    if (!st && (json_int_t)n != tokens) st = json_wrong(p, "%zu for %lld tokens", n, (long long)tokens);
     for (size_t i = 0; !st && i < n; i++) {
-        json_location item = json_item_of(&at, i);
+        json_location item = json_item_of(p, i);
         const json_t *word = json_array_get(list, i);
         if (!json_is_string(word)) st = json_wrong(&item, "a string is expected, not %s", json_type_name(word));
         if (!st) st = json_refused(&item, hga_builder_set_name(r->b, (hga_id)i, json_string_value(word)));
@@ -251,22 +232,19 @@ static hga_status read_family(json_reader *r, const json_location *p, json_t *va
 }
 
 /* Passes consecutive siblings to the builder together. */
-static hga_status read_parents(json_reader *r)
+static hga_status read_parents(json_reader *r, const json_location *p, json_t *list)
 {
-    json_t *list = json_object_get(r->object, "parents");
-    json_location at = json_member_of(&r->root, "parents");
-    if (!list) return HGA_OK;
-    hga_status st = json_expect_array(&at, list);
+    hga_status st = json_expect_array(p, list);
     size_t n = json_array_size(list);
-    if (!st && n != (size_t)r->n_nodes) st = json_wrong(&at, "%zu parents for %d nodes", n, r->n_nodes);
+    if (!st && n != (size_t)r->n_nodes) st = json_wrong(p, "%zu parents for %d nodes", n, r->n_nodes);
     hga_id first = 0, family = -1;
     for (size_t i = 0; !st && i <= n; i++) {
-        json_location item = json_item_of(&at, i);
+        json_location item = json_item_of(p, i);
         int32_t parent = -1;
         if (i < n) st = json_read_integer(&item, json_array_get(list, i), &parent);
         if (!st && parent < -1) st = json_wrong(&item, "parent %d", parent);
         if (st || (parent == family && i < n)) continue;
-        json_location start = json_item_of(&at, (size_t)first);
+        json_location start = json_item_of(p, (size_t)first);
         if (family >= 0) st = json_refused(&start, hga_builder_set_children(r->b, family, first, (hga_id)i - first));
         first = (hga_id)i, family = parent;
     }
@@ -285,20 +263,68 @@ static hga_status read_kind(json_reader *r, const json_location *p, json_t *valu
 
 /* ---- the graph ---- */
 
-/* Reads `longer` with a json_reader and a builder of its own. */
-static hga_status read_longer(json_reader *r)
+/* Where a member may be, and how it is read. */
+enum { OF_GRAPH = 1, OF_LONGER = 2, IS_NEEDED = 4, BY_ITEM = 8 };
+typedef struct graph_member {
+    const char *name;
+    int is;
+    item_reader read; /* the member, or each of its items; NULL: carried along */
+} graph_member;
+
+static hga_status read_longer(json_reader *r, const json_location *p, json_t *object);
+
+/* In the order that a builder requires. */
+static const graph_member members[] = {
+    {"format", OF_GRAPH | IS_NEEDED, read_format},
+    {"schema", OF_GRAPH | IS_NEEDED, read_schema},
+    {"levels", OF_GRAPH | OF_LONGER | IS_NEEDED | BY_ITEM, read_level},
+    {"queries", OF_GRAPH, read_queries},
+    {"keys", OF_GRAPH, read_keys},
+    {"claims", OF_GRAPH, read_claims},
+    {"side", OF_GRAPH | BY_ITEM, read_side},
+    {"families", OF_GRAPH | BY_ITEM, read_family},
+    {"parents", OF_GRAPH, read_parents},
+    {"mass", OF_GRAPH | BY_ITEM, read_mass},
+    {"positions", OF_GRAPH | BY_ITEM, read_position},
+    {"words", OF_GRAPH, read_words},
+    {"names", OF_GRAPH | BY_ITEM, read_name},
+    {"kinds", OF_GRAPH | BY_ITEM, read_kind},
+    {"parts", OF_GRAPH, read_parts},
+    {"relations", OF_GRAPH | OF_LONGER | IS_NEEDED | BY_ITEM, json_read_relation},
+    {"longer", OF_GRAPH, read_longer},
+    {"comment", OF_LONGER, NULL},
+};
+enum { N_MEMBERS = sizeof members / sizeof *members };
+
+/* Reads the members of an object of this kind; it has no others, but perhaps some of `more`. */
+static hga_status read_members(json_reader *r, int kind, const char *const *more)
+{
+    const char *names[N_MEMBERS + 1] = {NULL};
+    hga_status st = HGA_OK;
+    for (size_t i = 0, n = 0; i < N_MEMBERS; i++)
+        if (members[i].is & kind) names[n++] = members[i].name;
+    HGA_TRY(json_expect_object(&r->root, r->object, names, more));
+    for (const graph_member *m = members; m < members + N_MEMBERS; m++) {
+        json_t *value = json_object_get(r->object, m->name);
+        json_location at = json_member_of(&r->root, m->name);
+        if (!(m->is & kind)) continue;
+        if (!value && m->is & IS_NEEDED) HGA_TRY(json_expect_member(&r->root, r->object, m->name, &value));
+        r->n_named = 0;
+        if (value && m->read)
+            HGA_TRY(m->is & BY_ITEM ? json_each_item(r, &r->root, r->object, m->name, m->read)
+                                    : m->read(r, &at, value));
+    }
+done:
+    return st;
+}
+
+/* Reads `longer` with a json_reader and a builder of its own; an empty object is an empty graph. */
+static hga_status read_longer(json_reader *r, const json_location *p, json_t *object)
 {
     hga_status st = HGA_OK;
-    json_t *relations, *object = json_object_get(r->object, "longer");
-    json_reader more = {.allocator = r->allocator, .object = object, .root = json_member_of(&r->root, "longer")};
-    if (!object) return st;
-    HGA_TRY(json_expect_object(&more.root, object, longer_members, NULL));
+    json_reader more = {.allocator = r->allocator, .object = object, .root = *p};
     HGA_TRY(hga_builder_create(r->allocator, &more.b));
-    if (json_object_size(object)) {
-        HGA_TRY(read_levels(&more));
-        HGA_TRY(json_expect_member(&more.root, object, "relations", &relations));
-        HGA_TRY(json_each_item(&more, &more.root, object, "relations", json_read_relation));
-    }
+    if (!json_is_object(object) || json_object_size(object)) HGA_TRY(read_members(&more, OF_LONGER, NULL));
     HGA_TRY(json_refused(&more.root, hga_builder_set_longer(r->b, more.b)));
 done:
     if (st == HGA_EUNSUPPORTED) st = HGA_EFORMAT; /* a fault of the file */
@@ -306,33 +332,11 @@ done:
     return st;
 }
 
-/* Reads member by member, in the order that a builder requires. */
 static hga_status read_graph(json_reader *r, hga_graph **out)
 {
-    hga_status st = HGA_OK;
-    json_t *relations;
-    HGA_TRY(check_header(r));
-    HGA_TRY(read_levels(r));
-    HGA_TRY(read_tokens(r));
-    HGA_TRY(read_claims(r));
-    HGA_TRY(json_each_item(r, &r->root, r->object, "side", read_side));
-    HGA_TRY(json_each_item(r, &r->root, r->object, "families", read_family));
-    HGA_TRY(read_parents(r));
-    r->n_named = 0;
-    HGA_TRY(json_each_item(r, &r->root, r->object, "mass", read_mass));
-    r->n_named = 0;
-    HGA_TRY(json_each_item(r, &r->root, r->object, "positions", read_position));
-    HGA_TRY(read_token_names(r));
-    HGA_TRY(json_each_item(r, &r->root, r->object, "names", read_name));
-    r->n_named = 0;
-    HGA_TRY(json_each_item(r, &r->root, r->object, "kinds", read_kind));
-    HGA_TRY(read_parts(r));
-    HGA_TRY(json_expect_member(&r->root, r->object, "relations", &relations));
-    HGA_TRY(json_each_item(r, &r->root, r->object, "relations", json_read_relation));
-    HGA_TRY(read_longer(r));
-    HGA_TRY(json_refused(&r->root, hga_builder_finish(r->b, out)));
-done:
-    return st;
+    if (is_node_link(r->object)) return refuse_node_link(r->root.name);
+    hga_status st = read_members(r, OF_GRAPH, json_free_members);
+    return st ? st : json_refused(&r->root, hga_builder_finish(r->b, out));
 }
 
 /* The text of the member `program`; NULL: none. */

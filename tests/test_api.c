@@ -42,7 +42,7 @@ static void arrays_that_are_too_short_are_refused(void **state)
     io = p.io, io.out.rows = 3;
     refused(&p, &io, "field out has 3 rows");
     io = p.io, io.lse.rows = 11;
-    refused(&p, &io, "field lse has 11 rows");
+    refused(&p, &io, "the log-sum-exp has 11 rows");
     io = p.io, io.node_pos.rows = 11;
     refused(&p, &io, "node_pos has 11 rows but the graph has 12 nodes");
     io = p.io, io.out.rows = N + 1;

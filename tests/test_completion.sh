@@ -43,6 +43,7 @@ fact so_are_subcommands has 'topo' hga to
 "$hga" help >commands
 "$hga" help --all >all_commands
 for name in flops topo tensor; do fact "${name}_is_under_all" lacks commands "^  $name "; fact "${name}_is_there" holds all_commands "^  $name "; done
+for name in help version; do "$hga" help $name >own_help; fact "help_of_${name}_is_the_tools" cmp own_help commands; done
 fact help_tells_how_many_there_are_more shows commands '3 more: `hga help --all`'
 "$hga" help attend >few
 "$hga" help attend --all >every

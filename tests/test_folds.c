@@ -230,7 +230,7 @@ static void folds_that_cannot_be_are_refused(void **state)
     c.io = good, c.io.query.fold_stride++;
     refused(g, &c, HGA_EUNSUPPORTED, "field query: neither rows, 96 apart, nor folds, 33 apart, are 2 heads, 16 apart");
     c.io = good, c.io.out.row_stride = PTRDIFF_MAX / 4;
-    refused(g, &c, HGA_EOVERFLOW, "the output: 45 rows");
+    refused(g, &c, HGA_EOVERFLOW, "field out: 45 rows");
     c.io = good, c.io.out = c.io.query; /* the same memory */
     refused(g, &c, HGA_EINVAL, "would be written over");
     c.io = good, c.io.out.row_stride = DIM; /* heads of one token over those of another */
@@ -263,7 +263,7 @@ static void ranks_refuse_folds(void **state)
     hga_graph *g = graph_of_heads();
     call c = {.layout = HEADS_FIRST};
     open_call(&c);
-    run_on_rank(g, &c, "the lse is folded, on ranks");
+    run_on_rank(g, &c, "the log-sum-exp is folded, on ranks");
     c.io.lse = (hga_tensor){0};
     run_on_rank(g, &c, "the tensor of field query is folded, on ranks");
     c.io.query = (hga_tensor){.data = c.memory[Q], .rows = ROWS};

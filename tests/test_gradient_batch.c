@@ -280,7 +280,7 @@ static void errors_name_the_sample_and_nothing_is_written(void **state)
     hga_grad_io grad = s.grad[1];
     s.grad[1].d_out.data = NULL;
     assert_status(HGA_EINVAL, hga_plan_gradient_batch(s.plan, s.own, s.io, s.grad, 3));
-    assert_detail("sample 1: the gradient of the output is missing");
+    assert_detail("sample 1: the given gradient of field out is missing");
     s.grad[1] = grad;
     hga_workspace *own[] = {s.own[0], s.own[1], s.own[0]};
     assert_status(HGA_EINVAL, hga_plan_gradient_batch(s.plan, own, s.io, s.grad, 3));

@@ -5,6 +5,7 @@
 #include "call_check.h"
 #include "carve.h"
 #include "call_lists.h"
+#include "call_tensors.h"
 #include "execution.h"
 #include "slice_run.h"
 #include "tape.h"
@@ -14,34 +15,6 @@
 #include "workspace.h"
 
 #include <math.h>
-
-/* Checks the tensor's dtype, and that its address is a multiple of the dtype's size. */
-static hga_status check_numbers(const hga_tensor *t, const char *what)
-{
-    size_t size = t->dtype == HGA_F32 ? _Alignof(float) : _Alignof(uint16_t);
-    if ((unsigned)t->dtype > HGA_BF16)
-        return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32, float16 or bfloat16", what,
-                        (int)t->dtype);
-    size_t beyond = (size_t)((uintptr_t)t->data % size);
-    if (beyond)
-        return hga_fail(HGA_EINVAL, "the tensor of field %s starts %zu bytes past a multiple of %zu", what, beyond,
-                        size);
-    return HGA_OK;
-}
-
-static hga_status check_floats(const hga_tensor *t, const char *what)
-{
-    if (t->dtype == HGA_F32) return check_numbers(t, what);
-    return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
-}
-
-/* Checks that the caller's tensor has a row for each of the nodes. */
-static hga_status check_has_rows(const hga_tensor *t, const char *what, hga_id needed)
-{
-    if (t->rows >= needed) return HGA_OK;
-    return hga_fail(HGA_EINVAL, "the tensor of field %s has %lld rows, the program needs %d", what, (long long)t->rows,
-                    needed);
-}
 
 /* Whether the stage does not soon read again the rows that it writes. A descent reads nodes with children, and tokens
    once all subtrees are done, if at all. */
@@ -67,19 +40,38 @@ static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
     return stages == 1 && leaving == 1 && whole && storage_is_large(plan, f);
 }
 
-/* Checks that the caller's tensor of a field is present, has a row for each of its nodes, and has a known dtype. */
+/* The caller's tensor of a field; written where a stage writes rows that are the caller's input. */
+static call_tensor field_of_call(const hga_plan *plan, const hga_io *io, hga_id f)
+{
+    call_tensor x = tensor_of_field(plan, f, program_tensor(&plan->program, io, f), "the tensor of field");
+    x.is = TENSOR_IS_NEEDED | (program_writes_input(&plan->program, f) ? TENSOR_IS_WRITTEN : 0);
+    return x;
+}
+
 static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
 {
-    const char *what = plan->program.field[f].name;
-    const hga_tensor *t = program_tensor(&plan->program, io, f);
+    const call_tensor x = field_of_call(plan, io, f);
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
-    if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
-    if (!t->data && plan->fields.storage[f].input_n > 0)
-        return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
-    if (t->fold && plan_is_shared(plan))
-        return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s is folded, on ranks", what);
-    hga_status st = check_has_rows(t, what, plan->fields.storage[f].input_n);
-    return st ? st : check_numbers(t, what);
+    if (!x.tensor)
+        return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", x.name, HGA_MAX_USER_TENSORS);
+    return call_tensor_check(plan, &x);
+}
+
+/* What a call writes for each row of the output: rows, log-sum-exps, sums of edges' features. */
+typedef struct call_outputs {
+    call_tensor of[3];
+} call_outputs;
+
+static call_outputs outputs_of_call(const hga_plan *plan, const hga_io *io)
+{
+    const hga_id columns = plan->fields.storage[program_bound(&plan->program, HGA_IO_OUT)].columns;
+    call_outputs x = {{tensor_of_output(plan, &io->out, "the output", columns),
+                       tensor_of_output(plan, &io->lse, "the log-sum-exp", 1),
+                       tensor_of_output(plan, &io->edge_out, "edge_out", io->edge_value.columns)}};
+    x.of[0].is = TENSOR_IS_WRITTEN;
+    x.of[1].is = TENSOR_IS_WRITTEN | TENSOR_IS_FLOAT32;
+    x.of[2].is = TENSOR_IS_WRITTEN | TENSOR_IS_FLOAT32 | TENSOR_IS_UNFOLDED;
+    return x;
 }
 
 /* Limits a field to the rows that the caller's tensor holds on this rank. */
@@ -221,11 +213,7 @@ static hga_status check_edge_out(const hga_plan *plan, const hga_io *io)
     if (!io->edge_value.data) return hga_fail(HGA_EINVAL, "edge_out is given, but no edge_value");
     const char *why = refuse_edge_out(plan, io);
     if (why) return hga_fail(HGA_EUNSUPPORTED, "edge_value: %s", why);
-    if (call_adds_edge_values(io)) return check_added_values(plan, io);
-    if (io->edge_out.fold) return hga_fail(HGA_EUNSUPPORTED, "edge_out is folded");
-    hga_status st = check_has_rows(&io->edge_out, "edge_out",
-                                   plan->fields.storage[program_bound(&plan->program, HGA_IO_OUT)].input_n);
-    return st ? st : check_floats(&io->edge_out, "edge_out");
+    return call_adds_edge_values(io) ? check_added_values(plan, io) : HGA_OK;
 }
 
 static hga_status check_ranks(const hga_plan *plan, const hga_io *io)
@@ -237,18 +225,14 @@ static hga_status check_ranks(const hga_plan *plan, const hga_io *io)
 /* Checks the call's arguments other than the fields' tensors: tables, edge features, log-sum-exps, a tape. */
 static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 {
-    const hga_program *p = &plan->program;
+    const call_outputs outputs = outputs_of_call(plan, io);
     hga_status st = plan_check_call(plan, io);
     if (!st) st = check_edge_out(plan, io);
     if (!st) st = check_ranks(plan, io);
+    if (!st && io->lse.data && !plan->program.has_lse)
+        st = hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
+    for (int i = 1; i < 3 && !st; i++) st = call_tensor_check(plan, &outputs.of[i]);
     if (st) return st;
-    if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
-    if (io->lse.data) {
-        st = check_has_rows(&io->lse, "lse", plan->fields.storage[program_bound(p, HGA_IO_OUT)].input_n);
-        if (!st) st = check_floats(&io->lse, "lse");
-        if (!st && io->lse.fold && plan_is_shared(plan)) st = hga_fail(HGA_EUNSUPPORTED, "the lse is folded, on ranks");
-        if (st) return st;
-    }
     if (io->tape && !plan->options.gradient)
         return hga_fail(HGA_EINVAL, "a tape is given, but the plan was made without options.gradient");
     if ((uintptr_t)io->tape % _Alignof(tape_header))
@@ -307,49 +291,37 @@ static void add_array(call_arrays *c, const io_array *a, int written)
     if (a->data) c->array[c->n++] = (call_array){.at = *a, .written = written};
 }
 
-static void add_block(call_arrays *c, const char *what, const void *data, int64_t n, size_t size, int written)
+static hga_status add_tensor(call_arrays *c, const call_tensor *t)
 {
-    io_array a = array_of_block(what, "", data, n * (int64_t)size);
-    add_array(c, &a, written);
+    io_array a;
+    hga_status st = call_tensor_array(t, &a);
+    if (!st) add_array(c, &a, (t->is & TENSOR_IS_WRITTEN) != 0);
+    return st;
 }
 
-/* Adds the output's rows from the first requested to the last, with their log-sum-exps. */
-static hga_status add_output(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
+/* Adds the output's rows from the first requested to the last. */
+static hga_status add_outputs(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
-    io_array a;
-    hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->fields.storage[f].heads;
+    call_outputs outputs = outputs_of_call(plan, io);
     const hga_interval *begin = workspace->request.rows.interval, *end = begin + workspace->request.rows.n - 1;
-    hga_id first = (hga_id)begin->first, n = (hga_id)(end->first + end->n) - first;
-    HGA_TRY(array_of_tensor("the output", "", &io->out, first, n, heads, plan->fields.storage[f].columns, &a));
-    add_array(&workspace->arrays, &a, 1);
-    HGA_TRY(array_of_tensor("the log-sum-exp", "", &io->lse, first, n, heads, 1, &a));
-    add_array(&workspace->arrays, &a, 1);
-    HGA_TRY(array_of_tensor("edge_out", "", &io->edge_out, first, n, heads, io->edge_value.columns, &a));
-    add_array(&workspace->arrays, &a, 1);
-    add_block(&workspace->arrays, "the tape", io->tape, hga_plan_tape_bytes(plan), 1, 1);
-done:
+    for (int i = 0; i < 3 && !st; i++) {
+        call_tensor *t = &outputs.of[i];
+        t->first = (hga_id)begin->first, t->rows = (hga_id)(end->first + end->n) - t->first;
+        st = add_tensor(&workspace->arrays, t);
+    }
     return st;
 }
 
-/* Adds a tensor other than the output: read, or also written where a stage writes rows that are the caller's input. */
-static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
+/* Adds the tape, which is written, and the tables. */
+static void add_blocks(const hga_plan *plan, const hga_io *io, call_arrays *c)
 {
-    const char *name = plan->program.field[f].name;
-    const field_storage *h = &plan->fields.storage[f];
-    const hga_tensor *t = program_tensor(&plan->program, io, f);
-    io_array a;
-    if (!t || plan->program.field[f].binding == HGA_IO_OUT) return HGA_OK;
-    hga_status st = array_of_tensor("the tensor of field", name, t, 0, h->input_n, h->heads, h->columns, &a);
-    if (!st) add_array(&workspace->arrays, &a, program_writes_input(&plan->program, f) != 0);
-    return st;
-}
-
-static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
-{
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++)
-        add_block(c, call_row(t)->name, io->table[t].data, hga_call_entries(t, &plan->shape, plan->nodes.n, io),
-                  sizeof(float), 0);
+    io_array a = array_of_block("the tape", "", io->tape, hga_plan_tape_bytes(plan));
+    add_array(c, &a, 1);
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        a = call_table_array(plan, io, t, io->table[t].data, "");
+        add_array(c, &a, 0);
+    }
 }
 
 /* Lists the arrays of a call and compares each written one with all others. */
@@ -358,9 +330,12 @@ hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     call_arrays *c = &workspace->arrays;
     hga_status st = HGA_OK;
     c->n = 0;
-    HGA_TRY(add_output(plan, io, workspace));
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) HGA_TRY(add_field(plan, io, workspace, f));
-    add_tables(plan, io, c);
+    HGA_TRY(add_outputs(plan, io, workspace));
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        const call_tensor x = field_of_call(plan, io, f);
+        if (x.tensor && plan->program.field[f].binding != HGA_IO_OUT) HGA_TRY(add_tensor(c, &x));
+    }
+    add_blocks(plan, io, c);
     for (int i = 0; i < c->n; i++)
         for (int k = 0; k <= i; k++)
             if (c->array[i].written || c->array[k].written)

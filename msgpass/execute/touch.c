@@ -1,6 +1,7 @@
 /* touch.c: moves pages of the caller's tensors to the NUMA nodes of the threads that own their rows. */
 #define _GNU_SOURCE /* syscall */
 #include "bindings.h"
+#include "call_tensors.h"
 #include "execution.h"
 #include "owners.h"
 #include "plan.h"
@@ -193,15 +194,10 @@ hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor
     hga_status st = owned_field(plan, of, &f);
     if (st) return st;
     if (!tensor || !tensor->data) return hga_fail(HGA_EINVAL, "no tensor");
-    if ((unsigned)tensor->dtype > HGA_BF16)
-        return hga_fail(HGA_EUNSUPPORTED, "the tensor has dtype %d, not float32, float16 or bfloat16",
-                        (int)tensor->dtype);
-    HGA_TRY(tensor_check_fold(tensor, plan->fields.storage[f].heads, plan->fields.storage[f].columns,
-                              "the tensor of field", plan->program.field[f].name));
+    call_tensor whole = tensor_of_field(plan, f, tensor, "the tensor of field");
+    whole.needed = plan->fields.storage[f].io_n;
+    HGA_TRY(call_tensor_check(plan, &whole));
     page_touch t = touching_of(plan, f, tensor);
-    if (tensor->rows < t.of->io_n)
-        return hga_fail(HGA_EINVAL, "the tensor of field %s has %lld rows, the program needs %d",
-                        plan->program.field[f].name, (long long)tensor->rows, t.of->io_n);
     if (plan->waves.alone || execution_is_alone(plan)) {
         for (hga_id i = 0; i < plan->team.n; i++) touch_owned(&t, i);
     } else {

@@ -5,98 +5,38 @@
 #include "gradient.h"
 #include "tape.h"
 
-/* The dtype is known and the data is aligned to it. */
-static hga_status check_numbers(const hga_tensor *t, const char *what, const char *name)
+/* edge_out is there where edge_value is summed, and where its gradient is; d_lse where the output has one. */
+static hga_status check_pairs(const gradient_call *c)
 {
-    if ((unsigned)t->dtype > HGA_BF16)
-        return hga_fail(HGA_EUNSUPPORTED, "%s %s has dtype %d, not float32, float16 or bfloat16", what, name,
-                        (int)t->dtype);
-    if ((uintptr_t)t->data % dtype_bytes(t->dtype))
-        return hga_fail(HGA_EINVAL, "%s %s does not start at a multiple of %zu bytes", what, name,
-                        dtype_bytes(t->dtype));
+    const int value = c->io->edge_value.data != NULL, out = c->io->edge_out.data != NULL;
+    if ((out && !value) || (c->grad->d_edge_out.data && !out))
+        return hga_fail(HGA_EINVAL, "no %s", value ? "edge_out" : "edge_value");
+    if (c->grad->d_lse.data && !c->plan->program.has_lse)
+        return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     return HGA_OK;
 }
 
-/* A field's tensor has readable numbers, a fold that fits (none on ranks), and as many rows as the field. */
-static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_id field, hga_id columns,
-                               const char *what)
+/* Refuses gradients of user tensors that are not in the program: the length of their rows is unknown. */
+static hga_status check_users(const gradient_call *c)
 {
-    hga_id n = field_rows_input(c->plan, field);
-    const char *name = c->plan->program.field[field].name;
-    hga_status st = check_numbers(t, what, name);
-    if (!st) st = tensor_check_fold(t, field_heads(c->plan, field), columns, what, name);
-    if (st) return st;
-    if (t->fold && plan_is_shared(c->plan)) return hga_fail(HGA_EUNSUPPORTED, "%s %s is folded, on ranks", what, name);
-    if (t->rows < n) return hga_fail(HGA_EINVAL, "%s %s has %lld rows, not %d", what, name, (long long)t->rows, n);
+    const hga_program *p = &c->plan->program;
+    hga_id users = 0;
+    for (hga_id f = 1; f <= p->n_fields; f++) users += p->field[f].binding == HGA_IO_USER;
+    for (hga_id i = users; i < HGA_MAX_USER_TENSORS; i++)
+        if (c->grad->d_user[i].data)
+            return hga_fail(HGA_EINVAL, "the gradient of user tensor %d is requested, but the program has %d", i,
+                            users);
     return HGA_OK;
-}
-
-/* edge_out is of float32, not folded and as long as the output; it is present where edge_value is, and where its
-   gradient is. */
-static hga_status check_edge_out(const gradient_call *c)
-{
-    const hga_tensor *both[] = {&c->io->edge_out, &c->grad->d_edge_out};
-    const hga_id out = program_bound(&c->plan->program, HGA_IO_OUT), columns = c->io->edge_value.columns;
-    hga_status st = HGA_OK;
-    if ((c->io->edge_out.data && !c->io->edge_value.data) || (both[1]->data && !both[0]->data))
-        return hga_fail(HGA_EINVAL, "no %s", c->io->edge_value.data ? "edge_out" : "edge_value");
-    for (int i = 0; i < 2 && !st && both[i]->data; i++) {
-        const char *what = i ? "the given gradient of edge_out of field" : "edge_out of field";
-        st = check_tensor(c, both[i], out, columns, what);
-        if (!st && (both[i]->dtype != HGA_F32 || both[i]->fold))
-            st = hga_fail(HGA_EUNSUPPORTED, "%s: %s", what, both[i]->fold ? "it is folded" : "it is not of float32");
-    }
-    return st;
 }
 
 /* Tensors of the forward pass, the output's gradient, and the required gradients. */
 static hga_status check_tensors(const gradient_call *c)
 {
-    const hga_program *p = &c->plan->program;
-    hga_status st = HGA_OK;
-    for (hga_id f = 1; !st && f <= p->n_fields; f++) {
-        const hga_tensor *input = field_tensor(c, f), *output = field_gradient(c, f);
-        if (!input) continue;
-        int out = p->field[f].binding == HGA_IO_OUT;
-        hga_id n = field_rows_input(c->plan, f), columns = field_columns(c->plan, f);
-        if (out && n > 0 && !output->data) return hga_fail(HGA_EINVAL, "the gradient of the output is missing");
-        if (!input->data && n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", p->field[f].name);
-        st = check_tensor(c, input, f, columns, "the tensor of field");
-        if (!st && output->data)
-            st = check_tensor(c, output, f, columns, out ? "the given gradient of field" : "the gradient of field");
-    }
-    if (!st) st = check_edge_out(c);
-    if (st || !c->grad->d_lse.data) return st;
-    if (!p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
-    if (c->grad->d_lse.dtype != HGA_F32)
-        return hga_fail(HGA_EUNSUPPORTED, "the gradient of the log-sum-exp has dtype %d, not float32",
-                        (int)c->grad->d_lse.dtype);
-    return check_tensor(c, &c->grad->d_lse, program_bound(p, HGA_IO_OUT), 1,
-                        "the gradient of the log-sum-exp of field");
-}
-
-/* A tensor that the program has no field for has rows like any other of its kind. Refuses gradients of user tensors
-   that are not in the program: the length of their rows is unknown. */
-static hga_status check_unbound(const gradient_call *c)
-{
-    const hga_program *p = &c->plan->program;
-    const hga_grad_io *g = c->grad;
-    const struct {
-        const char *name;
-        hga_binding binding;
-        const hga_tensor *output;
-    } inputs[] = {
-        {"query", HGA_IO_QUERY, &g->d_query}, {"key", HGA_IO_KEY, &g->d_key}, {"value", HGA_IO_VALUE, &g->d_value}};
-    hga_status st = HGA_OK;
-    hga_id users = 0;
-    for (int i = 0; i < 3 && !st; i++)
-        if (inputs[i].output->data && !program_bound(p, inputs[i].binding))
-            st = check_numbers(inputs[i].output, "the gradient of the", inputs[i].name);
-    for (hga_id f = 1; f <= p->n_fields; f++) users += p->field[f].binding == HGA_IO_USER;
-    for (hga_id i = users; i < HGA_MAX_USER_TENSORS && !st; i++)
-        if (g->d_user[i].data)
-            st = hga_fail(HGA_EINVAL, "the gradient of user tensor %d is requested, but the program has %d", i, users);
-    return st;
+    gradient_tensors all;
+    hga_status st = check_pairs(c);
+    list_tensors(c, &all);
+    for (int i = 0; i < all.n && !st; i++) st = call_tensor_check(c->plan, &all.of[i]);
+    return st ? st : check_users(c);
 }
 
 /* Does the table exist? Numbers have their defaults, and the graph has its masses. */
@@ -192,7 +132,6 @@ hga_status call_check(gradient_call *c)
     HGA_TRY(check_tape(c));
     HGA_TRY(check_stages(c->plan));
     HGA_TRY(check_tensors(c));
-    HGA_TRY(check_unbound(c));
     HGA_TRY(call_check_outputs(c));
     HGA_TRY(check_disjoint(c));
 done:

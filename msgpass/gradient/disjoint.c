@@ -3,7 +3,57 @@
 #include "gradient_check.h"
 #include "overlap.h"
 
-enum { MOST_READ = 8 + HGA_MAX_USER_TENSORS + HGA_N_TABLES, MOST_GRADIENTS = 3 + HGA_MAX_USER_TENSORS + HGA_N_TABLES };
+/* ---- the tensors of a call ---- */
+
+static void add(gradient_tensors *all, call_tensor x, unsigned is)
+{
+    x.is = is;
+    if (x.tensor) all->of[all->n++] = x;
+}
+
+/* Gradients of tensors that the program has no field for, which are zeros; rows as any other of their kind. */
+static void add_unbound(const gradient_call *c, gradient_tensors *all)
+{
+    const hga_shape *s = &c->plan->shape;
+    const hga_grad_io *g = c->grad;
+    const struct {
+        hga_binding binding;
+        call_tensor x;
+    } inputs[] = {
+        {HGA_IO_QUERY, {.name = "query", .tensor = &g->d_query, .heads = s->n_heads, .columns = s->dim}},
+        {HGA_IO_KEY, {.name = "key", .tensor = &g->d_key, .heads = s->n_kv_heads, .columns = s->dim}},
+        {HGA_IO_VALUE, {.name = "value", .tensor = &g->d_value, .heads = s->n_kv_heads, .columns = s->dim_v}}};
+    for (int i = 0; i < 3; i++) {
+        call_tensor x = inputs[i].x;
+        x.what = "the gradient of the", x.rows = (hga_id)x.tensor->rows;
+        if (!program_bound(&c->plan->program, inputs[i].binding)) add(all, x, TENSOR_IS_WRITTEN);
+    }
+}
+
+/* The gradient of the output is read, all others are written. */
+void list_tensors(const gradient_call *c, gradient_tensors *all)
+{
+    const hga_plan *plan = c->plan;
+    const hga_io *io = c->io;
+    const hga_grad_io *g = c->grad;
+    all->n = 0;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        const int out = plan->program.field[f].binding == HGA_IO_OUT;
+        const char *what = out ? "the given gradient of field" : "the gradient of field";
+        add(all, tensor_of_field(plan, f, field_tensor(c, f), "the tensor of field"), TENSOR_IS_NEEDED);
+        add(all, tensor_of_field(plan, f, field_gradient(c, f), what), out ? TENSOR_IS_NEEDED : TENSOR_IS_WRITTEN);
+    }
+    add(all, tensor_of_output(plan, &io->edge_out, "edge_out", io->edge_value.columns),
+        TENSOR_IS_FLOAT32 | TENSOR_IS_UNFOLDED);
+    add(all, tensor_of_output(plan, &g->d_edge_out, "the gradient of edge_out", io->edge_value.columns),
+        TENSOR_IS_FLOAT32 | TENSOR_IS_UNFOLDED);
+    add(all, tensor_of_output(plan, &g->d_lse, "the gradient of the log-sum-exp", 1), TENSOR_IS_FLOAT32);
+    add_unbound(c, all);
+}
+
+/* ---- its arrays ---- */
+
+enum { MOST_READ = MOST_TENSORS + 1 + HGA_N_TABLES, MOST_GRADIENTS = MOST_TENSORS + HGA_N_TABLES };
 
 /* What a call reads and what it writes. */
 typedef struct gradient_arrays {
@@ -11,66 +61,23 @@ typedef struct gradient_arrays {
     int n_read, n_outputs;
 } gradient_arrays;
 
-/* Adds a field's tensor, which is read, and its gradient: read for the output, written for all others. */
-static hga_status add_tensor(const gradient_call *c, hga_id f, gradient_arrays *all)
+/* Lists every array that a call reads or writes. */
+static hga_status find_arrays(const gradient_call *c, gradient_arrays *all)
 {
-    const hga_program *p = &c->plan->program;
-    const hga_tensor *input = field_tensor(c, f), *output = field_gradient(c, f);
-    hga_id heads = field_heads(c->plan, f), columns = field_columns(c->plan, f);
-    int64_t n = field_rows_input(c->plan, f);
-    int out = p->field[f].binding == HGA_IO_OUT;
-    hga_status st = array_of_tensor("the tensor of field", p->field[f].name, input, 0, n, heads, columns,
-                                    &all->read[all->n_read++]);
-    if (st) return st;
-    if (out)
-        return array_of_tensor("the given gradient of field", p->field[f].name, output, 0, n, heads, columns,
-                               &all->read[all->n_read++]);
-    return array_of_tensor("the gradient of field", p->field[f].name, output, 0, n, heads, columns,
-                           &all->outputs[all->n_outputs++]);
-}
-
-/* Adds the gradients of tensors that the program has no field for: they are zeroed. */
-static hga_status add_unbound(const gradient_call *c, gradient_arrays *all)
-{
-    const hga_shape *s = &c->plan->shape;
-    const hga_program *p = &c->plan->program;
-    const hga_grad_io *g = c->grad;
+    gradient_tensors tensors;
     hga_status st = HGA_OK;
-    if (!program_bound(p, HGA_IO_QUERY))
-        HGA_TRY(array_of_tensor("the gradient of the", "query", &g->d_query, 0, g->d_query.rows, s->n_heads, s->dim,
-                                &all->outputs[all->n_outputs++]));
-    if (!program_bound(p, HGA_IO_KEY))
-        HGA_TRY(array_of_tensor("the gradient of the", "key", &g->d_key, 0, g->d_key.rows, s->n_kv_heads, s->dim,
-                                &all->outputs[all->n_outputs++]));
-    if (!program_bound(p, HGA_IO_VALUE))
-        HGA_TRY(array_of_tensor("the gradient of the", "value", &g->d_value, 0, g->d_value.rows, s->n_kv_heads,
-                                s->dim_v, &all->outputs[all->n_outputs++]));
-done:
-    return st;
-}
-
-/* Adds tables, edge_out, the tape and the log-sum-exp's gradient. */
-static hga_status add_others(const gradient_call *c, gradient_arrays *all)
-{
-    const hga_io *io = c->io;
-    const hga_grad_io *g = c->grad;
-    const hga_id heads = c->plan->shape.n_heads;
-    hga_status st = HGA_OK;
-    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
-        int64_t bytes = hga_call_entries(t, &c->plan->shape, c->plan->nodes.n, io) * (int64_t)sizeof(float);
-        const float *input = io->table[t].data;
-        all->outputs[all->n_outputs++] = array_of_block("the gradient of", call_row(t)->name, g->d_table[t], bytes);
-        if (input) all->read[all->n_read++] = array_of_block(call_row(t)->name, "", input, bytes);
+    all->n_read = all->n_outputs = 0;
+    list_tensors(c, &tensors);
+    for (int i = 0; i < tensors.n && !st; i++) {
+        const call_tensor *t = &tensors.of[i];
+        st = call_tensor_array(t,
+                               t->is & TENSOR_IS_WRITTEN ? &all->outputs[all->n_outputs++] : &all->read[all->n_read++]);
     }
-    hga_id n = field_rows_input(c->plan, program_bound(&c->plan->program, HGA_IO_OUT));
-    HGA_TRY(
-        array_of_tensor("edge_out", "", &io->edge_out, 0, n, heads, io->edge_value.columns, &all->read[all->n_read++]));
-    HGA_TRY(array_of_tensor("the gradient of edge_out", "", &g->d_edge_out, 0, n, heads, io->edge_value.columns,
-                            &all->read[all->n_read++]));
-    all->read[all->n_read++] = array_of_block("the tape", "", io->tape, hga_plan_tape_bytes(c->plan));
-    HGA_TRY(
-        array_of_tensor("the gradient of the log-sum-exp", "", &g->d_lse, 0, n, heads, 1, &all->read[all->n_read++]));
-done:
+    for (hga_call_table t = 0; t < HGA_N_TABLES; t++) {
+        all->outputs[all->n_outputs++] = call_table_array(c->plan, c->io, t, c->grad->d_table[t], "the gradient of");
+        all->read[all->n_read++] = call_table_array(c->plan, c->io, t, c->io->table[t].data, "");
+    }
+    all->read[all->n_read++] = array_of_block("the tape", "", c->io->tape, hga_plan_tape_bytes(c->plan));
     return st;
 }
 
@@ -82,19 +89,6 @@ static hga_status compare(const gradient_arrays *all)
         for (int k = 0; k < all->n_read && !st; k++) st = arrays_disjoint(&all->outputs[i], 1, &all->read[k], 0);
         for (int k = 0; k <= i && !st; k++) st = arrays_disjoint(&all->outputs[k], 1, &all->outputs[i], 1);
     }
-    return st;
-}
-
-/* Lists every array that a call reads or writes. */
-static hga_status find_arrays(const gradient_call *c, gradient_arrays *all)
-{
-    hga_status st = HGA_OK;
-    *all = (gradient_arrays){.n_read = 0, .n_outputs = 0};
-    for (hga_id f = 1; f <= c->plan->program.n_fields; f++)
-        if (field_tensor(c, f)) HGA_TRY(add_tensor(c, f, all));
-    HGA_TRY(add_unbound(c, all));
-    HGA_TRY(add_others(c, all));
-done:
     return st;
 }
 

@@ -2,6 +2,7 @@
 #ifndef HGA_GRADIENT_GRADIENT_CHECK_H
 #define HGA_GRADIENT_GRADIENT_CHECK_H
 
+#include "call_tensors.h"
 #include "gradient.h"
 
 /* ---- check.c ---- */
@@ -17,6 +18,14 @@ hga_status call_check_input(hga_gradient_input input);
 hga_status call_check_outputs(const gradient_call *c);
 
 /* ---- disjoint.c ---- */
+
+/* Every tensor of a call: its inputs and output, the given gradients, and those that it writes. */
+enum { MOST_TENSORS = 2 * (4 + HGA_MAX_USER_TENSORS) + 6 };
+typedef struct gradient_tensors {
+    call_tensor of[MOST_TENSORS];
+    int n;
+} gradient_tensors;
+void list_tensors(const gradient_call *c, gradient_tensors *all);
 
 /* Are the required gradients disjoint from what is read, and from each other? */
 hga_status check_disjoint(const gradient_call *c);

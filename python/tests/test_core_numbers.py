@@ -105,6 +105,17 @@ class Scale(unittest.TestCase):
                             self.assertTrue(all(not found[name].any() for name in ("query", "key", "rel_key")))
                             self.assertTrue(found["node_pos"].any())
 
+    def test_sums_of_many_keys_lose_no_more_than_sums_of_few(self):
+        """A tile's sum is added to those before it: one sum of all keys would err by 8e-7."""
+        rng = np.random.default_rng(4)
+        q, k, v = (rng.standard_normal((1, 2048, 64)).astype(np.float32) for _ in range(3))
+        s = q[0].astype(np.float64) @ k[0].T / 8
+        p = np.exp(s - s.max(1, keepdims=True))
+        want = p @ v[0] / p.sum(1, keepdims=True)
+        for isa in hga.isa_list().split():
+            out = hga.build("dense", 2048).attention(q, k, v, isa=isa)[0]
+            self.assertLess(np.sqrt(((out - want) ** 2).mean() / (want**2).mean()), 6e-7, isa)
+
     def test_at_scale_0_huge_queries_are_nothing(self):
         case = Case()
         huge = [np.full_like(case.tensors[0], 3e38), np.full_like(case.tensors[1], 3e38), case.tensors[2]]
