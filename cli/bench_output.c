@@ -7,10 +7,10 @@
 
 #include "benchmarks_page.h"
 #include "arguments.h"
-#include "bench_chart.h"
 #include "html.h"
 #include "measured.h"
 #include "outfile.h"
+#include "row_charts.h"
 
 /* ---- the command line ---- */
 
@@ -70,11 +70,11 @@ static void put_setting(FILE *file, const json_t *rows, const json_t *like)
     html_text(file, row_text(like, "precision"));
     fprintf(file, ", %.0f heads x %.0f</h2>\n<div class=\"charts\"><figure class=\"wide\">", row_number(like, "heads"),
             row_number(like, "dim"));
-    bench_chart_time(file, &(time_rows){mine, NULL, "tokens", "Milliseconds against tokens, both logarithmic"});
+    chart_put_times(file, &(time_rows){mine, NULL, "tokens", "Milliseconds against tokens, both logarithmic"});
     fputs("<figcaption>Milliseconds of one execution against tokens; bars are quartiles, peers dashed and "
           "faint.</figcaption></figure>\n<figure class=\"wide\">",
           file);
-    bench_chart_share(file, mine);
+    chart_put_shares(file, mine);
     fputs("<figcaption>Share of the fp32 peak at each longest length; useful operations "
           "only.</figcaption></figure></div>\n",
           file);

@@ -6,12 +6,11 @@
 #include <time.h>
 
 #include "report_page.h"
-#include "bench_chart.h"
 #include "bench_report.h"
-#include "choose_plot.h"
 #include "html.h"
 #include "outfile.h"
 #include "palette.h"
+#include "row_charts.h"
 #include "version.h"
 #include "view_data.h"
 
@@ -164,7 +163,7 @@ static void put_chart(FILE *file, const report *r, int causal, const char *title
 {
     json_t *mine = rows_of(r->growth, causal), *still = undisturbed(mine), *overtakes = bench_overtakes(still);
     fputs("<figure>", file);
-    bench_chart_time(file, &(time_rows){mine, overtakes, "words", title});
+    chart_put_times(file, &(time_rows){mine, overtakes, "words", title});
     fprintf(file, "<figcaption>%s</figcaption></figure>", says);
     json_decref(overtakes);
     json_decref(still);
@@ -197,26 +196,16 @@ static void put_growth(FILE *file, const void *context)
 
 /* ---- error against time ---- */
 
-/* A plot of the variants' error against their time. */
+/* The variants beside dense attention: their error against their time. */
 static void put_errors(FILE *file, const void *context)
 {
-    const report *r = context;
-    plot_point *point = NULL;
+    json_t *others = json_array(), *row;
     size_t i;
-    json_t *row;
-    int n = 0;
-    if (take((int64_t)json_array_size(r->rows), sizeof *point, &point)) return;
-    json_array_foreach(r->rows, i, row)
-    {
-        double seconds = row_number(row, "seconds");
-        if (!(seconds > 0) || strcmp(row_text(row, "variant"), "dense") == 0) continue;
-        point[n++] = (plot_point){.variant = row_text(row, "variant"),
-                                  .parameters = row_text(row, "parameters"),
-                                  .error = row_number(row, "relative_l2"),
-                                  .cost = {1e3 * seconds, 1}};
-    }
-    if (n) choose_plot_put(file, point, n, "Error against milliseconds, both logarithmic", "errors");
-    free(point);
+    json_array_foreach(((const report *)context)->rows, i, row) if (strcmp(row_text(row, "variant"), "dense") != 0)
+        json_array_append_new(others, json_copy(row));
+    chart_mark_fronts(others);
+    if (json_array_size(others)) chart_put_errors(file, others, "Error against milliseconds, both logarithmic");
+    json_decref(others);
 }
 
 /* The words of the text, for the pattern's tooltips, and for the viewer. */
