@@ -35,7 +35,7 @@ static void add_ticks(const series *s, chart_axis *x)
 static chart_axis axis_of(const chart_shown *of, double least, double most, double length)
 {
     if (!(least <= most)) least = most = 1;
-    const double margin = of->counted && least < most ? 1 : !of->counted && most < 2 * least ? 2.5 : 1.25;
+    const double margin = of->counted && least < most ? 1 : !of->counted && most < 2 * least ? 2.5 : 1.2;
     return chart_logs(of->title, least / margin, most * margin, length);
 }
 
