@@ -7,48 +7,40 @@
 
 /* ---- rows of the table ---- */
 
-/* What a row has besides its times; bytes 0 and rows 0: unknown. */
+/* A row, whose times are of a token; cache_bytes 0 and rows 0: unknown. */
 typedef struct decode_row {
-    const char *variant, *parameters;
-    double graph_seconds, decoder_seconds, prompt_seconds, flat; /* prompt's are a token's */
-    int64_t cache_bytes, cache_rows, workspace_bytes;
-    hga_id threads;
-    bench_timing time;
+    bench_row row;
+    double decoder_seconds, prompt_seconds, flat; /* prompt's are a token's */
+    int64_t cache_bytes, cache_rows;
 } decode_row;
 
-static json_t *name_of(const bench_setup *p, const decode_row *r)
+static json_t *case_json(const decode_row *d)
 {
-    return json_sprintf("decode:%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s", r->variant,
-                        *r->parameters ? ":" : "", r->parameters, p->tokens, p->shape.n_heads, p->shape.dim, r->threads,
-                        p->options.isa, p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32");
-}
-
-static json_t *case_json(const bench_setup *p, const decode_row *r)
-{
+    const bench_row *r = &d->row;
     return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I}", "variant", r->variant, "parameters",
-                     r->parameters, "tokens", p->tokens, "heads", p->shape.n_heads, "dim", p->shape.dim, "isa",
-                     p->options.isa, "precision", p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32",
-                     "cache_bytes", (json_int_t)r->cache_bytes, "cache_rows", (json_int_t)r->cache_rows,
-                     "bytes_workspace", (json_int_t)r->workspace_bytes);
+                     r->parameters, "tokens", r->tokens, "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa,
+                     "precision", r->precision, "cache_bytes", (json_int_t)d->cache_bytes, "cache_rows",
+                     (json_int_t)d->cache_rows, "bytes_workspace", (json_int_t)r->m.workspace_bytes);
 }
 
 /* Times of a token and of what comes before it; disturbed, if threads did not have processors to themselves. */
 static json_t *times_json(const decode_row *r)
 {
-    const bench_timing *t = &r->time;
+    const bench_timing *t = &r->row.m.time;
     int disturbed = t->busy < BENCH_TRUSTED;
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:b, s:s}", "seconds", t->seconds, "mean_seconds",
-                     t->mean, "worst_seconds", t->most, "graph_seconds", r->graph_seconds, "decoder_seconds",
+                     t->mean, "worst_seconds", t->most, "graph_seconds", r->row.graph_seconds, "decoder_seconds",
                      r->decoder_seconds, "prompt_seconds", json_number(r->prompt_seconds > 0 ? r->prompt_seconds : NAN),
                      "flat_over", r->flat / t->seconds, "cpu_over_wall", t->busy, "disturbed", disturbed, "mark",
                      disturbed ? "!" : "");
 }
 
-static int append_row(const bench_setup *p, const decode_row *r, json_t *rows)
+static int append_row(const decode_row *r, json_t *rows)
 {
-    const bench_timing *t = &r->time;
+    const bench_timing *t = &r->row.m.time;
     json_t *row =
-        json_joined(bench_google_json(name_of(p, r), r->threads, t->repeats, t->seconds, t->mean), case_json(p, r));
+        bench_google_json(bench_row_name("decode:", &r->row), r->row.m.threads, t->repeats, t->seconds, t->mean);
+    row = json_joined(row, case_json(r));
     return row_append(rows, t->repeats ? json_joined(row, times_json(r)) : row);
 }
 
@@ -60,21 +52,23 @@ int bench_decode_flat(const bench_setup *p, json_t *rows, double *seconds)
     hga_dense dense = {.n_tokens = 1, .n_keys = p->tokens};
     hga_id kv = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
     const bench_rules rules = bench_token_rules(&p->rules, p->tokens);
-    decode_row r = {.variant = "flat cache", .parameters = ""};
+    decode_row r = {.row = bench_row_of(p)};
+    const char *name = r.row.variant = "flat cache";
     bench_case c = {0};
     int status = CLI_GOOD;
+    r.row.parameters = "";
     r.cache_rows = 2 * (int64_t)p->tokens, r.cache_bytes = r.cache_rows * kv * p->shape.dim * (int64_t)sizeof(float);
-    TRY(complain_of(hga_build_dense(&dense, &c.graph, &c.program), CLI_OUTSIDE, r.variant));
-    TRY(complain_of(hga_plan_create(c.graph, &c.program, &p->shape, &p->options, &c.plan), CLI_USAGE, r.variant));
-    r.workspace_bytes = hga_plan_workspace_bytes(c.plan);
-    r.threads = hga_plan_threads(c.plan);
+    TRY(complain_of(hga_build_dense(&dense, &c.graph, &c.program), CLI_OUTSIDE, name));
+    TRY(complain_of(hga_plan_create(c.graph, &c.program, &p->shape, &p->options, &c.plan), CLI_USAGE, name));
+    r.row.m.workspace_bytes = hga_plan_workspace_bytes(c.plan);
+    r.row.m.threads = hga_plan_threads(c.plan);
     if (!p->dry_run) {
-        TRY(complain_of(hga_workspace_create(c.plan, &c.workspace), CLI_OUTSIDE, r.variant));
-        TRY(complain_of(bench_case_tensors(&c, &p->shape, 1), CLI_OUTSIDE, r.variant));
-        TRY(complain_of(bench_case_time(&c, &rules, &r.time), CLI_OUTSIDE, r.variant));
+        TRY(complain_of(hga_workspace_create(c.plan, &c.workspace), CLI_OUTSIDE, name));
+        TRY(complain_of(bench_case_tensors(&c, &p->shape, 1), CLI_OUTSIDE, name));
+        TRY(complain_of(bench_case_time(&c, &rules, &r.row.m.time), CLI_OUTSIDE, name));
     }
-    *seconds = r.flat = r.time.seconds;
-    TRY(append_row(p, &r, rows));
+    *seconds = r.flat = r.row.m.time.seconds;
+    TRY(append_row(&r, rows));
 done:
     bench_case_clear(&c);
     return status;
@@ -124,26 +118,24 @@ static int build(const bench_setup *p, int most, bench_case *c, model *chosen)
 int bench_decode_run(const bench_setup *p, double flat, json_t *rows)
 {
     const bench_rules rules = bench_token_rules(&p->rules, p->tokens);
-    decode_row r = {.variant = p->variant->typed.name,
-                    .parameters = p->variant->parameters,
-                    .flat = flat,
-                    .threads = p->options.threads};
+    decode_row r = {.row = bench_row_of(p), .flat = flat};
     bench_case c = {0};
     model chosen = {0};
     bench_feeding f = {0};
     call_files files = {0};
     int status = CLI_GOOD;
+    r.row.m.threads = p->options.threads;
     double start = bench_seconds();
     TRY(build(p, rules.most, &c, &chosen));
-    r.graph_seconds = bench_seconds() - start;
+    r.row.graph_seconds = bench_seconds() - start;
     TRY(open_feeding(p, &c, &chosen, &f, &r));
     TRY(bench_bind(p, &c, &files));
     f.io = c.io, f.io.type_scale.data = c.type_scale, f.io.type_scale.rows = c.n_type_scale;
     if (!p->dry_run)
-        TRY(complain_of(bench_feeding_run(&f, p->tokens, &rules, r.threads, &r.time, &r.prompt_seconds), CLI_USAGE,
-                        p->variant->text));
-    r.workspace_bytes = f.workspace_bytes;
-    TRY(append_row(p, &r, rows));
+        TRY(complain_of(bench_feeding_run(&f, p->tokens, &rules, r.row.m.threads, &r.row.m.time, &r.prompt_seconds),
+                        CLI_USAGE, p->variant->text));
+    r.row.m.workspace_bytes = f.workspace_bytes;
+    TRY(append_row(&r, rows));
 done:
     bench_feeding_close(&f);
     call_files_clear(&files);
