@@ -10,6 +10,7 @@
 #include "html.h"
 #include "outfile.h"
 #include "palette.h"
+#include "plot.h"
 #include "row_charts.h"
 #include "version.h"
 #include "view_data.h"
@@ -233,25 +234,6 @@ static void put_views(FILE *file, const void *context)
 
 /* ---- patterns ---- */
 
-/* Rectangles of one look are one path. */
-static void put_rects(FILE *file, const picture *p, hga_id n_levels)
-{
-    for (int64_t i = 0; i < p->n_rects; i++) {
-        const picture_rect *r = &p->rects[i];
-        if (i == 0 || !picture_alike(r, r - 1)) {
-            fprintf(file, "%s<path fill=\"#%06x\" data-level=\"%d\"", i ? "\"/>" : "",
-                    (unsigned)level_colour(r->level, n_levels), r->level);
-            if (r->value < 0.999f) fprintf(file, " opacity=\"%.2f\"", share_opacity((double)r->value));
-            fputs(" d=\"", file);
-        }
-        hga_id x = cell_of(r->key, p->n_keys, p->columns), y = cell_of(r->query, p->n_queries, p->rows);
-        hga_id wide = cell_of(r->key + r->n_keys - 1, p->n_keys, p->columns) + 1 - x,
-               high = cell_of(r->query + r->n_queries - 1, p->n_queries, p->rows) + 1 - y;
-        fprintf(file, "M%d %dh%dv%dh-%dz", x, y, wide, high, wide);
-    }
-    if (p->n_rects) fputs("\"/>", file);
-}
-
 /* A hatch over the cells in which pairs are covered more than once. */
 static void put_twice(FILE *file, const picture *p)
 {
@@ -269,13 +251,14 @@ static void put_twice(FILE *file, const picture *p)
 }
 
 /* A pattern as SVG, with the cells that are covered more than once on top. */
-static void put_picture(FILE *file, const picture *p, hga_id n_levels, const char *says)
+static void put_picture(FILE *file, const picture *p, const char *says)
 {
+    const layout cells = {.cell_width = 1, .cell_height = 1, .plot_width = p->columns, .plot_height = p->rows};
     fprintf(file,
             "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d "
             "words by %d words\" data-words=\"%d\" shape-rendering=\"crispEdges\">",
             p->columns, p->rows, p->n_queries, p->n_keys, p->n_keys);
-    put_rects(file, p, n_levels);
+    plot_data(file, &cells, p);
     put_twice(file, p);
     fprintf(file, "</svg><figcaption>%s</figcaption></figure>\n", says);
 }
@@ -339,9 +322,9 @@ static void put_case(FILE *file, const report *r, int i)
     fprintf(file,
             "</small> <a class=\"look\" href=\"#view=%d\" hidden>look around</a></h3>\n<div class=\"pictures\">\n", i);
     snprintf(says, sizeof says, "all %d words%s", r->source->words, c->whole.exact ? "" : ", counted into cells");
-    put_picture(file, &c->whole, n_levels, says);
+    put_picture(file, &c->whole, says);
     snprintf(says, sizeof says, "a text of the first %d words", c->start.n_queries);
-    put_picture(file, &c->start, n_levels, says);
+    put_picture(file, &c->start, says);
     fputs("</div>\n", file);
     put_legend(file, &c->whole, n_levels);
     put_coverage(file, &c->whole);
