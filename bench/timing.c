@@ -17,7 +17,7 @@ typedef struct limit_checks {
 
 /* One repeat. */
 typedef struct sample {
-    double wall, rate[BENCH_LIMITS];
+    double seconds, rate[BENCH_LIMITS];
 } sample;
 
 /* The repeats so far. */
@@ -26,7 +26,7 @@ typedef struct record {
     double *scratch;
     double processor_least;
     bench_time all;
-    int n, capacity, threads;
+    int n, capacity, threads, by_processor;
 } record;
 
 static int by_size(const void *a, const void *b)
@@ -58,7 +58,7 @@ static bench_limit summarise_limit(const record *r, int limit)
     bench_limit l;
     for (int i = 0; i < r->n; i++) r->scratch[i] = r->sample[i].rate[limit];
     l.rate = bench_quantile(sorted(r), r->n, 0.5);
-    for (int i = 0; i < r->n; i++) r->scratch[i] = r->sample[i].rate[limit] * r->sample[i].wall;
+    for (int i = 0; i < r->n; i++) r->scratch[i] = r->sample[i].rate[limit] * r->sample[i].seconds;
     l.possible = bench_quantile(sorted(r), r->n, 0.5);
     return l;
 }
@@ -66,13 +66,15 @@ static bench_limit summarise_limit(const record *r, int limit)
 /* all statistics of the repeats so far */
 static void summarise(const record *r, bench_timing *t)
 {
-    for (int i = 0; i < r->n; i++) r->scratch[i] = r->sample[i].wall;
+    for (int i = 0; i < r->n; i++) r->scratch[i] = r->sample[i].seconds;
     const double *x = sorted(r);
     t->least = x[0];
     t->quartile1 = bench_quantile(x, r->n, 0.25);
     t->seconds = bench_quantile(x, r->n, 0.5);
     t->quartile3 = bench_quantile(x, r->n, 0.75);
-    for (int i = 0; i < r->n; i++) r->scratch[i] = fabs(r->sample[i].wall - t->seconds);
+    t->most = x[r->n - 1], t->mean = 0;
+    for (int i = 0; i < r->n; i++) t->mean += x[i] / r->n;
+    for (int i = 0; i < r->n; i++) r->scratch[i] = fabs(r->sample[i].seconds - t->seconds);
     t->spread = bench_quantile(sorted(r), r->n, 0.5);
     t->processor = bench_processor(r->all, r->threads) / r->n;
     t->processor_least = r->processor_least;
@@ -83,13 +85,17 @@ static void summarise(const record *r, bench_timing *t)
 
 double bench_budget(const bench_rules *rules) { return rules->budget > 0 ? rules->budget : usual_budget; }
 
-static int enough(const bench_timing *t, const bench_rules *rules, double spent)
+/* Summarises where the median must be stable. */
+static int enough(const record *r, const bench_rules *rules, double spent, bench_timing *t)
 {
     double budget = bench_budget(rules);
-    if (rules->repetitions > 0) return t->repeats >= rules->repetitions;
+    if (rules->repetitions > 0) return r->n >= rules->repetitions;
+    if (rules->most > 0) return r->n >= rules->most || (r->n >= LEAST_REPEATS && spent >= budget);
     if (spent < rules->min_time) return 0;
-    if (spent >= budget || t->repeats >= MOST_REPEATS) return 1;
-    return t->repeats >= LEAST_REPEATS && t->spread <= stable * t->seconds && spent >= budget / 10;
+    if (spent >= budget || r->n >= MOST_REPEATS) return 1;
+    if (r->n < LEAST_REPEATS || spent < budget / 10) return 0;
+    summarise(r, t);
+    return t->spread <= stable * t->seconds;
 }
 
 static hga_status make_capacity(record *r, int n)
@@ -111,7 +117,7 @@ static void keep(record *r, bench_time took, const double before[BENCH_LIMITS], 
     sample *s = &r->sample[r->n];
     r->all = bench_time_add(r->all, took);
     if (r->n == 0 || processor < r->processor_least) r->processor_least = processor;
-    s->wall = took.wall;
+    s->seconds = r->by_processor ? processor : took.wall;
     for (int i = 0; i < BENCH_LIMITS; i++) s->rate[i] = (before[i] + after[i]) / 2;
     r->n++;
 }
@@ -142,59 +148,46 @@ done:
     return st;
 }
 
-/* If repeats are so short that checking for stability takes longer, checks when their number has doubled. */
-static hga_status repeat(hga_status (*run)(void *), void *context, const bench_rules *rules, record *r,
-                         bench_timing *out)
+enum { MOST_ACTIONS = 2 };
+
+/* Times n actions in turns; `prepare` may be NULL. */
+static hga_status repeat(hga_status (*prepare)(void *), hga_status (*const *run)(void *), int n, void *context,
+                         const bench_rules *rules, int threads, bench_timing *out)
 {
-    hga_status st;
-    limit_checks a = {.limits = &rules->limits, .threads = r->threads};
-    double start = bench_seconds();
-    do {
-        for (int until = r->n < MOST_REPEATS ? r->n + 1 : r->n + r->n / 8; r->n < until;) {
-            HGA_TRY(timed(run, context, &a, r));
-            if (rules->repetitions > 0 && r->n >= rules->repetitions) break;
-        }
-        summarise(r, out);
-    } while (!enough(out, rules, bench_seconds() - start));
+    hga_status st = HGA_OK;
+    record r[MOST_ACTIONS] = {{0}};
+    limit_checks a = {.limits = &rules->limits, .threads = threads};
+    double start = 0;
+    int is_enough = 0;
+    for (int i = 0; i < n; i++) {
+        r[i].threads = threads, r[i].by_processor = rules->by_processor && threads == 1;
+        out[i] = (bench_timing){0};
+    }
+    for (int i = 0, warmup = rules->warmup ? rules->warmup : 1; i < warmup; i++) {
+        if (prepare) HGA_TRY(prepare(context));
+        for (int k = 0; k < n; k++) HGA_TRY(run[k](context));
+    }
+    for (start = bench_seconds(); !is_enough;) {
+        if (prepare) HGA_TRY(prepare(context));
+        for (int k = 0; k < n; k++) HGA_TRY(timed(run[k], context, &a, &r[k]));
+        const double spent = bench_seconds() - start;
+        is_enough = 1;
+        for (int k = 0; k < n; k++) is_enough &= enough(&r[k], rules, spent, &out[k]);
+    }
+    for (int i = 0; i < n; i++) summarise(&r[i], &out[i]);
 done:
+    for (int i = 0; i < n; i++) free(r[i].sample), free(r[i].scratch);
     return st;
 }
 
 hga_status bench_repeat(hga_status (*run)(void *), void *context, const bench_rules *rules, int threads,
                         bench_timing *out)
 {
-    hga_status st = HGA_OK;
-    record r = {.threads = threads};
-    int warmup = rules->warmup ? rules->warmup : 1;
-    *out = (bench_timing){0};
-    for (int i = 0; i < warmup; i++) HGA_TRY(run(context));
-    HGA_TRY(repeat(run, context, rules, &r, out));
-done:
-    free(r.sample), free(r.scratch);
-    return st;
+    return repeat(NULL, &run, 1, context, rules, threads, out);
 }
 
 hga_status bench_alternate(hga_status (*prepare)(void *context), hga_status (*const run[2])(void *context),
                            void *context, const bench_rules *rules, int threads, bench_timing out[2])
 {
-    hga_status st = HGA_OK;
-    record r[2] = {{.threads = threads}, {.threads = threads}};
-    limit_checks a = {.limits = &rules->limits, .threads = threads};
-    double start = 0;
-    for (int i = 0, warmup = rules->warmup ? rules->warmup : 1; i < warmup; i++) {
-        HGA_TRY(prepare(context));
-        HGA_TRY(run[0](context));
-        HGA_TRY(run[1](context));
-    }
-    start = bench_seconds();
-    do {
-        HGA_TRY(prepare(context));
-        for (int i = 0; i < 2; i++) {
-            HGA_TRY(timed(run[i], context, &a, &r[i]));
-            summarise(&r[i], &out[i]);
-        }
-    } while (!enough(&out[0], rules, bench_seconds() - start) || !enough(&out[1], rules, bench_seconds() - start));
-done:
-    for (int i = 0; i < 2; i++) free(r[i].sample), free(r[i].scratch);
-    return st;
+    return repeat(prepare, run, MOST_ACTIONS, context, rules, threads, out);
 }

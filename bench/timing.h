@@ -31,6 +31,8 @@ typedef struct bench_rules {
     double budget;       /* seconds at most, without the warm-up; 0: two */
     double min_time;     /* seconds at least, whatever else says stop */
     int repetitions;     /* just as many; 0: until stable */
+    int most;            /* until the budget is used up, but no more than so many; 0: until stable */
+    int by_processor;    /* on one thread: processor time is timed */
     int warmup;          /* calls before the clock runs; 0: one, -1: none */
     bench_limits limits; /* measured before and after each repeat, or so many short ones; ask NULL: never */
 } bench_rules;
@@ -41,6 +43,7 @@ double bench_budget(const bench_rules *rules);
 /* What the calls took, in seconds of one call. */
 typedef struct bench_timing {
     double seconds, least, quartile1, quartile3; /* wall: median, least, quartiles */
+    double most, mean;                           /* the longest, and the mean */
     double spread;                               /* the median distance from the median */
     double processor, processor_least;           /* of all threads: mean and least */
     double busy;                                 /* processor time over wall time per thread, see bench_busy */

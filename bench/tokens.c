@@ -7,32 +7,18 @@
 #include "numbers.h"
 
 /* Tokens lengthen their context, so the timed tokens must be few beside it. */
-enum { MOST_TOKENS = 1024, FEW_TOKENS = 64, CONTEXT_OVER_TOKENS = 16, LEAST_TOKENS = 3, PROMPT = 512, STREAM = 11 };
+enum { MOST_TOKENS = 1024, FEW_TOKENS = 64, CONTEXT_OVER_TOKENS = 16, PROMPT = 512, STREAM = 11 };
 
-static int most_tokens(hga_id context)
+bench_rules bench_token_rules(const bench_rules *rules, hga_id context)
 {
     const hga_id part = context / CONTEXT_OVER_TOKENS;
-    return part < FEW_TOKENS ? FEW_TOKENS : part > MOST_TOKENS ? MOST_TOKENS : part;
-}
-
-hga_status bench_tokens_open(const bench_rules *rules, hga_id context, hga_id threads, bench_tokens *t)
-{
-    *t = (bench_tokens){.most = rules->repetitions ? rules->repetitions : most_tokens(context), .threads = threads};
-    t->budget = rules->repetitions ? 1e9 : bench_budget(rules);
-    return bench_new(t->most, sizeof *t->seconds, &t->seconds);
-}
-
-hga_status bench_tokens_time(hga_status (*once)(void *context), void *context, bench_tokens *t)
-{
-    hga_status st = once(context); /* warm-up */
-    while (!st && t->n < t->most && (t->n < LEAST_TOKENS || t->all.wall < t->budget)) {
-        bench_time start = bench_clock();
-        st = once(context);
-        bench_time took = bench_since(start);
-        t->seconds[t->n++] = t->threads > 1 ? took.wall : took.thread;
-        t->all = bench_time_add(t->all, took);
-    }
-    return st;
+    return (bench_rules){.budget = rules->budget,
+                         .repetitions = rules->repetitions,
+                         .most = rules->repetitions   ? rules->repetitions
+                                 : part < FEW_TOKENS  ? FEW_TOKENS
+                                 : part > MOST_TOKENS ? MOST_TOKENS
+                                                      : part,
+                         .by_processor = 1};
 }
 
 /* ---- a cache ---- */
@@ -87,15 +73,16 @@ static hga_status feed_context(bench_feeding *f, hga_id tokens, hga_id threads, 
     return st;
 }
 
-hga_status bench_feeding_run(bench_feeding *f, hga_id tokens, bench_tokens *t, double *prompt_seconds)
+hga_status bench_feeding_run(bench_feeding *f, hga_id tokens, const bench_rules *rules, hga_id threads,
+                             bench_timing *out, double *prompt_seconds)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_decode_workspace_create(f->decoder, &f->workspace));
     HGA_TRY(hga_pages_create(f->decoder, 0, &f->pages));
     HGA_TRY(hga_cache_create(f->pages, &f->cache));
     HGA_TRY(fill(f, tokens));
-    HGA_TRY(feed_context(f, tokens, t->threads, prompt_seconds));
-    HGA_TRY(bench_tokens_time(feed_one, f, t));
+    HGA_TRY(feed_context(f, tokens, threads, prompt_seconds));
+    HGA_TRY(bench_repeat(feed_one, f, rules, threads, out));
     f->workspace_bytes = hga_decode_workspace_bytes(f->workspace);
 done:
     return st;

@@ -1,22 +1,12 @@
-/* tokens.h: the time of a token after a context: calls timed one by one, and a cache to append to. */
+/* tokens.h: the time of a token after a context, and a cache to append to. */
 #ifndef BENCH_TOKENS_H
 #define BENCH_TOKENS_H
 
 #include "timing.h"
 
-/* Calls, timed one by one: processor time on one thread, wall time on several. */
-typedef struct bench_tokens {
-    double *seconds; /* [n], for free() */
-    int n, most;
-    double budget;
-    hga_id threads;
-    bench_time all;
-} bench_tokens;
-
-/* Allocates as many as the rules say, or else so few that the context stays about as long. */
-hga_status bench_tokens_open(const bench_rules *rules, hga_id context, hga_id threads, bench_tokens *t);
-/* Warms up, and calls until there are enough, or the budget is used up. */
-hga_status bench_tokens_time(hga_status (*once)(void *context), void *context, bench_tokens *t);
+/* Of tokens one by one: as many as the rules say, or else, within their budget, so few that the context stays about as
+   long, at most `most`; processor time on one thread. */
+bench_rules bench_token_rules(const bench_rules *rules, hga_id context);
 
 /* A decoder's cache; the decoder, the shape, the tables of io and `chooses` are the caller's to set. */
 typedef struct bench_feeding {
@@ -33,7 +23,8 @@ typedef struct bench_feeding {
 } bench_feeding;
 
 /* Appends a context of so many random tokens, timing seconds per token, and then tokens one by one. */
-hga_status bench_feeding_run(bench_feeding *f, hga_id tokens, bench_tokens *t, double *prompt_seconds);
+hga_status bench_feeding_run(bench_feeding *f, hga_id tokens, const bench_rules *rules, hga_id threads,
+                             bench_timing *out, double *prompt_seconds);
 /* Destroys the decoder, too. */
 void bench_feeding_close(bench_feeding *f);
 

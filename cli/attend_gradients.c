@@ -137,7 +137,7 @@ static int read_lse(const char *path, const tensor_file *q, hga_id out_rows, npy
 {
     char shape[200];
     float *ordered = NULL;
-    MUST(npy_read_real(path, lse));
+    MUST(npy_read(path, NPY_REAL, lse));
     int64_t heads = q->axes > 2 ? q->heads : 1, rows = lse->count / heads / q->samples;
     int swapped = q->axes > 2 && layout_heads_first(q->layout), n = 0, fits = lse->n_dims == q->axes - 1;
     if (fits && q->axes == 4) fits = lse->dim[n++] == q->samples;

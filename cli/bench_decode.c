@@ -2,96 +2,74 @@
 #include "bench_run.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tokens.h"
 
 /* ---- rows of the table ---- */
 
-/* What a row has besides its times; bytes 0 and rows 0: unknown. */
+/* A row, whose times are of a token; cache_bytes 0 and rows 0: unknown. */
 typedef struct decode_row {
-    const char *variant, *parameters;
-    double graph_seconds, decoder_seconds, prompt_seconds, flat; /* prompt's are a token's */
-    int64_t cache_bytes, cache_rows, workspace_bytes;
-    bench_tokens times;
+    bench_row row;
+    double decoder_seconds, prompt_seconds, flat; /* prompt's are a token's */
+    int64_t cache_bytes, cache_rows;
 } decode_row;
 
-static json_t *name_of(const bench_setup *p, const decode_row *r)
+static json_t *case_json(const decode_row *d)
 {
-    return json_sprintf("decode:%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s", r->variant,
-                        *r->parameters ? ":" : "", r->parameters, p->tokens, p->shape.n_heads, p->shape.dim,
-                        r->times.threads, p->options.isa, p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32");
-}
-
-static json_t *case_json(const bench_setup *p, const decode_row *r)
-{
+    const bench_row *r = &d->row;
     return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I}", "variant", r->variant, "parameters",
-                     r->parameters, "tokens", p->tokens, "heads", p->shape.n_heads, "dim", p->shape.dim, "isa",
-                     p->options.isa, "precision", p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32",
-                     "cache_bytes", (json_int_t)r->cache_bytes, "cache_rows", (json_int_t)r->cache_rows,
-                     "bytes_workspace", (json_int_t)r->workspace_bytes);
+                     r->parameters, "tokens", r->tokens, "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa,
+                     "precision", r->precision, "cache_bytes", (json_int_t)d->cache_bytes, "cache_rows",
+                     (json_int_t)d->cache_rows, "bytes_workspace", (json_int_t)r->m.workspace_bytes);
 }
 
 /* Times of a token and of what comes before it; disturbed, if threads did not have processors to themselves. */
-static json_t *times_json(const decode_row *r, double median, double mean)
+static json_t *times_json(const decode_row *r)
 {
-    const bench_tokens *t = &r->times;
-    double busy = bench_busy(t->all, t->threads);
-    int disturbed = busy < BENCH_TRUSTED;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:b, s:s}", "seconds", median, "mean_seconds", mean,
-                     "worst_seconds", t->seconds[t->n - 1], "graph_seconds", r->graph_seconds, "decoder_seconds",
+    const bench_timing *t = &r->row.m.time;
+    int disturbed = t->busy < BENCH_TRUSTED;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:b, s:s}", "seconds", t->seconds, "mean_seconds",
+                     t->mean, "worst_seconds", t->most, "graph_seconds", r->row.graph_seconds, "decoder_seconds",
                      r->decoder_seconds, "prompt_seconds", json_number(r->prompt_seconds > 0 ? r->prompt_seconds : NAN),
-                     "flat_over", r->flat / median, "cpu_over_wall", busy, "disturbed", disturbed, "mark",
+                     "flat_over", r->flat / t->seconds, "cpu_over_wall", t->busy, "disturbed", disturbed, "mark",
                      disturbed ? "!" : "");
 }
 
-/* The median, mean and worst time of a token; rows are compared with that of the flat cache. */
-static int append_row(const bench_setup *p, decode_row *r, json_t *rows)
+static int append_row(const decode_row *r, json_t *rows)
 {
-    const bench_tokens *t = &r->times;
-    double all = 0, median = 0, mean = 0;
-    if (t->n) {
-        bench_sort(t->seconds, t->n);
-        for (int i = 0; i < t->n; i++) all += t->seconds[i];
-        median = t->seconds[t->n / 2], mean = all / t->n;
-        if (r->flat == 0) r->flat = median;
-    }
-    json_t *row = json_joined(bench_google_json(name_of(p, r), t->threads, t->n, median, mean), case_json(p, r));
-    return row_append(rows, t->n ? json_joined(row, times_json(r, median, mean)) : row);
+    const bench_timing *t = &r->row.m.time;
+    json_t *row =
+        bench_google_json(bench_row_name("decode:", &r->row), r->row.m.threads, t->repeats, t->seconds, t->mean);
+    row = json_joined(row, case_json(r));
+    return row_append(rows, t->repeats ? json_joined(row, times_json(r)) : row);
 }
 
 /* ---- a flat cache ---- */
-
-static hga_status execute(void *context)
-{
-    bench_case *c = context;
-    return hga_plan_execute(c->plan, c->workspace, &c->io);
-}
 
 /* Dense attention of one query, which reads all keys and values from contiguous memory. */
 int bench_decode_flat(const bench_setup *p, json_t *rows, double *seconds)
 {
     hga_dense dense = {.n_tokens = 1, .n_keys = p->tokens};
     hga_id kv = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
-    decode_row r = {.variant = "flat cache", .parameters = ""};
+    const bench_rules rules = bench_token_rules(&p->rules, p->tokens);
+    decode_row r = {.row = bench_row_of(p)};
+    const char *name = r.row.variant = "flat cache";
     bench_case c = {0};
     int status = CLI_GOOD;
+    r.row.parameters = "";
     r.cache_rows = 2 * (int64_t)p->tokens, r.cache_bytes = r.cache_rows * kv * p->shape.dim * (int64_t)sizeof(float);
-    TRY(complain_of(hga_build_dense(&dense, &c.graph, &c.program), CLI_OUTSIDE, r.variant));
-    TRY(complain_of(hga_plan_create(c.graph, &c.program, &p->shape, &p->options, &c.plan), CLI_USAGE, r.variant));
-    r.workspace_bytes = hga_plan_workspace_bytes(c.plan);
-    TRY(complain_of(bench_tokens_open(&p->rules, p->tokens, hga_plan_threads(c.plan), &r.times), CLI_OUTSIDE,
-                    r.variant));
+    TRY(complain_of(hga_build_dense(&dense, &c.graph, &c.program), CLI_OUTSIDE, name));
+    TRY(complain_of(hga_plan_create(c.graph, &c.program, &p->shape, &p->options, &c.plan), CLI_USAGE, name));
+    r.row.m.workspace_bytes = hga_plan_workspace_bytes(c.plan);
+    r.row.m.threads = hga_plan_threads(c.plan);
     if (!p->dry_run) {
-        TRY(complain_of(hga_workspace_create(c.plan, &c.workspace), CLI_OUTSIDE, r.variant));
-        TRY(complain_of(bench_case_tensors(&c, &p->shape, 1), CLI_OUTSIDE, r.variant));
-        TRY(complain_of(bench_tokens_time(execute, &c, &r.times), CLI_OUTSIDE, r.variant));
+        TRY(complain_of(hga_workspace_create(c.plan, &c.workspace), CLI_OUTSIDE, name));
+        TRY(complain_of(bench_case_tensors(&c, &p->shape, 1), CLI_OUTSIDE, name));
+        TRY(complain_of(bench_case_time(&c, &rules, &r.row.m.time), CLI_OUTSIDE, name));
     }
-    TRY(append_row(p, &r, rows));
-    *seconds = r.flat;
+    *seconds = r.flat = r.row.m.time.seconds;
+    TRY(append_row(&r, rows));
 done:
-    free(r.times.seconds);
     bench_case_clear(&c);
     return status;
 }
@@ -127,37 +105,38 @@ static int build_choosing(const bench_setup *p, hga_id tokens, bench_case *c, mo
 }
 
 /* Builds a graph for the context, the warm-up and the tokens that are timed. */
-static int build(const bench_setup *p, const bench_tokens *t, bench_case *c, model *chosen)
+static int build(const bench_setup *p, int most, bench_case *c, model *chosen)
 {
     const hga_variant *v = hga_variant_named(p->variant->typed.name);
-    if (p->tokens > INT32_MAX - t->most - 1)
-        return complain(CLI_USAGE, "--tokens: %d and %d more are too many", p->tokens, t->most + 1);
-    if (v && v->can & HGA_NEEDS_CHOICE) return build_choosing(p, p->tokens + t->most + 1, c, chosen);
-    return bench_build(p, p->tokens + t->most + 1, c);
+    if (p->tokens > INT32_MAX - most - 1)
+        return complain(CLI_USAGE, "--tokens: %d and %d more are too many", p->tokens, most + 1);
+    if (v && v->can & HGA_NEEDS_CHOICE) return build_choosing(p, p->tokens + most + 1, c, chosen);
+    return bench_build(p, p->tokens + most + 1, c);
 }
 
 /* Builds, measures the context and its tokens, and appends one row; a dry run has no times. */
 int bench_decode_run(const bench_setup *p, double flat, json_t *rows)
 {
-    decode_row r = {.variant = p->variant->typed.name, .parameters = p->variant->parameters, .flat = flat};
+    const bench_rules rules = bench_token_rules(&p->rules, p->tokens);
+    decode_row r = {.row = bench_row_of(p), .flat = flat};
     bench_case c = {0};
     model chosen = {0};
     bench_feeding f = {0};
     call_files files = {0};
     int status = CLI_GOOD;
-    TRY(complain_of(bench_tokens_open(&p->rules, p->tokens, p->options.threads, &r.times), CLI_OUTSIDE, r.variant));
+    r.row.m.threads = p->options.threads;
     double start = bench_seconds();
-    TRY(build(p, &r.times, &c, &chosen));
-    r.graph_seconds = bench_seconds() - start;
+    TRY(build(p, rules.most, &c, &chosen));
+    r.row.graph_seconds = bench_seconds() - start;
     TRY(open_feeding(p, &c, &chosen, &f, &r));
     TRY(bench_bind(p, &c, &files));
     f.io = c.io, f.io.type_scale.data = c.type_scale, f.io.type_scale.rows = c.n_type_scale;
     if (!p->dry_run)
-        TRY(complain_of(bench_feeding_run(&f, p->tokens, &r.times, &r.prompt_seconds), CLI_USAGE, p->variant->text));
-    r.workspace_bytes = f.workspace_bytes;
-    TRY(append_row(p, &r, rows));
+        TRY(complain_of(bench_feeding_run(&f, p->tokens, &rules, r.row.m.threads, &r.row.m.time, &r.prompt_seconds),
+                        CLI_USAGE, p->variant->text));
+    r.row.m.workspace_bytes = f.workspace_bytes;
+    TRY(append_row(&r, rows));
 done:
-    free(r.times.seconds);
     bench_feeding_close(&f);
     call_files_clear(&files);
     bench_case_clear(&c);

@@ -7,10 +7,10 @@
 
 #include "benchmarks_page.h"
 #include "arguments.h"
-#include "bench_chart.h"
 #include "html.h"
 #include "measured.h"
 #include "outfile.h"
+#include "row_charts.h"
 
 /* ---- the command line ---- */
 
@@ -26,14 +26,7 @@ const option_list bench_output_list = {.rows = options, .check = check_output};
 
 static const json_t *context_of(const json_t *document) { return json_object_get(document, "context"); }
 
-/* ---- the head of the page ---- */
-
-static void put_day(FILE *file, const void *document)
-{
-    char day[11];
-    snprintf(day, sizeof day, "%s", row_text(context_of(document), "date"));
-    html_text(file, day);
-}
+/* ---- the page ---- */
 
 /* a notice of rows that should be measured again before they are quoted */
 static void put_notice(FILE *file, const void *document)
@@ -46,8 +39,6 @@ static void put_notice(FILE *file, const void *document)
             "processor. They are marked ! and drawn hollow.</p>\n",
             n, json_array_size(rows), 100 * BENCH_TRUSTED);
 }
-
-/* ---- plots, a section for each setting of threads, ISA, precision ---- */
 
 #define SETTING "threads isa precision heads dim"
 
@@ -70,11 +61,11 @@ static void put_setting(FILE *file, const json_t *rows, const json_t *like)
     html_text(file, row_text(like, "precision"));
     fprintf(file, ", %.0f heads x %.0f</h2>\n<div class=\"charts\"><figure class=\"wide\">", row_number(like, "heads"),
             row_number(like, "dim"));
-    bench_chart_time(file, &(time_rows){mine, NULL, "tokens", "Milliseconds against tokens, both logarithmic"});
+    chart_put_times(file, &(time_rows){mine, NULL, "tokens", "Milliseconds against tokens, both logarithmic"});
     fputs("<figcaption>Milliseconds of one execution against tokens; bars are quartiles, peers dashed and "
           "faint.</figcaption></figure>\n<figure class=\"wide\">",
           file);
-    bench_chart_share(file, mine);
+    chart_put_shares(file, mine);
     fputs("<figcaption>Share of the fp32 peak at each longest length; useful operations "
           "only.</figcaption></figure></div>\n",
           file);
@@ -107,57 +98,48 @@ static void put_tables(FILE *file, const void *document)
     }
 }
 
-/* ---- the machine ---- */
-
-static void put_fact(FILE *file, const char *name, const char *text)
-{
-    if (!*text) return;
-    fprintf(file, "<dt>%s</dt><dd>", name);
-    html_text(file, text);
-    fputs("</dd>\n", file);
-}
-
 /* "L1 Data 32 KiB, .." */
-static void put_caches(FILE *file, const json_t *caches)
+static json_t *caches_text(const json_t *caches)
 {
+    json_t *text = json_string(""), *cache;
     size_t i;
-    json_t *cache;
-    if (json_array_size(caches) == 0) return;
-    fputs("<dt>caches</dt><dd>", file);
     json_array_foreach(caches, i, cache)
     {
-        fprintf(file, "%sL%.0f ", i ? ", " : "", row_number(cache, "level"));
-        html_text(file, row_text(cache, "type"));
-        fprintf(file, " %.0f KiB", row_number(cache, "size") / 1024);
+        json_t *more =
+            json_sprintf("%s%sL%.0f %s %.0f KiB", json_string_value(text), i ? ", " : "", row_number(cache, "level"),
+                         row_text(cache, "type"), row_number(cache, "size") / 1024);
+        json_decref(text);
+        text = more;
     }
-    fputs("</dd>\n", file);
+    return text;
 }
 
 /* The machine and the build, as a list of terms. */
 static void put_machine(FILE *file, const void *document)
 {
-    const json_t *c = context_of(document), *load = json_object_get(c, "load_avg");
-    fputs("<dl>\n", file);
-    put_fact(file, "CPU", row_text(c, "cpu_model"));
-    fprintf(file, "<dt>cores</dt><dd>%.0f</dd>\n", row_number(c, "num_cpus"));
-    put_caches(file, json_object_get(c, "caches"));
+    static const column facts[] = {
+        {"cpu_model", "CPU", NULL, 0},     {"num_cpus", "cores", NULL, 0},
+        {"caches", "caches", NULL, 0},     {"load", "load", NULL, 0},
+        {"governor", "governor", NULL, 0}, {"compiler", "compiler", NULL, 0},
+        {"hga_version", "hga", NULL, 0},   {"hga_commit", "commit", NULL, 0},
+        {"date", "date", NULL, 0},         {0},
+    };
+    json_t *c = json_copy((json_t *)(uintptr_t)context_of(document)), *load = json_object_get(c, "load_avg");
     if (json_array_size(load) > 0)
-        fprintf(file, "<dt>load</dt><dd>%.2f over the last minute, when the run ended</dd>\n",
-                json_number_value(json_array_get(load, 0)));
-    put_fact(file, "governor", row_text(c, "governor"));
-    put_fact(file, "compiler", row_text(c, "compiler"));
-    put_fact(file, "hga", row_text(c, "hga_version"));
-    put_fact(file, "commit", row_text(c, "hga_commit"));
-    put_fact(file, "date", row_text(c, "date"));
-    fputs("</dl>\n", file);
+        json_object_set_new(
+            c, "load",
+            json_sprintf("%.2f over the last minute, when the run ended", json_number_value(json_array_get(load, 0))));
+    json_object_set_new(c, "caches", caches_text(json_object_get(c, "caches")));
+    html_facts_put(file, c, facts);
+    json_decref(c);
 }
-
-/* ---- all of it ---- */
 
 static int put_page(FILE *file, const void *document)
 {
-    static const html_mark marks[] = {{"day", put_day},       {"notice", put_notice},   {"plots", put_plots},
-                                      {"tables", put_tables}, {"machine", put_machine}, {NULL, NULL}};
+    char day[11];
+    snprintf(day, sizeof day, "%s", row_text(context_of(document), "date"));
+    const html_mark marks[] = {{"day", day, NULL},           {"notice", NULL, put_notice},   {"plots", NULL, put_plots},
+                               {"tables", NULL, put_tables}, {"machine", NULL, put_machine}, {0}};
     html_fill(file, benchmarks_page, marks, document);
     return CLI_GOOD;
 }

@@ -40,9 +40,9 @@ static double share_of_roofline(const bench_row *r)
     return fmax(share_of_arithmetic(r), isfinite(traffic) ? traffic : by_peak);
 }
 
-static json_t *row_name(const bench_row *r)
+json_t *bench_row_name(const char *before, const bench_row *r)
 {
-    return json_sprintf("%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s%s", r->variant,
+    return json_sprintf("%s%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s%s", before, r->variant,
                         *r->parameters ? ":" : "", r->parameters, r->tokens, r->shape.n_heads, r->shape.dim,
                         r->m.threads, r->isa, r->precision, r->relative ? "/rel_key" : "");
 }
@@ -57,7 +57,7 @@ json_t *bench_google_json(json_t *name, hga_id threads, int iterations, double w
 static json_t *google_part(const bench_row *r)
 {
     const bench_timing *t = &r->m.time;
-    return bench_google_json(row_name(r), r->m.threads, t->repeats, t->seconds, t->processor);
+    return bench_google_json(bench_row_name("", r), r->m.threads, t->repeats, t->seconds, t->processor);
 }
 
 static json_t *case_part(const bench_row *r)

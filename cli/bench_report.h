@@ -20,6 +20,8 @@ typedef struct bench_row {
 
 /* The members of a row that Google's tools read: its name, whose reference is taken over, and seconds. */
 json_t *bench_google_json(json_t *name, hga_id threads, int iterations, double wall, double processor);
+/* "hsa:branching=4/tokens:64/heads:8/.." */
+json_t *bench_row_name(const char *before, const bench_row *r);
 /* A row in the schema that Google Benchmark's compare tool reads, with our columns beside; times in milliseconds. */
 json_t *bench_row_json(const bench_row *r);
 /* The same before anything ran: what is known of work and memory, estimates, times 0. */

@@ -139,18 +139,16 @@ int bench_build(const bench_setup *p, hga_id tokens, bench_case *out)
     return bench_put(p, out);
 }
 
-/* Sets what a row has before it is measured. */
-static void describe(const bench_setup *p, const bench_case *c, bench_row *r)
+bench_row bench_row_of(const bench_setup *p)
 {
-    r->variant = p->variant->typed.name;
-    r->parameters = p->variant->parameters;
-    r->isa = p->options.isa;
-    r->precision = p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32";
-    r->tokens = p->variant->file ? hga_graph_nodes(c->graph).n_queries : p->tokens;
-    r->nodes = hga_graph_nodes(c->graph).n;
-    r->shape = p->shape;
-    r->relative = p->relative;
-    r->peaks = p->peaks;
+    return (bench_row){.variant = p->variant->typed.name,
+                       .parameters = p->variant->parameters,
+                       .isa = p->options.isa,
+                       .precision = p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32",
+                       .tokens = p->tokens,
+                       .shape = p->shape,
+                       .relative = p->relative,
+                       .peaks = p->peaks};
 }
 
 static int append(json_t *rows, const bench_setup *p, const bench_row *r)
@@ -328,13 +326,14 @@ static int append_gradient(const bench_setup *p, const bench_row *forward, bench
 int bench_run(const bench_setup *p, json_t *rows, int *failed)
 {
     bench_case c = {0};
-    bench_row r = {0}, back = {0};
+    bench_row r = bench_row_of(p), back = {0};
     int status = CLI_GOOD;
     bench_reset_peak_resident();
     double start = bench_seconds();
     TRY(bench_build(p, p->tokens, &c));
     r.graph_seconds = bench_seconds() - start;
-    describe(p, &c, &r);
+    r.nodes = hga_graph_nodes(c.graph).n;
+    if (p->variant->file) r.tokens = hga_graph_nodes(c.graph).n_queries;
     TRY(run_ours(p, &c, &r, &back));
     if (p->dry_run) TRY(estimate(p, &r, &back));
     TRY(append(rows, p, &r));

@@ -48,6 +48,8 @@ int bench_put(const bench_setup *p, bench_case *c);
 /* Binds the rest to the call, from arrays that `files` keeps. */
 int bench_bind(const bench_setup *p, bench_case *c, call_files *files);
 
+/* A row with what a setup says of it. */
+bench_row bench_row_of(const bench_setup *p);
 /* Measure a case and append its rows, ours first. *failed counts the peers whose results were wrong. */
 int bench_run(const bench_setup *p, json_t *rows, int *failed);
 

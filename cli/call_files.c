@@ -13,7 +13,7 @@ int call_files_read(const typed_call *typed, call_files *files)
         const hga_call_row *row = &hga_call_tables()[t];
         if (!typed->text[t] || call_is_number(row) || files->file[t].path) continue;
         int endless = row->numbers && isinf(row->none);
-        MUST((endless ? npy_read_endless : npy_read_real)(typed->text[t], &files->file[t]));
+        MUST(npy_read(typed->text[t], endless ? NPY_ENDLESS : NPY_REAL, &files->file[t]));
     }
     return CLI_GOOD;
 }

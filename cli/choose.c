@@ -6,17 +6,15 @@
 
 #include "arguments.h"
 #include "attend_io.h"
-#include "choose_plot.h"
 #include "command.h"
-#include "drawing.h"
 #include "measured.h"
 #include "outfile.h"
-#include "progress.h"
+#include "row_charts.h"
 #include "table.h"
 #include "terminal.h"
 #include "trial.h"
 
-enum { DEFAULT_SEED = 1, PROBE_TOKENS = 1024, PROBE_WEIGHTS = 1 << 26 };
+enum { DEFAULT_SEED = 1 };
 static const double default_seconds = 0.25; /* of repeats, for one candidate */
 
 typedef struct arguments {
@@ -30,17 +28,14 @@ typedef struct arguments {
     int causal, json, quiet, progress;
 } arguments;
 
-typedef struct outcome {
-    const contender *tried;
-    trial t;
-} outcome;
-
-/* What all candidates are measured on and against. */
+/* What all candidates are measured on, and their rows, by error. */
 typedef struct bench {
-    scene whole, probe; /* the probe is the first tokens, for attention rows; it borrows everything from the whole */
-    call_files files;   /* what is done with scores, in files */
+    const arguments *a;
+    contenders all;
+    scene whole;
+    call_files files; /* what is done with scores, in files */
     hga_id dim_v;
-    reference dense;
+    json_t *rows;
 } bench;
 
 /* ---- tensors ---- */
@@ -59,14 +54,6 @@ static int take_tensor(tensor_file *t, hga_id heads, float **out)
     *out = t->array.real;
     t->array.real = NULL;
     return CLI_GOOD;
-}
-
-/* as many tokens as have attention rows in bounded memory */
-static hga_id probe_tokens(const embedding *e)
-{
-    hga_id n = e->n < PROBE_TOKENS ? e->n : PROBE_TOKENS;
-    while (n > 1 && (int64_t)n * n * e->heads > PROBE_WEIGHTS) n /= 2;
-    return n;
 }
 
 /* One sample's tensors as the scene's words; keys and values are repeated for heads that share them. */
@@ -92,89 +79,45 @@ done:
     return status;
 }
 
-static void bench_clear(bench *b)
-{
-    scene_clear(&b->whole);
-    call_files_clear(&b->files);
-    reference_clear(&b->dense);
-}
-
-/* ---- one candidate ---- */
-
-static void make_probe(bench *b)
-{
-    b->probe = b->whole;
-    b->probe.words.n = probe_tokens(&b->whole.words);
-}
-
 /* Keeps those that can be called as requested; of trees any shows it. */
-static int keep_callable(const arguments *a, bench *b, contenders *all)
+static int keep_callable(bench *b)
 {
-    for (int i = 0; i < all->n; i++) {
-        const contender *c = &all->of[i];
+    for (int i = 0; i < b->all.n; i++) {
+        const contender *c = &b->all.of[i];
         if (!c->height) continue;
-        MUST(scene_route(&b->whole, c->height, c->medians, (uint64_t)a->seed));
+        MUST(scene_route(&b->whole, c->height, c->medians, (uint64_t)b->a->seed));
         break;
     }
-    make_probe(b);
-    return contenders_keep(&b->probe, a->variants, all);
+    const scene start = scene_start(&b->whole);
+    return contenders_keep(&start, b->a->variants, &b->all);
 }
 
-/* Error and cost on all tokens, and the divergence of attention's rows on the first ones. */
-static int try_one(const arguments *a, bench *b, outcome *o)
-{
-    const embedding *e = &b->whole.words;
-    const trial_setup setup = {.shape = {.n_heads = e->heads, .dim = e->dim, .dim_v = b->dim_v},
-                               .options = a->options,
-                               .rules = {.budget = a->seconds}};
-    if (o->tried->height) MUST(scene_route(&b->whole, o->tried->height, o->tried->medians, (uint64_t)a->seed));
-    make_probe(b);
-    MUST(trial_run(&b->whole, o->tried, &setup, &b->dense, &o->t));
-    MUST(trial_probe(&b->probe, o->tried, &a->options, &b->dense, &o->t));
-    if (normaliser_makes_zeros(&a->call.normaliser)) o->t.divergence = NAN; /* of a zero it would be infinite */
-    return CLI_GOOD;
-}
+/* ---- a candidate's row ---- */
 
-/* Tries the candidates in order, with a progress bar. */
-static int try_all(const arguments *a, bench *b, const contenders *all, outcome *results)
+static double error_of(const json_t *row)
 {
-    int status = CLI_GOOD;
-    progress bar = progress_start("candidates");
-    for (int i = 0; i < all->n; i++) {
-        progress_show((double)i / all->n, &bar);
-        results[i].tried = &all->of[i];
-        TRY(try_one(a, b, &results[i]));
-        if (a->progress) fprintf(stderr, "%d of %d candidates\n", i + 1, all->n);
-    }
-done:
-    progress_end(&bar);
-    return status;
-}
-
-/* ---- the front ---- */
-
-static plot_point point_of(const outcome *o)
-{
-    return (plot_point){.variant = o->tried->variant->name,
-                        .parameters = o->tried->parameters,
-                        .error = o->t.distance,
-                        .cost = {1e3 * o->t.m.time.seconds, 1e-9 * o->t.m.cost.flops}};
-}
-
-/* Makes the points of all, in their order, and marks which are on the front. */
-static void mark_front(const outcome *all, int n, plot_point *point)
-{
-    for (int i = 0; i < n; i++) point[i] = point_of(&all[i]);
-    for (int cost = 0; cost < N_COSTS; cost++) choose_plot_mark(point, n, cost);
+    return json_is_number(json_object_get(row, "relative_l2")) ? row_number(row, "relative_l2") : INFINITY;
 }
 
 /* errors that are no numbers last, equals by time */
-static int by_error(const void *a, const void *b)
+static int is_before(const json_t *a, const json_t *b)
 {
-    const outcome *x = a, *y = b;
-    if (isnan(x->t.distance) != isnan(y->t.distance)) return isnan(x->t.distance) ? 1 : -1;
-    if (x->t.distance < y->t.distance || x->t.distance > y->t.distance) return x->t.distance < y->t.distance ? -1 : 1;
-    return (x->t.m.time.seconds > y->t.m.time.seconds) - (x->t.m.time.seconds < y->t.m.time.seconds);
+    const double x = error_of(a), y = error_of(b);
+    return x < y || (x <= y && row_number(a, "seconds") < row_number(b, "seconds"));
+}
+
+/* The row among the others, by error; the fronts are marked once all are there. */
+static int tell_result(void *context, const contender *c, const trial *t)
+{
+    bench *b = context;
+    json_t *row = json_pack("{s:s, s:s, s:s, s:b, s:b}", "variant", c->variant->name, "parameters", c->parameters,
+                            "front", "", "front_time", 0, "front_flops", 0);
+    size_t at = json_array_size(b->rows);
+    row = json_joined(row, trial_json(t, b->whole.words.n));
+    while (at > 0 && is_before(row, json_array_get(b->rows, at - 1))) at--;
+    if (json_array_insert_new(b->rows, at, row)) return complain(CLI_OUTSIDE, "out of memory");
+    if (b->a->progress) fprintf(stderr, "%zu of %d candidates\n", json_array_size(b->rows), b->all.n);
+    return CLI_GOOD;
 }
 
 /* ---- the table ---- */
@@ -193,15 +136,6 @@ static const column columns[] = {
     {0},
 };
 
-static json_t *outcome_json(const outcome *o, const plot_point *p, const bench *b)
-{
-    static const char *const front[2][2] = {{"", "FLOP"}, {"time", "time FLOP"}};
-    const int by_time = p->front[COST_TIME], by_flops = p->front[COST_FLOPS];
-    json_t *row = json_pack("{s:s, s:s, s:s, s:b, s:b}", "variant", p->variant, "parameters", p->parameters, "front",
-                            front[by_time][by_flops], "front_time", by_time, "front_flops", by_flops);
-    return json_joined(row, trial_json(&o->t, b->whole.words.n, &b->dense));
-}
-
 /* What the study of docs/models.md found for a causal model that was trained with dense attention; the test
    compares. Blocks of 16 and so many of them hold a quarter of the keys; the first and the own block are two of at
    least four. */
@@ -217,38 +151,34 @@ static void print_advice(hga_id n)
 }
 
 /* The candidates in order of their error, and which of them are on the front. */
-static int print_results(const arguments *a, const bench *b, const outcome *all, int n, const plot_point *point)
+static int print_results(const bench *b)
 {
+    const arguments *a = b->a;
     const embedding *e = &b->whole.words;
-    json_t *rows = json_array();
-    int status = CLI_GOOD;
-    for (int i = 0; i < n; i++) TRY(row_append(rows, outcome_json(&all[i], &point[i], b)));
-    if (a->json) {
-        TRY(json_print(stdout,
-                       json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:o, s:O}", "tokens", e->n, "heads", e->heads,
-                                 "dim", e->dim, "dim_v", b->dim_v, "causal", a->causal, "kl_tokens", probe_tokens(e),
-                                 "seed", (json_int_t)a->seed, "call", call_json(&a->call), "rows", rows)));
-        goto done;
-    }
+    const hga_id kl_tokens = scene_start(&b->whole).words.n;
+    if (a->json)
+        return json_print(stdout,
+                          json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:o, s:O}", "tokens", e->n, "heads", e->heads,
+                                    "dim", e->dim, "dim_v", b->dim_v, "causal", a->causal, "kl_tokens", kl_tokens,
+                                    "seed", (json_int_t)a->seed, "call", call_json(&a->call), "rows", b->rows));
     printf("%d tokens, %d heads x %d%s", e->n, e->heads, e->dim, a->causal ? ", causal" : "");
     call_tell(stdout, &a->call, terminal_text);
-    printf("; KL on the first %d tokens\n\n", probe_tokens(e));
-    TRY(table_print(stdout, rows, columns));
+    printf("; KL on the first %d tokens\n\n", kl_tokens);
+    MUST(table_print(stdout, b->rows, columns));
     printf("\nfront: nothing else is both as near to dense attention (rel L2) and as cheap, in time or in FLOP.\n");
     if (a->causal) print_advice(e->n);
-done:
-    json_decref(rows);
-    return status;
+    return CLI_GOOD;
 }
 
-static int draw_results(const arguments *a, const bench *b, const outcome *all, int n, plot_point *point)
+static int draw_results(const bench *b)
 {
     const embedding *e = &b->whole.words;
+    const int threads = (int)row_number(json_array_get(b->rows, 0), "threads");
     char title[256];
     snprintf(title, sizeof title, "Distance from dense attention on %.100s: %d tokens, %d head%s x %d%s, %d thread%s",
-             file_name(a->paths.query), e->n, e->heads, e->heads == 1 ? "" : "s", e->dim, a->causal ? ", causal" : "",
-             all[0].t.m.threads, all[0].t.m.threads == 1 ? "" : "s");
-    return choose_plot_write(point, n, title, a->out);
+             file_name(b->a->paths.query), e->n, e->heads, e->heads == 1 ? "" : "s", e->dim,
+             b->a->causal ? ", causal" : "", threads, threads == 1 ? "" : "s");
+    return chart_write_errors(b->rows, title, b->a->out);
 }
 
 /* ---- the command ---- */
@@ -314,26 +244,27 @@ int run_choose(int argc, char **argv)
         {0}};
     const option_list line = {.rows = options, .parts = parts, .check = check, .says = doc};
     arguments a = {.seconds = default_seconds, .seed = DEFAULT_SEED};
-    contenders all;
-    outcome *results = NULL;
-    plot_point *points = NULL;
-    bench b = {0};
+    bench b = {.a = &a, .rows = json_array()};
     int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
     TRY(bench_make(&a, &b));
-    TRY(contenders_swept(a.variants, b.whole.words.n, a.causal, &all));
+    TRY(contenders_swept(a.variants, b.whole.words.n, a.causal, &b.all));
     call_plan(&a.call, &a.options);
-    TRY(keep_callable(&a, &b, &all));
-    TRY(take(all.n, sizeof *results, &results));
-    TRY(take(all.n, sizeof *points, &points));
-    TRY(try_all(&a, &b, &all, results));
-    qsort(results, (size_t)all.n, sizeof *results, by_error);
-    mark_front(results, all.n, points);
-    TRY(print_results(&a, &b, results, all.n, points));
-    if (a.out) TRY(draw_results(&a, &b, results, all.n, points));
+    TRY(keep_callable(&b));
+    const embedding *e = &b.whole.words;
+    const trial_setup setup = {.shape = {.n_heads = e->heads, .dim = e->dim, .dim_v = b.dim_v},
+                               .options = a.options,
+                               .rules = {.budget = a.seconds},
+                               .seed = (uint64_t)a.seed,
+                               .tell = tell_result,
+                               .context = &b};
+    TRY(trials_run(&b.whole, NULL, &b.all, &setup, "candidates"));
+    chart_mark_fronts(b.rows);
+    TRY(print_results(&b));
+    if (a.out) TRY(draw_results(&b));
 done:
-    free(results);
-    free(points);
-    bench_clear(&b);
+    json_decref(b.rows);
+    scene_clear(&b.whole);
+    call_files_clear(&b.files);
     return status;
 }

@@ -15,7 +15,7 @@ int chosen_open(const chosen_paths *typed, const typed_variant *variant, const a
     *f = (chosen_files){.typed = *typed, .samples = all->query.samples, .choosers = choosers};
     f->heads = all->query.heads, f->tokens = all->query.rows;
     if (any && !routed_is(variant)) return complain(CLI_USAGE, "%s: %s chooses no blocks", first, variant->name);
-    if (typed->scores) MUST(npy_read_endless(typed->scores, &f->scores));
+    if (typed->scores) MUST(npy_read(typed->scores, NPY_ENDLESS, &f->scores));
     return take((int64_t)f->samples * choosers, sizeof *f->part, &f->part);
 }
 

@@ -76,7 +76,7 @@ static int open_inputs(const typed_variant *typed, const chosen_source *c, chose
 {
     *in = (chosen_inputs){0};
     if (!c->query != !c->key) return complain(CLI_USAGE, "--query and --key go together");
-    if (c->scores) MUST(npy_read_endless(c->scores, &in->scores));
+    if (c->scores) MUST(npy_read(c->scores, NPY_ENDLESS, &in->scores));
     if (c->query) MUST(read_tensors(c, in));
     return in->heads ? routed_choosers(typed, in->heads, in->io.key.heads, &in->choosers)
                      : count_in_choice(typed, &in->choosers);

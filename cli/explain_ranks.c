@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "line_chart.h"
+#include "row_charts.h"
 #include "rank_rows.h"
 #include "table.h"
 
@@ -259,9 +259,9 @@ static const struct line_of {
 };
 
 /* Adds the milliseconds of one way by ranks, of rows that have any: one rank exchanges nothing. */
-static void add_line(const json_t *rows, const struct line_of *l, line_chart *c)
+static void add_line(const json_t *rows, const struct line_of *l, series_chart *c)
 {
-    chart_line *line = &c->line[c->n];
+    series *line = &c->of[c->n];
     size_t i;
     json_t *row;
     line->ink = chart_paint(l->rgb, 1), line->dashed = l->dashed, line->width = l->dashed ? 1.5 : 2.5;
@@ -270,7 +270,7 @@ static void add_line(const json_t *rows, const struct line_of *l, line_chart *c)
     {
         double ms = 1e3 * row_number(row, l->key);
         if (strcmp(row_text(row, "way"), l->way) == 0 && ms > 0)
-            line_add(line, (line_point){.x = row_number(row, "ranks"), .ms = ms});
+            series_put(line, (series_point){.x = row_number(row, "ranks"), .y = ms});
     }
     c->n += line->n > 0;
 }
@@ -280,13 +280,14 @@ static void add_line(const json_t *rows, const struct line_of *l, line_chart *c)
 static int write_plot(const estimate *e, const char *title, const json_t *rows)
 {
     char text[320];
-    line_chart *c = NULL;
+    series_chart *c = NULL;
     MUST(take(1, sizeof *c, &c));
     snprintf(text, sizeof text, "%s, %.0f tokens: one forward pass", title, e->tokens);
-    c->title = text, c->unit = "ranks", c->shows_title = 1;
+    c->title = text, c->shows_title = 1;
+    c->x = (chart_shown){"ranks", "ranks", "ranks", 1, 1}, c->y = chart_milliseconds;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) add_line(rows, &lines[i], c);
-    line_chart_fit(c);
-    const drawing drawn = line_chart_drawing(c);
+    series_chart_fit(c, 0, 0);
+    const drawing drawn = series_chart_drawing(c);
     const int status = drawing_write(&drawn, e->question->picture);
     free(c);
     return status;

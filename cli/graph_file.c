@@ -111,7 +111,7 @@ int graph_file_read(const char *path, const char *parents, int pattern, graph_fi
     npy tree = {0};
     int status = CLI_GOOD;
     *out = (graph_file){0};
-    if (parents) TRY(npy_read_whole(parents, &tree));
+    if (parents) TRY(npy_read(parents, NPY_WHOLE, &tree));
     if (tree.n_dims > 1 || tree.count > INT32_MAX)
         TRY(complain(CLI_DATA, "%s: parents are [nodes], one axis", parents));
     TRY(graph_file_import(path, parents ? &tree : NULL, 0, pattern, out));

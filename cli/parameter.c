@@ -39,10 +39,10 @@ static int check_unread(const char *path)
     return CLI_GOOD;
 }
 
-static int read_array(const char *path, int (*read)(const char *path, npy *out), npy *out)
+static int read_array(const char *path, npy_content wish, npy *out)
 {
     MUST(check_unread(path));
-    return read(path, out);
+    return npy_read(path, wish, out);
 }
 
 /* A flag, a number or a word as the library reads it. */
@@ -74,7 +74,7 @@ static int read_ids(const hga_parameter *p, const char *text, setting *out)
         MUST(tree_file_read(text + 1, &out->tree));
         return copy_ids(out->tree.parent, out->tree.n, text + 1, &out->array);
     }
-    if (text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
+    if (text[0] == '@') return read_array(text + 1, NPY_WHOLE, &out->array);
     MUST(read_list_behind(p->words, p->name, text, p->least, MAX_TYPED, &n, list));
     return copy_ids(list, n, p->name, &out->array);
 }
@@ -87,14 +87,14 @@ int parameter_may_be_list(const hga_parameter *p)
 static int read_number_or_file(const hga_parameter *p, const char *text, setting *out)
 {
     if (parameter_may_be_list(p) && (text[0] == '@' || strchr(text, ','))) return read_ids(p, text, out);
-    if (p->words && text[0] == '@') return read_array(text + 1, npy_read_whole, &out->array);
+    if (p->words && text[0] == '@') return read_array(text + 1, NPY_WHOLE, &out->array);
     return read_scalar(p, text, out);
 }
 
 static int read_floats(const hga_parameter *p, const char *text, setting *out)
 {
     if (text[0] != '@') return complain(CLI_USAGE, "%s: '%s' is not an array; say @FILE.npy", p->name, text);
-    return read_array(text + 1, npy_read_real, &out->array);
+    return read_array(text + 1, NPY_REAL, &out->array);
 }
 
 static int (*const read_kind[HGA_PARAMETER_FLOATS + 1])(const hga_parameter *, const char *, setting *) = {

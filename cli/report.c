@@ -6,12 +6,12 @@
 #include <time.h>
 
 #include "report_page.h"
-#include "bench_chart.h"
 #include "bench_report.h"
-#include "choose_plot.h"
 #include "html.h"
 #include "outfile.h"
 #include "palette.h"
+#include "plot.h"
+#include "row_charts.h"
 #include "version.h"
 #include "view_data.h"
 
@@ -97,11 +97,6 @@ void report_summary(FILE *file, const scene_text *source, const json_t *levels, 
     fprintf(file, "; %d heads x %d", source->shape.n_heads, source->shape.dim);
 }
 
-static void put_text_name(FILE *file, const void *context)
-{
-    html_text(file, file_name(((const report *)context)->source->name));
-}
-
 /* How many words, in how many units of each kind, and in which setting they were measured. */
 static void put_summary(FILE *file, const void *context)
 {
@@ -128,8 +123,6 @@ static void put_table(FILE *file, const void *context)
     const report *r = context;
     html_table_put(file, r->rows, r->columns, 1);
 }
-
-static void put_kl_words(FILE *file, const void *context) { fprintf(file, "%d", ((const report *)context)->kl_words); }
 
 /* ---- time against length ---- */
 
@@ -164,7 +157,7 @@ static void put_chart(FILE *file, const report *r, int causal, const char *title
 {
     json_t *mine = rows_of(r->growth, causal), *still = undisturbed(mine), *overtakes = bench_overtakes(still);
     fputs("<figure>", file);
-    bench_chart_time(file, &(time_rows){mine, overtakes, "words", title});
+    chart_put_times(file, &(time_rows){mine, overtakes, "words", title});
     fprintf(file, "<figcaption>%s</figcaption></figure>", says);
     json_decref(overtakes);
     json_decref(still);
@@ -197,26 +190,16 @@ static void put_growth(FILE *file, const void *context)
 
 /* ---- error against time ---- */
 
-/* A plot of the variants' error against their time. */
+/* The variants beside dense attention: their error against their time. */
 static void put_errors(FILE *file, const void *context)
 {
-    const report *r = context;
-    plot_point *point = NULL;
+    json_t *others = json_array(), *row;
     size_t i;
-    json_t *row;
-    int n = 0;
-    if (take((int64_t)json_array_size(r->rows), sizeof *point, &point)) return;
-    json_array_foreach(r->rows, i, row)
-    {
-        double seconds = row_number(row, "seconds");
-        if (!(seconds > 0) || strcmp(row_text(row, "variant"), "dense") == 0) continue;
-        point[n++] = (plot_point){.variant = row_text(row, "variant"),
-                                  .parameters = row_text(row, "parameters"),
-                                  .error = row_number(row, "relative_l2"),
-                                  .cost = {1e3 * seconds, 1}};
-    }
-    if (n) choose_plot_put(file, point, n, "Error against milliseconds, both logarithmic", "errors");
-    free(point);
+    json_array_foreach(((const report *)context)->rows, i, row) if (strcmp(row_text(row, "variant"), "dense") != 0)
+        json_array_append_new(others, json_copy(row));
+    chart_mark_fronts(others);
+    if (json_array_size(others)) chart_put_errors(file, others, "Error against milliseconds, both logarithmic");
+    json_decref(others);
 }
 
 /* The words of the text, for the pattern's tooltips, and for the viewer. */
@@ -251,25 +234,6 @@ static void put_views(FILE *file, const void *context)
 
 /* ---- patterns ---- */
 
-/* Rectangles of one look are one path. */
-static void put_rects(FILE *file, const picture *p, hga_id n_levels)
-{
-    for (int64_t i = 0; i < p->n_rects; i++) {
-        const picture_rect *r = &p->rects[i];
-        if (i == 0 || !picture_alike(r, r - 1)) {
-            fprintf(file, "%s<path fill=\"#%06x\" data-level=\"%d\"", i ? "\"/>" : "",
-                    (unsigned)level_colour(r->level, n_levels), r->level);
-            if (r->value < 0.999f) fprintf(file, " opacity=\"%.2f\"", share_opacity((double)r->value));
-            fputs(" d=\"", file);
-        }
-        hga_id x = cell_of(r->key, p->n_keys, p->columns), y = cell_of(r->query, p->n_queries, p->rows);
-        hga_id wide = cell_of(r->key + r->n_keys - 1, p->n_keys, p->columns) + 1 - x,
-               high = cell_of(r->query + r->n_queries - 1, p->n_queries, p->rows) + 1 - y;
-        fprintf(file, "M%d %dh%dv%dh-%dz", x, y, wide, high, wide);
-    }
-    if (p->n_rects) fputs("\"/>", file);
-}
-
 /* A hatch over the cells in which pairs are covered more than once. */
 static void put_twice(FILE *file, const picture *p)
 {
@@ -287,13 +251,14 @@ static void put_twice(FILE *file, const picture *p)
 }
 
 /* A pattern as SVG, with the cells that are covered more than once on top. */
-static void put_picture(FILE *file, const picture *p, hga_id n_levels, const char *says)
+static void put_picture(FILE *file, const picture *p, const char *says)
 {
+    const layout cells = {.cell_width = 1, .cell_height = 1, .plot_width = p->columns, .plot_height = p->rows};
     fprintf(file,
             "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d "
             "words by %d words\" data-words=\"%d\" shape-rendering=\"crispEdges\">",
             p->columns, p->rows, p->n_queries, p->n_keys, p->n_keys);
-    put_rects(file, p, n_levels);
+    plot_data(file, &cells, p);
     put_twice(file, p);
     fprintf(file, "</svg><figcaption>%s</figcaption></figure>\n", says);
 }
@@ -357,9 +322,9 @@ static void put_case(FILE *file, const report *r, int i)
     fprintf(file,
             "</small> <a class=\"look\" href=\"#view=%d\" hidden>look around</a></h3>\n<div class=\"pictures\">\n", i);
     snprintf(says, sizeof says, "all %d words%s", r->source->words, c->whole.exact ? "" : ", counted into cells");
-    put_picture(file, &c->whole, n_levels, says);
+    put_picture(file, &c->whole, says);
     snprintf(says, sizeof says, "a text of the first %d words", c->start.n_queries);
-    put_picture(file, &c->start, n_levels, says);
+    put_picture(file, &c->start, says);
     fputs("</div>\n", file);
     put_legend(file, &c->whole, n_levels);
     put_coverage(file, &c->whole);
@@ -394,16 +359,29 @@ static void put_machine(FILE *file, const void *context)
 
 /* ---- the page ---- */
 
-static const html_mark marks[] = {
-    {"text", put_text_name},    {"summary", put_summary},
-    {"date", put_date},         {"findings", findings_put},
-    {"table", put_table},       {"growth", put_growth},
-    {"kl_words", put_kl_words}, {"cases", put_cases},
-    {"machine", put_machine},   {"errors", put_errors},
-    {"words", put_words},       {"viewer", put_viewer},
-    {"views", put_views},       {0},
-};
-
-static int put_page(FILE *file, const void *r) { return html_fill(file, report_page, marks, r), CLI_GOOD; }
+static int put_page(FILE *file, const void *context)
+{
+    const report *r = context;
+    char kl_words[16];
+    snprintf(kl_words, sizeof kl_words, "%d", r->kl_words);
+    const html_mark marks[] = {
+        {"text", file_name(r->source->name), NULL},
+        {"summary", NULL, put_summary},
+        {"date", NULL, put_date},
+        {"findings", NULL, findings_put},
+        {"table", NULL, put_table},
+        {"kl_words", kl_words, NULL},
+        {"errors", NULL, put_errors},
+        {"growth", NULL, put_growth},
+        {"cases", NULL, put_cases},
+        {"machine", NULL, put_machine},
+        {"words", NULL, put_words},
+        {"viewer", NULL, put_viewer},
+        {"views", NULL, put_views},
+        {0},
+    };
+    html_fill(file, report_page, marks, r);
+    return CLI_GOOD;
+}
 
 int report_write(const report *r, const char *path) { return outfile_write(path, put_page, r); }

@@ -17,7 +17,7 @@
 #include "trial.h"
 #include "whole_file.h"
 
-enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024 };
+enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1 };
 static const double case_seconds = 1; /* of repeats, for one variant, unless said otherwise */
 
 typedef struct arguments {
@@ -125,13 +125,12 @@ static const column columns[] = {
     {0},
 };
 
-static json_t *result_json(const contender *c, const trial *t, hga_id tokens, const reference *ref,
-                           const hga_peaks *peaks)
+static json_t *result_json(const contender *c, const trial *t, hga_id tokens, const hga_peaks *peaks)
 {
     double gflops = t->m.cost.flops / t->m.time.seconds / 1e9, share = gflops / (peaks->fma_gflops * t->m.threads);
     json_t *row = json_pack("{s:s, s:s, s:b, s:f, s:o}", "variant", c->variant->name, "parameters", c->parameters,
                             "causal", c->causal, "gflops", gflops, "share_of_peak", measured_share(share));
-    return measured_within(json_joined(row, trial_json(t, tokens, ref)), share);
+    return measured_within(json_joined(row, trial_json(t, tokens)), share);
 }
 
 /* the number of units of each kind in the text */
@@ -177,32 +176,20 @@ static int print_results(const run *r)
                                         measured_peaks_json(isa_name(a), &r->peaks), "rows", r->rows));
 }
 
-/* Measures each contender and compares it with dense attention of the same mask. */
-static int run_all(run *r)
+/* A row of a contender, and of its time against length. */
+static int tell_result(void *context, const contender *c, const trial *t)
 {
-    const arguments *a = &r->a;
-    const trial_setup setup = {.shape = a->text.shape,
-                               .options = a->text.options,
-                               .rules = a->rules,
-                               .look = a->report ? report_case_fill : NULL,
-                               .context = &r->page};
-    reference ref[2] = {{0}}; /* dense attention without and with the causal mask */
-    int status = CLI_GOOD;
-    progress bar = progress_start("variants");
-    for (int i = 0; i < r->all.n; i++) {
-        const contender *c = &r->all.of[i];
-        trial t = {0};
-        progress_show((double)i / r->all.n, &bar);
-        TRY(trial_run(&r->whole, c, &setup, &ref[c->causal], &t));
-        TRY(trial_probe(&r->probe, c, &a->text.options, &ref[c->causal], &t));
-        if (normaliser_makes_zeros(&a->call.normaliser)) t.divergence = NAN; /* of a zero it would be infinite */
-        TRY(row_append(r->rows, result_json(c, &t, r->whole.words.n, &ref[c->causal], &r->peaks.best)));
-        if (a->report) TRY(row_append(r->page.growth, growth_row(c, &t, r->whole.words.n)));
-    }
-done:
-    progress_end(&bar);
-    for (int i = 0; i < 2; i++) reference_clear(&ref[i]);
-    return status;
+    run *r = context;
+    const hga_id n = r->whole.words.n;
+    MUST(row_append(r->rows, result_json(c, t, n, &r->peaks.best)));
+    return r->a.report ? row_append(r->page.growth, growth_row(c, t, n)) : CLI_GOOD;
+}
+
+static int look_at_plan(void *context, const contender *c, const hga_graph *g, const hga_program *p,
+                        const hga_plan *plan)
+{
+    run *r = context;
+    return r->a.report ? report_case_fill(&r->page, c, g, p, plan) : CLI_GOOD;
 }
 
 /* ---- the report ---- */
@@ -221,7 +208,6 @@ static int write_report(run *r)
 /* ---- before anything runs ---- */
 /* graphs and plans are of the whole text; executions are measured on its first words, and grow with the operations. */
 
-enum { KL_COLUMNS = 128 };            /* of the identity at a time, as trial.c has them */
 static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
 
 /* The time of the prefixes, each repeated for a tenth of a second at least. */
@@ -236,20 +222,20 @@ static double prefix_time(const run *r, double once)
     return sum;
 }
 
-/* A row of what one contender costs; weights are measured on the first words, KL_COLUMNS values an execution. */
+/* A row of what one contender costs; weights are measured on the first words, PROBE_COLUMNS values an execution. */
 static int estimate_one(const run *r, const contender *c)
 {
     const trial_setup plans = {.shape = r->a.text.shape, .options = r->a.text.options, .plans_only = 1};
     const trial_setup runs = {.shape = r->a.text.shape, .options = r->a.text.options, .rules = {.repetitions = 3}};
     trial t = {0}, few = {0};
     double start = bench_seconds(), dim = r->a.text.shape.dim;
-    MUST(trial_run(&r->whole, c, &plans, NULL, &t));
+    MUST(trial_run(&r->whole, c, &plans, &t));
     double planned = bench_seconds() - start;
-    MUST(trial_run(&r->probe, c, &runs, NULL, &few));
+    MUST(trial_run(&r->probe, c, &runs, &few));
     double least = few.m.time.least, more = few.m.cost.flops > 0 ? t.m.cost.flops / few.m.cost.flops : 1,
            once = least * more;
     double all = planned + measured_expected(&r->a.rules, once) + prefix_time(r, once) +
-                 least * ceil(r->probe.words.n / (double)KL_COLUMNS) * (dim + KL_COLUMNS) / (2 * dim);
+                 least * ceil(r->probe.words.n / (double)PROBE_COLUMNS) * (dim + PROBE_COLUMNS) / (2 * dim);
     return row_append(r->rows,
                       json_pack("{s:s, s:s, s:i, s:I, s:f, s:I, s:f, s:f}", "variant", c->variant->name, "parameters",
                                 c->parameters, "nodes", t.nodes, "edges", (json_int_t)t.m.cost.edges, "flops",
@@ -325,9 +311,15 @@ static int open_text(run *r)
 static int measure(run *r)
 {
     const arguments *a = &r->a;
+    const trial_setup setup = {.shape = a->text.shape,
+                               .options = a->text.options,
+                               .rules = a->rules,
+                               .look = look_at_plan,
+                               .tell = tell_result,
+                               .context = r};
     MUST(complain_of(bench_measure_peaks(a->text.options.isa, &a->rules, &r->peaks), CLI_USAGE, "peaks"));
     if (a->report) MUST(report_start(&a->text, &r->all, &r->page));
-    MUST(run_all(r));
+    MUST(trials_run(&r->whole, &r->probe, &r->all, &setup, "variants"));
     MUST(print_results(r));
     fflush(stdout);
     if (a->report) MUST(write_report(r));

@@ -40,7 +40,7 @@ static int measure_on(const scene_text *t, const contenders *all, const scene *s
     const trial_setup setup = {.shape = t->shape, .options = t->options, .rules = growth_rules()};
     for (int i = 0; i < all->n; i++) {
         trial one = {0};
-        MUST(trial_run(s, &all->of[i], &setup, NULL, &one));
+        MUST(trial_run(s, &all->of[i], &setup, &one));
         MUST(row_append(rows, growth_row(&all->of[i], &one, s->words.n)));
     }
     return CLI_GOOD;
@@ -67,7 +67,16 @@ done:
 
 /* ---- attention's rows, by the identity ---- */
 
-enum { CHUNK = 128 }; /* columns of the identity at a time */
+enum { CHUNK = PROBE_COLUMNS, MOST_WEIGHTS = 1 << 26 };
+
+scene scene_start(const scene *whole)
+{
+    scene s = *whole;
+    hga_id n = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
+    while (n > 1 && (int64_t)n * n * s.words.heads > MOST_WEIGHTS) n /= 2;
+    s.words.n = n;
+    return s;
+}
 
 /* columns [first, first + CHUNK) of the identity, the same for every head */
 static void identity_columns(hga_id n, hga_id heads, hga_id first, float *value)
@@ -153,6 +162,14 @@ static double mean_divergence(const float *p, const float *q, hga_id n, hga_id h
     return all / (double)rows;
 }
 
+/* ---- a trial ---- */
+
+/* Dense attention's output, rows and time, which the first trial leaves there. Zeroed: none. */
+typedef struct reference {
+    float *out, *weights;
+    double seconds;
+} reference;
+
 /* The first trial, dense attention, becomes the reference; the others are compared with it. */
 static int compare(const scene *s, hga_id dim_v, const cast *ran, reference *ref, trial *t)
 {
@@ -163,11 +180,12 @@ static int compare(const scene *s, hga_id dim_v, const cast *ran, reference *ref
         ref->seconds = t->m.time.seconds;
     }
     t->distance = relative_distance(ran->out, ref->out, n);
+    t->speedup = ref->seconds / t->m.time.seconds;
     return CLI_GOOD;
 }
 
-/* Times graph, plan and execution of a contender, and compares the output with the reference's. */
-int trial_run(const scene *s, const contender *c, const trial_setup *setup, reference *ref, trial *out)
+/* Times graph, plan and execution of a contender, and compares the output with the reference's, if there is one. */
+static int run(const scene *s, const contender *c, const trial_setup *setup, reference *ref, trial *out)
 {
     const char *name = c->variant->name;
     hga_id dim_v = setup->shape.dim_v ? setup->shape.dim_v : setup->shape.dim;
@@ -195,8 +213,13 @@ done:
     return status;
 }
 
+int trial_run(const scene *s, const contender *c, const trial_setup *setup, trial *out)
+{
+    return run(s, c, setup, NULL, out);
+}
+
 /* The first contender's rows of attention become the reference of all that follow. */
-int trial_probe(const scene *probe, const contender *c, const hga_options *options, reference *ref, trial *out)
+static int compare_rows(const scene *probe, const contender *c, const hga_options *options, reference *ref, trial *out)
 {
     hga_graph *g = NULL;
     hga_program p;
@@ -208,25 +231,43 @@ int trial_probe(const scene *probe, const contender *c, const hga_options *optio
     if (mine) ref->weights = weights;
     out->divergence = mean_divergence(weights, ref->weights, probe->words.n, probe->words.heads);
     if (!mine) free(weights);
+    if (probe->call && normaliser_makes_zeros(&probe->call->normaliser)) out->divergence = NAN; /* else infinite */
 done:
     hga_graph_destroy(g);
     return status;
 }
 
-void reference_clear(reference *ref)
+static int try_one(scene *whole, const scene *probe, const contender *c, const trial_setup *setup, reference *ref)
 {
-    free(ref->out);
-    free(ref->weights);
-    *ref = (reference){0};
+    trial t = {0};
+    if (c->height) MUST(scene_route(whole, c->height, c->medians, setup->seed));
+    const scene start = scene_start(whole);
+    MUST(run(whole, c, setup, ref, &t));
+    MUST(compare_rows(probe ? probe : &start, c, &setup->options, ref, &t));
+    return setup->tell(setup->context, c, &t);
 }
 
-json_t *trial_json(const trial *t, hga_id tokens, const reference *dense)
+int trials_run(scene *whole, const scene *probe, const contenders *all, const trial_setup *setup, const char *name)
+{
+    reference ref[2] = {{0}}; /* dense attention without and with the causal mask */
+    int status = CLI_GOOD;
+    progress bar = progress_start(name);
+    for (int i = 0; i < all->n && !status; i++) {
+        progress_show((double)i / all->n, &bar);
+        status = try_one(whole, probe, &all->of[i], setup, &ref[all->of[i].causal]);
+    }
+    progress_end(&bar);
+    for (int i = 0; i < 2; i++) free(ref[i].out), free(ref[i].weights);
+    return status;
+}
+
+json_t *trial_json(const trial *t, hga_id tokens)
 {
     double edges = t->m.cost.edges;
-    json_t *row = json_pack("{s:i, s:I, s:f, s:f, s:f, s:I, s:I, s:o, s:o, s:f}", "nodes", t->nodes, "edges",
-                            (json_int_t)edges, "edges_per_token", edges / tokens, "flops", t->m.cost.flops, "speedup",
-                            dense->seconds / t->m.time.seconds, "bytes", (json_int_t)t->bytes, "bytes_workspace",
-                            (json_int_t)t->m.workspace_bytes, "relative_l2", json_number(t->distance), "mean_kl",
-                            json_number(t->divergence), "graph_seconds", t->graph_seconds);
+    json_t *row =
+        json_pack("{s:i, s:I, s:f, s:f, s:f, s:I, s:I, s:o, s:o, s:f}", "nodes", t->nodes, "edges", (json_int_t)edges,
+                  "edges_per_token", edges / tokens, "flops", t->m.cost.flops, "speedup", t->speedup, "bytes",
+                  (json_int_t)t->bytes, "bytes_workspace", (json_int_t)t->m.workspace_bytes, "relative_l2",
+                  json_number(t->distance), "mean_kl", json_number(t->divergence), "graph_seconds", t->graph_seconds);
     return json_joined(row, measured_json(&t->m));
 }

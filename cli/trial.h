@@ -38,38 +38,41 @@ int contenders_keep(const scene *s, const char *list, contenders *c);
    that choose for themselves must choose together (share=all). */
 int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p);
 
-/* How it is run. `look`, where there is one, sees the plan that was measured. */
-typedef struct trial_setup {
-    hga_shape shape; /* dim_v 0: dim */
-    hga_options options;
-    bench_rules rules;
-    int plans_only; /* nothing is executed */
-    int (*look)(void *context, const contender *c, const hga_graph *g, const hga_program *p, const hga_plan *plan);
-    void *context;
-} trial_setup;
-
-/* Dense attention's output, rows and time, which the first trial of a reference leaves there. Zeroed: none. */
-typedef struct reference {
-    float *out, *weights;
-    double seconds;
-} reference;
-
 typedef struct trial {
     hga_id nodes;
     int64_t bytes; /* of graph, plan, workspace and tensors */
     double graph_seconds;
-    double distance, divergence; /* of the output, and of attention's rows */
+    double distance, divergence,
+        speedup; /* of the output and of attention's rows from dense attention's, and over it */
     bench_measurement m;
 } trial;
 
-/* ref NULL: times alone. */
-int trial_run(const scene *s, const contender *c, const trial_setup *setup, reference *ref, trial *out);
-/* Computes attention's rows on some words. */
-int trial_probe(const scene *probe, const contender *c, const hga_options *options, reference *ref, trial *out);
-void reference_clear(reference *ref);
+/* How contenders are measured. */
+typedef struct trial_setup {
+    hga_shape shape; /* dim_v 0: dim */
+    hga_options options;
+    bench_rules rules;
+    uint64_t seed;  /* of trees that a contender routes a scene by */
+    int plans_only; /* nothing is executed */
+    /* sees the plan that was measured; NULL: nobody */
+    int (*look)(void *context, const contender *c, const hga_graph *g, const hga_program *p, const hga_plan *plan);
+    int (*tell)(void *context, const contender *c, const trial *t); /* of trials_run: the result */
+    void *context;
+} trial_setup;
+
+/* Times alone. */
+int trial_run(const scene *s, const contender *c, const trial_setup *setup, trial *out);
+/* Measures all, with a bar of that name, and compares each with dense attention of the same mask: its output, and its
+   rows of attention on the words of `probe`; NULL: on scene_start's. */
+int trials_run(scene *whole, const scene *probe, const contenders *all, const trial_setup *setup, const char *bar);
+
+/* Attention's rows are computed on so many words, some columns at a time. */
+enum { PROBE_WORDS = 1024, PROBE_COLUMNS = 128 };
+/* The first words of a scene, as many as have rows in bounded memory; everything is the whole scene's. */
+scene scene_start(const scene *whole);
 
 /* The members of a trial in a row of a table, beside its variant's; NULL when memory ran out. */
-json_t *trial_json(const trial *t, hga_id tokens, const reference *dense);
+json_t *trial_json(const trial *t, hga_id tokens);
 
 /* ---- time against length, with dense attention beside it: every variant on growing prefixes of a text ---- */
 
@@ -79,7 +82,7 @@ enum { MAX_LENGTHS = 6 };
 int growth_lengths(hga_id words, hga_id length[static MAX_LENGTHS]);
 /* The rules of repeats of a variant on each. */
 bench_rules growth_rules(void);
-/* A row of what was measured on so many words, for bench_overtakes and bench_chart_time; NULL: no memory. */
+/* A row of what was measured on so many words, for bench_overtakes and chart_put_times; NULL: no memory. */
 json_t *growth_row(const contender *c, const trial *t, hga_id words);
 /* Appends rows of all shorter lengths. */
 int growth_measure(const scene_text *t, const contenders *all, json_t *rows);

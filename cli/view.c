@@ -124,32 +124,22 @@ static const char doc[] =
 /* What a page is called: a file's name, or "graph" of standard input. */
 static const char *title_of(const char *path) { return strcmp(path, "-") == 0 ? "graph" : file_name(path); }
 
-typedef struct two_pages {
-    const char *left_title, *right_title;
-    char *left, *right; /* the pages, to be freed */
-} two_pages;
-
-static void put_left_title(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->left_title); }
-static void put_right_title(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->right_title); }
-static void put_left(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->left); }
-static void put_right(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->right); }
-
 /* Writes both pages inside of another, which keeps their addresses. */
 static int put_both(FILE *file, const view_page_of *left, const view_page_of *right)
 {
-    static const html_mark marks[] = {{"left_title", put_left_title},
-                                      {"right_title", put_right_title},
-                                      {"left", put_left},
-                                      {"right", put_right},
-                                      {0}};
-    two_pages two = {.left_title = left->title, .right_title = right->title};
+    char *page[2] = {NULL, NULL};
     int status = CLI_GOOD;
-    TRY(html_keep(view_page_put, left, &two.left));
-    TRY(html_keep(view_page_put, right, &two.right));
-    html_fill(file, beside_page, marks, &two);
+    TRY(html_keep(view_page_put, left, &page[0]));
+    TRY(html_keep(view_page_put, right, &page[1]));
+    const html_mark marks[] = {{"left_title", left->title, NULL},
+                               {"right_title", right->title, NULL},
+                               {"left", page[0], NULL},
+                               {"right", page[1], NULL},
+                               {0}};
+    html_fill(file, beside_page, marks, NULL);
 done:
-    free(two.left);
-    free(two.right);
+    free(page[0]);
+    free(page[1]);
     return status;
 }
 

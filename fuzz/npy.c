@@ -52,7 +52,7 @@ static void write_and_read(const npy *a)
     text[8] = (uint8_t)(length & 255), text[9] = (uint8_t)(length >> 8);
     memcpy(text + 10, header, (size_t)length);
     if (a->count) memcpy(text + lead, a->real, (size_t)a->count * sizeof(float));
-    if (npy_read_real(fuzz_file(text, bytes), &again)) fuzz_fail("not read again: %s", header);
+    if (npy_read(fuzz_file(text, bytes), NPY_REAL, &again)) fuzz_fail("not read again: %s", header);
     if (again.count != a->count || again.n_dims != a->n_dims ||
         (a->count && memcmp(again.real, a->real, (size_t)a->count * sizeof *a->real) != 0))
         fuzz_fail("not the same after writing and reading");
@@ -63,7 +63,7 @@ static void write_and_read(const npy *a)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     npy a;
-    if (npy_read_real(fuzz_file(data, size), &a) == 0) {
+    if (npy_read(fuzz_file(data, size), NPY_REAL, &a) == 0) {
         int64_t count = 1;
         for (int i = 0; i < a.n_dims; i++) count *= a.dim[i];
         if (count != a.count) fuzz_fail("%lld elements for a shape of %lld", (long long)a.count, (long long)count);
@@ -72,6 +72,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_and_read(&a);
         npy_clear(&a);
     }
-    if (npy_read_whole(fuzz_file(data, size), &a) == 0) npy_clear(&a);
+    if (npy_read(fuzz_file(data, size), NPY_WHOLE, &a) == 0) npy_clear(&a);
     return 0;
 }

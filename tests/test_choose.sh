@@ -108,18 +108,22 @@ python3 - plot.svg >covered <<'END'
 import re, sys
 drawing = open(sys.argv[1], encoding="utf-8").read()
 number = lambda tag, name: float(re.search(rf' {name}="([-\d.]+)"', tag).group(1))
-points = [(number(c, "cx"), number(c, "cy"), number(c, "r")) for c in re.findall(r'<circle [^>]*class="(?:best|point)[ "][^>]*>', drawing)]
-labels = re.findall(r'(<text [^>]*font-size="11"[^>]*>)([^<]*)<', drawing)
-for tag, words in labels:
-    x, y, width = number(tag, "x"), number(tag, "y"), 0.58 * 11 * len(words)
+circles = [(kind, number(c, "cx"), number(c, "cy"), number(c, "r")) for c, kind in re.findall(r'(<circle [^>]*class="(best|point)[ "][^>]*>)', drawing)]
+texts = lambda size: re.findall(rf'(<text [^>]*font-size="{size}"[^>]*>)([^<]*)<', drawing)
+for tag, words in texts(12):
+    x, y, width = number(tag, "x"), number(tag, "y"), 0.58 * 12 * len(words)
     left = x - {"start": 0, "middle": width / 2, "end": width}[re.search('text-anchor="(.*?)"', tag).group(1) if "text-anchor" in tag else "start"]
-    for cx, cy, r in points:
-        if left < cx + r and cx - r < left + width and y - 9 < cy + r and cy - r < y + 2:
+    for kind, cx, cy, r in circles:
+        if "rotate" not in tag and left < cx + r and cx - r < left + width and y - 9 < cy + r and cy - r < y + 2:
             print(f"{words} lies on the point at {cx}, {cy}")
-if len(labels) < 10 or len(points) < 40:
-    print(f"only {len(labels)} labels and {len(points)} points")
+dots = [(cx, cy) for kind, cx, cy, r in circles if kind == "best"]
+is_at = lambda tag, dot: abs(number(tag, "x") - dot[0]) < 0.1 and abs(number(tag, "y") - 3 - dot[1]) < 0.1
+numbers = [(words, any(is_at(tag, dot) for dot in dots)) for tag, words in texts(9)]
+inside, named = (sorted(words for words, is_inside in numbers if is_inside == wanted) for wanted in (True, False))
+if inside != named or len(inside) != len(dots) or len(dots) < 4 or len(circles) < 40:
+    print(f"{len(circles)} points; {len(dots)} dots of the fronts have {inside}, names {named}")
 END
-fact no_label_lies_on_a_point empty covered
+fact no_name_lies_on_a_point_and_each_number_of_a_front_is_in_its_dot empty covered
 cp q.npy '<b>&".npy'
 "$hga" choose --quiet --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.svg >named
 fact a_picture_of_any_name_is_well_formed xmllint --noout named.svg

@@ -208,7 +208,7 @@ fact the_report_is_all_it_writes equal "$(ls here | tr '\n' ' ')" 'report.html t
 fact the_report_is_well_formed well_formed here/report.html
 fact the_report_needs_no_network self_contained here/report.html
 sed '/<script/,/<\/script>/d' here/report.html >here/bare.html
-fact without_its_script_the_report_has_table_charts_and_patterns sh -c 'for want in "<tbody>" "hga chart" "hga errors" "class=\"pattern\"" "exactly once"; do grep -q -- "$want" here/bare.html || exit 1; done'
+fact without_its_script_the_report_has_table_charts_and_patterns sh -c 'for want in "<tbody>" "hga chart" "error: relative L2" "class=\"pattern\"" "exactly once"; do grep -q -- "$want" here/bare.html || exit 1; done'
 rm here/bare.html
 # A speed is in a sentence only where neither its row nor dense attention's was disturbed.
 headline='times as fast as dense attention on these'
@@ -231,7 +231,7 @@ fact each_variant_has_two_pictures equal "$(grep -c '<svg class="pattern"' here/
 fact each_variant_has_its_viewer equal "$(grep -c '^<script type="application/json" id="view[0-9]*">{' here/report.html)" "$rows"
 fact a_link_leads_there_when_there_are_scripts equal "$(grep -c '<a class="look" href="#view=[0-9]*" hidden>' here/report.html)" "$rows"
 fact each_variant_has_its_plan equal "$(grep -c '<summary>The plan</summary>' here/report.html)" "$rows"
-fact both_charts_are_there equal "$(grep -c ' class="hga chart"' here/report.html)" 2
+fact all_three_charts_are_there equal "$(grep -c ' class="hga chart"' here/report.html)" 3
 fact no_number_is_wrong lacks here/report.html '[^a-z](nan|inf)[^a-z]'
 fact the_report_tells_the_version shows here/report.html "hga $("$json" <("$hga" --version --json) version)"
 mv here/report.html report.html

@@ -111,6 +111,21 @@ void html_table_put(FILE *file, const json_t *rows, const column *columns, int l
     fputs("</tbody></table>\n", file);
 }
 
+void html_facts_put(FILE *file, const json_t *row, const column *columns)
+{
+    char text[TABLE_CELL];
+    fputs("<dl>\n", file);
+    for (const column *c = columns; c->key; c++) {
+        const char *words = json_string_value(json_object_get(row, c->key));
+        if (!json_object_get(row, c->key) || (words && !*words)) continue;
+        table_cell(row, c, text);
+        fprintf(file, "<dt>%s</dt><dd>", c->heading);
+        html_text(file, words ? words : text); /* a cell is short */
+        fputs("</dd>\n", file);
+    }
+    fputs("</dl>\n", file);
+}
+
 /* ---- pages ---- */
 
 int html_keep(void (*put)(FILE *file, const void *context), const void *context, char **text)
@@ -127,7 +142,6 @@ static const html_mark *find_mark(const html_mark *marks, const char *name, size
     return marks->name ? marks : NULL;
 }
 
-/* Writes the page with each {{name}} replaced by what its mark writes. */
 void html_fill(FILE *file, const char *page, const html_mark *marks, const void *context)
 {
     for (const char *open; (open = strstr(page, "{{")) != NULL;) {
@@ -136,7 +150,7 @@ void html_fill(FILE *file, const char *page, const html_mark *marks, const void 
         assert(mark);
         if (!mark) break;
         fwrite(page, 1, (size_t)(open - page), file);
-        mark->write(file, context);
+        mark->text ? html_text(file, mark->text) : mark->write(file, context);
         page = close + 2;
     }
     fputs(page, file);

@@ -17,13 +17,16 @@ void html_json_string(FILE *file, const char *text);
    #vI. Else a wide table shows the columns that a reader needs first, and the others are folded. */
 void html_table_put(FILE *file, const json_t *rows, const column *columns, int links);
 
+/* A list of a row's columns, but for those that it has nothing of. */
+void html_facts_put(FILE *file, const json_t *row, const column *columns);
+
 /* What `put` writes, as a text for free(). */
 int html_keep(void (*put)(FILE *file, const void *context), const void *context, char **text);
 
-/* Copy a template; each {{name}} in it is replaced by what its row of the table writes. The table ends with a NULL
-   name; every mark must be in it. */
+/* Copy a template; each {{name}} in it is replaced by its row's text, or by what that writes. The table ends with a
+   NULL name; every mark must be in it. */
 typedef struct html_mark {
-    const char *name;
+    const char *name, *text;
     void (*write)(FILE *file, const void *context);
 } html_mark;
 void html_fill(FILE *file, const char *page, const html_mark *marks, const void *context);

@@ -170,8 +170,7 @@ static void draw_kinds(FILE *svg, const layout *l, const plot_kinds *k, hga_id f
     }
 }
 
-/* The rectangles of the picture, those of one look as one element. */
-static void draw_data(FILE *svg, const layout *l, const picture *p)
+void plot_data(FILE *svg, const layout *l, const picture *p)
 {
     int edged = p->exact && !p->is_weights && l->cell_width >= 5 && l->cell_height >= 5;
     const look darkest = colour(weight_colour(0), 1);
@@ -179,11 +178,14 @@ static void draw_data(FILE *svg, const layout *l, const picture *p)
     if (p->is_weights) svg_rect(svg, l->left, l->top, l->plot_width, l->plot_height, &darkest);
     for (int64_t i = 0; i < p->n_rects; i++) {
         const picture_rect *r = &p->rects[i];
-        const look shown = look_of(p, r, edged);
+        char level[16];
+        look shown = look_of(p, r, edged);
         double x = along(r->key, p->n_keys, p->columns, l->cell_width),
                y = along(r->query, p->n_queries, p->rows, l->cell_height);
         double right = along(r->key + r->n_keys, p->n_keys, p->columns, l->cell_width),
                bottom = along(r->query + r->n_queries, p->n_queries, p->rows, l->cell_height);
+        snprintf(level, sizeof level, "level%d", r->level);
+        if (!p->is_weights) shown.name = level;
         if (i == 0 || !picture_alike(r, r - 1)) svg_begin_boxes(svg, &shown);
         svg_box(svg, l->left + x, l->top + y, l->left + right, l->top + bottom);
         if (i + 1 == p->n_rects || !picture_alike(r, r + 1)) svg_end_boxes(svg);
@@ -318,7 +320,7 @@ static void draw(FILE *svg, const void *context)
 {
     const plot *p = context;
     draw_title(svg, &p->layout, p->picture, p->title);
-    draw_data(svg, &p->layout, p->picture);
+    plot_data(svg, &p->layout, p->picture);
     draw_axes(svg, &p->layout, p->picture, &p->words);
     draw_overlaps(svg, &p->layout, p->picture);
     draw_legend(svg, &p->layout, p->picture, &p->kinds.of);

@@ -38,6 +38,9 @@ typedef struct plot {
     char place[80], tokens[40];
 } plot;
 
+/* The rectangles of a picture alone, those of one look as one element of class levelN. */
+void plot_data(FILE *svg, const layout *l, const picture *p);
+
 /* A drawing that borrows the plot. */
 drawing plot_drawing(plot *p);
 

@@ -15,11 +15,12 @@ int view_data(const hga_graph *g, const hga_view *shown, char **text)
     return complain_of(hga_graph_view(g, &view, text), CLI_OUTSIDE, view.title);
 }
 
-static void put_title(FILE *file, const void *page) { html_text(file, ((const view_page_of *)page)->title); }
 static void put_data(FILE *file, const void *page) { fputs(((const view_page_of *)page)->data, file); }
 
-static const html_mark marks[] = {{"title", put_title}, {"graph", put_data}, {0}};
-
-void view_page_put(FILE *file, const void *page) { html_fill(file, view_page, marks, page); }
+void view_page_put(FILE *file, const void *page)
+{
+    const html_mark marks[] = {{"title", ((const view_page_of *)page)->title, NULL}, {"graph", NULL, put_data}, {0}};
+    html_fill(file, view_page, marks, page);
+}
 
 const char *view_template(void) { return view_page; }

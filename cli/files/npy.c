@@ -11,16 +11,13 @@
 
 /* ---- elements ---- */
 
-/* What an array must hold: whole numbers, real ones, or real ones and -inf. */
-typedef enum content { WHOLE, REAL, ENDLESS } content;
-
 /* An array whose elements are being read. */
 typedef struct reading {
     const char *name; /* as it was typed */
     hga_arrays *file;
     int64_t i;
     hga_array is;
-    content wish;
+    npy_content wish;
 } reading;
 
 /* Reads real elements [first, first + n), which are finite or, where that is allowed, -inf; in Fortran's order all. */
@@ -29,7 +26,7 @@ static int read_run(const reading *r, int64_t first, int64_t n, float *to)
     char text[HGA_NPY_SHAPE_BYTES];
     MUST(complain_of(hga_arrays_real(r->file, r->i, first, n, to), CLI_DATA, r->name));
     for (int64_t i = 0; i < n; i++)
-        if (!isfinite(to[i]) && !(r->wish == ENDLESS && to[i] < 0))
+        if (!isfinite(to[i]) && !(r->wish == NPY_ENDLESS && to[i] < 0))
             return complain(CLI_DATA, "%s: element %s is %s", r->name, hga_npy_index(&r->is.has, first + i, text),
                             isnan(to[i]) ? "NaN" : "infinite");
     return CLI_GOOD;
@@ -104,19 +101,19 @@ done:
 /* ---- reading ---- */
 
 /* Reads all of an array, a range, or its sizes alone; checks that its elements are there before any is read. */
-static int read_array(const reading *r, const npy_part *part, int sizes, npy *out)
+static int read_array(const reading *r, const npy_part *part, npy *out)
 {
     const hga_npy *h = &r->is.has;
     hga_status st =
-        r->wish == WHOLE ? hga_arrays_whole(r->file, r->i, 0, 0, NULL) : hga_arrays_real(r->file, r->i, 0, 0, NULL);
+        r->wish == NPY_WHOLE ? hga_arrays_whole(r->file, r->i, 0, 0, NULL) : hga_arrays_real(r->file, r->i, 0, 0, NULL);
     MUST(complain_of(st, CLI_DATA, r->name));
     if (h->n_dims == 0) return complain(CLI_DATA, "%s: holds a single number, not an array", r->name);
     out->type = (element){.kind = h->kind, .size = h->size};
     out->n_dims = h->n_dims, out->count = h->count;
     memcpy(out->dim, h->dim, sizeof out->dim);
-    if (sizes) return CLI_GOOD;
+    if (r->wish == NPY_SIZES) return CLI_GOOD;
     if (part) return read_part(r, part, out);
-    if (r->wish != WHOLE) {
+    if (r->wish != NPY_WHOLE) {
         int status = take(h->count, sizeof *out->real, &out->real);
         return status ? status : read_run(r, 0, h->count, out->real);
     }
@@ -161,7 +158,7 @@ static int find_array(const char *path, const char *name, reading *r)
 }
 
 /* Opens the file that a path names, with or without the name of an array in it, and reads that array. */
-static int read_path(const char *path, content wish, const npy_part *part, int sizes, npy *out)
+static int read_path(const char *path, npy_content wish, const npy_part *part, npy *out)
 {
     char *file = strdup(path);
     int status = CLI_GOOD;
@@ -171,7 +168,7 @@ static int read_path(const char *path, content wish, const npy_part *part, int s
     const char *name = split_name(file);
     TRY(complain_of(hga_arrays_open(NULL, file, &r.file), CLI_DATA, name ? file : out->path));
     TRY(find_array(name ? file : out->path, name, &r));
-    TRY(read_array(&r, part, sizes, out));
+    TRY(read_array(&r, part, out));
 done:
     hga_arrays_close(r.file);
     free(file);
@@ -179,15 +176,9 @@ done:
     return status;
 }
 
-int npy_read_real(const char *path, npy *out) { return read_path(path, REAL, NULL, 0, out); }
+int npy_read(const char *path, npy_content wish, npy *out) { return read_path(path, wish, NULL, out); }
 
-int npy_read_endless(const char *path, npy *out) { return read_path(path, ENDLESS, NULL, 0, out); }
-
-int npy_read_whole(const char *path, npy *out) { return read_path(path, WHOLE, NULL, 0, out); }
-
-int npy_read_part(const char *path, const npy_part *part, npy *out) { return read_path(path, REAL, part, 0, out); }
-
-int npy_read_sizes(const char *path, npy *out) { return read_path(path, REAL, NULL, 1, out); }
+int npy_read_part(const char *path, const npy_part *part, npy *out) { return read_path(path, NPY_REAL, part, out); }
 
 void npy_clear(npy *a)
 {

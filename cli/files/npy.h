@@ -36,18 +36,14 @@ typedef struct npy_part {
     const hga_interval *interval; /* [n_intervals], ascending; of the axis */
 } npy_part;
 
-/* Read float16, bfloat16, float32 or float64, of either byte order, as float32 ("-" is stdin, FILE:NAME one of
-   several); anything else, a NaN, an infinity or a value beyond float32 is refused with its position. */
-int npy_read_real(const char *path, npy *out);
-/* The same of a part of the array, whose dim[axis] is then as many as it has there. What is not of the part is not
-   read, but in Fortran's order, out of a .npz and from a pipe. */
+/* What an array must hold, and is read as: int32 of int32 or int64; or float32 of float16, bfloat16, float32 or
+   float64, of either byte order, which are finite, or also -inf. SIZES: real ones, which are not read. */
+typedef enum npy_content { NPY_WHOLE, NPY_REAL, NPY_ENDLESS, NPY_SIZES } npy_content;
+/* Read an array ("-" is stdin, FILE:NAME one of several); what it must not hold is refused with its position. */
+int npy_read(const char *path, npy_content wish, npy *out);
+/* The same of a part of an array of real numbers, whose dim[axis] is then as many as it has there. What is not of the
+   part is not read, but in Fortran's order, out of a .npz and from a pipe. */
 int npy_read_part(const char *path, const npy_part *part, npy *out);
-/* What the array is, without its elements. */
-int npy_read_sizes(const char *path, npy *out);
-/* The same, and -inf. */
-int npy_read_endless(const char *path, npy *out);
-/* Read int32 or int64 as int32, each value checked. */
-int npy_read_whole(const char *path, npy *out);
 void npy_clear(npy *a);
 
 /* Write an array in C order: whole numbers as int32, real ones in a type; what does not fit is refused. */

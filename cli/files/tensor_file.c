@@ -68,22 +68,22 @@ done:
     return status;
 }
 
-static int read_by(int (*reader)(const char *, npy *), const char *path, tensor_layout layout, tensor_file *t)
+static int read_as(npy_content wish, const char *path, tensor_layout layout, tensor_file *t)
 {
     t->layout = layout;
-    int status = reader(path, &t->array);
+    int status = npy_read(path, wish, &t->array);
     if (!status) status = find_sizes(t);
     return status ? status : arrange(t);
 }
 
 int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t)
 {
-    return read_by(npy_read_real, path, layout, t);
+    return read_as(NPY_REAL, path, layout, t);
 }
 
 int tensor_file_read_sizes(const char *path, tensor_layout layout, tensor_file *t)
 {
-    return read_by(npy_read_sizes, path, layout, t);
+    return read_as(NPY_SIZES, path, layout, t);
 }
 
 int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t)

@@ -64,7 +64,7 @@ static int read_parents(const char *path, hga_tree *out)
 {
     npy a = {0};
     int status = CLI_GOOD;
-    TRY(npy_read_whole(path, &a));
+    TRY(npy_read(path, NPY_WHOLE, &a));
     if (a.count < 1 || a.count > INT32_MAX - 4)
         TRY(complain(CLI_DATA, "%s: a tree of %lld nodes", path, (long long)a.count));
     out->n = (hga_id)a.count, out->parent = a.whole, a.whole = NULL;
@@ -80,7 +80,7 @@ static int read_linkage(const char *path, hga_tree *out)
     npy a = {0};
     double *linkage = NULL;
     int status = CLI_GOOD;
-    TRY(npy_read_real(path, &a));
+    TRY(npy_read(path, NPY_REAL, &a));
     if (a.dim[0] < 1 || a.dim[0] > MOST)
         TRY(complain(CLI_DATA, "%s: a linkage of %lld merges; 1 to %d are read", path, (long long)a.dim[0], MOST));
     TRY(take(a.count, sizeof *linkage, &linkage));

@@ -43,8 +43,8 @@ function tell(event) {
   const column = Math.min(view.width - 1, Math.floor(((event.clientX - box.left) / box.width) * view.width));
   const row = Math.min(view.height - 1, Math.floor(((event.clientY - box.top) / box.height) * view.height));
   if (column < 0 || row < 0) return;
-  const at = document.elementsFromPoint(event.clientX, event.clientY).find((e) => e.dataset && e.dataset.level);
-  const seen = at ? `sees ${wordsOf(column, view.width, n)} at level ${at.dataset.level}` : `does not see ${wordsOf(column, view.width, n)}`;
+  const at = document.elementsFromPoint(event.clientX, event.clientY).map((e) => /^level(\d+)$/.exec(e.getAttribute("class"))).find((e) => e);
+  const seen = at ? `sees ${wordsOf(column, view.width, n)} at level ${at[1]}` : `does not see ${wordsOf(column, view.width, n)}`;
   tip.textContent = `${wordsOf(row, view.height, n)} ${seen}`;
   tip.hidden = false;
   tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
