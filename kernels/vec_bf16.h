@@ -142,7 +142,8 @@ static inline void vec_store_narrow(uint16_t *p, vec low, vec high)
 /* sum + the first of each of a's pairs times the first of b's + the second times the second. Where an instruction does
    it, it rounds in its own way, and takes numbers below 2^-126 as 0: VDPBF16PS adds one product after the other and
    rounds each sum to nearest; BFDOT adds the two products first, and rounds both sums to odd (the last bit is 1 unless
-   the sum is exact). Processors with FEAT_EBF16 round once where FPCR's bit EBF is set; Linux starts programs without. */
+   the sum is exact). Processors with FEAT_EBF16 round as in other sums, and keep small numbers, where FPCR's bit EBF is
+   set; Linux starts programs without. */
 static inline __attribute__((always_inline)) vec vec_dot_pairs(vec sum, vec_bits a, vec_bits b)
 {
 #if defined(VEC_PAIRS) && defined(VEC_NEON)

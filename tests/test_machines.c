@@ -1,4 +1,4 @@
-/* test_machines.c: machines in files, as lstopo writes them: caches, cores of several kinds, and what hga does there. */
+/* test_machines.c: machines in files, as lstopo writes them: caches, cores of several kinds, and what hga does. */
 #include "testing.h"
 #include "topology.h"
 

@@ -88,8 +88,8 @@ static void say_domains(growing_text *t, const topology *m, const placement *p)
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
     for (hga_id d = 0; d < n; d++) pus += topology_domain_at(m, d).n_pus, cores += topology_domain_at(m, d).n_cores;
-    say(t, "%s: %d NUMA domain%s, %d cores, %d PUs",
-        topology_is_this_machine(m) ? "this machine" : "another machine", n, n == 1 ? "" : "s", cores, pus);
+    say(t, "%s: %d NUMA domain%s, %d cores, %d PUs", topology_is_this_machine(m) ? "this machine" : "another machine",
+        n, n == 1 ? "" : "s", cores, pus);
     if (topology_cpu_quota(m) > 0) say(t, ", a quota of %.2f CPUs", topology_cpu_quota(m));
     say(t, "; %d thread%s\n", p->threads, p->threads == 1 ? "" : "s");
     for (hga_id d = 0, i = 0; d < n; d++) {

@@ -37,7 +37,8 @@ topology_domain topology_domain_at(const topology *t, hga_id domain);
 hga_id topology_cores(const topology *t);
 /* The quota in CPUs, 0 without. */
 double topology_cpu_quota(const topology *t);
-/* False for topologies that are described, also for those that hwloc's own environment variables put in this machine's place. */
+/* False for topologies that are described, also for those that hwloc's own environment variables put in this machine's
+   place. */
 int topology_is_this_machine(const topology *t);
 /* The domain of a PU; -1: none. */
 hga_id topology_domain_of(const topology *t, hga_id pu);
@@ -50,11 +51,12 @@ typedef struct topology_cache {
     int64_t bytes;
     hga_id n_pus;
 } topology_cache;
-/* Of the caches of a level (1: the nearest) that PUs have which may be used, the smallest; zeros where there is none, or
-   where they are not read: of this machine they are where the C library does not know them. */
+/* Of the caches of a level (1: the nearest) that PUs have which may be used, the smallest; zeros where there is none,
+   or where they are not read: of this machine they are where the C library does not know them. */
 topology_cache topology_cache_at(const topology *t, hga_id level);
-/* Where cores are of several kinds, as in phones and laptops: how many PUs that may be used each of the first `capacity`
-   kinds has, in n_pus, the slowest kind first; returns the kinds. 0: nobody says, or see topology_cache_at. */
+/* Where cores are of several kinds, as in phones and laptops: how many PUs that may be used each of the first
+   `capacity` kinds has, in n_pus, the slowest kind first; returns the kinds. 0: nobody says, or see topology_cache_at.
+   */
 hga_id topology_kinds(const topology *t, hga_id capacity, hga_id *n_pus);
 
 /* Places thread i of `threads` on domain[i] and PU pu[i] (NULL accepted): domains ascend, each gets threads by its
