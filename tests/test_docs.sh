@@ -40,7 +40,7 @@ there_are_sets() { [ "$(wc -l <sets)" -ge 6 ]; }
 fact there_are_sets there_are_sets
 sed -n '/hga_id threads;/,/const char \*isa;/p' "$source/msgpass/plan/public/hga_plan.h" >sets.header
 grep '^\*\*Instruction set\.\*\*' "$source/docs/glossary.md" >sets.glossary
-for command in bench run; do "$hga" $command --help | grep -A2 -- '--isa=' >sets.$command; done
+for command in bench run; do "$hga" help $command --all | grep -A2 -- '--isa=' >sets.$command; done
 for list in sets.header sets.glossary sets.bench sets.run; do
     grep -oE '[a-z0-9]+' $list | sort -u >words
     fact "$list names every instruction set" missing sets words

@@ -110,3 +110,15 @@ for variant in $(qemu-aarch64 -L "$sysroot" $program); do
     neon=$(($(executed "$variant" neon 2) - $(executed "$variant" neon 1)))
     awk -v v="$variant" -v e="$edges" -v r=$ref -v n=$neon 'BEGIN { printf "| %s | %.2f | %.2f | %.2f |\n", v, r / e, n / e, n / r }'
 done
+
+echo
+echo "The same with \`--precision bf16\`:"
+echo
+echo "| case | neon | neonbf16 | neonbf16 / neon |"
+echo "|---|---|---|---|"
+for variant in dense window bpt-64 random; do
+    edges=$(qemu-aarch64 -L "$sysroot" $program "$variant" ref)
+    neon=$(($(executed "$variant" neon 2 bf16) - $(executed "$variant" neon 1 bf16)))
+    pairs=$(($(executed "$variant" neonbf16 2 bf16) - $(executed "$variant" neonbf16 1 bf16)))
+    awk -v v="$variant" -v e="$edges" -v r=$neon -v n=$pairs 'BEGIN { printf "| %s | %.2f | %.2f | %.2f |\n", v, r / e, n / e, n / r }'
+done
