@@ -334,7 +334,7 @@ static void heads_of_16_bits_are_softmax(void **unused)
     }
 }
 
-/* Products of pairs are for operands of 16 bits alone: in float32 the two tables of AVX-512, and NEON's two, compute the
+/* Products of pairs are for operands of 16 bits alone: in float32 the two tables of AVX-512, and NEON's, compute the
    same bits. */
 static void products_of_pairs_leave_float32_alone(void **unused)
 {

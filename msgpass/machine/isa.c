@@ -67,25 +67,26 @@ hga_status isa_kernels(const char *isa, const kernel_table **out)
 
 /* Static, since the text must outlive the call. */
 static struct {
-    pthread_once_t written;
+    pthread_mutex_t lock;
     char text[100];
-} list_once = {.written = PTHREAD_ONCE_INIT};
+} list_under_lock = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The best is last. */
-static void write_list(void)
+static void write_list(char *text, size_t capacity)
 {
     const kernel_table *last = find(NULL);
     int at = 0;
     for (const kernel_table *const *t = kernel_tables; *t; t++)
-        if (usable((*t)->isa) && *t != last)
-            at += snprintf(list_once.text + at, sizeof list_once.text - (size_t)at, "%s ", (*t)->isa);
-    snprintf(list_once.text + at, sizeof list_once.text - (size_t)at, "%s", last->isa);
+        if (usable((*t)->isa) && *t != last) at += snprintf(text + at, capacity - (size_t)at, "%s ", (*t)->isa);
+    snprintf(text + at, capacity - (size_t)at, "%s", last->isa);
 }
 
 const char *hga_isa_list(void)
 {
-    pthread_once(&list_once.written, write_list);
-    return list_once.text;
+    pthread_mutex_lock(&list_under_lock.lock);
+    if (!*list_under_lock.text) write_list(list_under_lock.text, sizeof list_under_lock.text);
+    pthread_mutex_unlock(&list_under_lock.lock);
+    return list_under_lock.text;
 }
 
 hga_status hga_isa_pairs(const char *isa, int *pairs)
@@ -97,10 +98,20 @@ hga_status hga_isa_pairs(const char *isa, int *pairs)
     return st;
 }
 
+/* The caches as hwloc knows them, where the C library knows none: on ARM. Both stay 0 where it does not either. */
+static void add_caches(processor *p)
+{
+    topology *here = NULL;
+    if (topology_open(NULL, &here) != HGA_OK) return;
+    p->second_cache = topology_cache_at(here, 2).bytes, p->third_cache = topology_cache_at(here, 3).bytes;
+    topology_close(here);
+}
+
 hga_status isa_tuning(tuned *out)
 {
     const char *text = getenv("HGA_TUNING");
     *out = (tuned){.here = processor_here(), .declared = text && *text};
+    if (!out->here.second_cache) add_caches(&out->here);
     out->is = tuning_of(&out->here);
     return tuning_override(text, &out->is);
 }

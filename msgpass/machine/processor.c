@@ -1,5 +1,4 @@
 /* processor.c: this processor's maker, family, model and caches. */
-#include "topology.h"
 #include "tuning.h"
 
 #include <pthread.h>
@@ -35,15 +34,6 @@ static int64_t cache(int name)
     return bytes > 0 ? bytes : 0;
 }
 
-/* The caches as hwloc knows them, where the C library knows none: on ARM. Both stay 0 where it does not either. */
-static void read_caches(processor *p)
-{
-    topology *here = NULL;
-    if (topology_open(NULL, &here) != HGA_OK) return;
-    p->second_cache = topology_cache_at(here, 2).bytes, p->third_cache = topology_cache_at(here, 3).bytes;
-    topology_close(here);
-}
-
 static struct {
     pthread_mutex_t lock;
     int known;
@@ -58,7 +48,6 @@ processor processor_here(void)
     if (!process_under_lock.known) {
         read_maker(p);
         p->second_cache = cache(_SC_LEVEL2_CACHE_SIZE), p->third_cache = cache(_SC_LEVEL3_CACHE_SIZE);
-        if (!p->second_cache) read_caches(p);
         process_under_lock.known = 1;
     }
     processor here = *p;

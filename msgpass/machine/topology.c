@@ -2,6 +2,7 @@
    call, since masks change, and stored in plain arrays. hwloc itself is needed again only to bind threads. */
 #include "topology.h"
 #include "allowed.h"
+#include "tuning.h"
 
 #include <errno.h>
 #include <hwloc.h>
@@ -45,7 +46,7 @@ static int has_cpu_folder(void)
 
 /* Whether caches and kinds of cores are read: not of this machine where the C library knows its caches, since they are
    several files of each PU. */
-static int is_read_whole(const char *described) { return described || sysconf(_SC_LEVEL2_CACHE_SIZE) <= 0; }
+static int is_read_whole(const char *described) { return described || !processor_here().second_cache; }
 
 static int is_file(const char *described)
 {

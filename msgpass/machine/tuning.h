@@ -29,7 +29,7 @@ typedef struct processor {
     hga_id family, model;
     int64_t second_cache, third_cache; /* bytes of one core's cache, and of the shared one */
 } processor;
-/* Found once in a process. */
+/* Found once in a process; the caches as far as the C library knows them. */
 processor processor_here(void);
 
 /* The first row of the table that fits a processor. */
