@@ -17,8 +17,8 @@ static void read_line(const char *path, int capacity, char *text)
     if (file) fclose(file);
 }
 
-/* On ARM cores have numbers for names, "CPU implementer : 0x41", "CPU part : 0xd49": those of each kind once, "0x41 0xd49"
-   after another. */
+/* On ARM cores have numbers for names, "CPU implementer : 0x41", "CPU part : 0xd49": those of each kind once, as
+   "0x41 0xd49". */
 static void add_core(const char *implementer, const char *part, bench_context *out)
 {
     char core[32];

@@ -20,8 +20,8 @@ typedef enum hga_dtype { HGA_F32 = 0, HGA_F16 = 1, HGA_BF16 = 2 } hga_dtype;
    taken) are rounded to bfloat16 once, to nearest even; scores, softmax and sums are float32. Flat stages read them
    rounded; stages that run level by level, which compute means, read them unrounded. Where flat stages only attend by
    softmax of products, keys and values are stored in 16 bits, which halves what attention reads; and where the
-   instruction set multiplies pairs of bfloat16 (avx512bf16, neonbf16), softmax's weights are rounded before they multiply
-   values, not in their sum. */
+   instruction set multiplies pairs of bfloat16 (avx512bf16, neonbf16), softmax's weights are rounded before they
+   multiply values, not in their sum. */
 typedef enum hga_precision { HGA_PRECISION_F32 = 0, HGA_PRECISION_BF16 = 1 } hga_precision;
 
 typedef struct hga_shape {
