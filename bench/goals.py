@@ -8,7 +8,6 @@ numbers, in one process, in turns; medians of processor time, results compared f
 ``compare.py --table goals`` prints those of peers alone."""
 
 import argparse
-import json
 import os
 import sys
 from typing import NamedTuple
@@ -18,6 +17,7 @@ import graphs
 import layers
 import machine_goals
 import numpy as np
+from machine_goals import chosen_of, write
 
 DENSE = ("torch-sdpa", "onnxruntime", "openvino")
 LAYERS = ("GATConv", "GATv2Conv")  # an epoch of a layer: 64 columns to 4 heads of 16, 15 random edges a node
@@ -119,15 +119,6 @@ def one_pass(chosen, a, runs, skipped):
     return results
 
 
-def chosen_of(goals, name, a):
-    return [goal for goal in goals if not a.only or a.only in name(goal)]
-
-
-def write(path, context, runs, rows):
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"context": context, "benchmarks": runs, "goals": rows}, file, indent=1)
-
-
 def run(chosen, a):
     """Measures and prints the goals that peers set; rows of measurements, rows of goals, and whether ours were right."""
     runs, skipped = [], []
@@ -159,14 +150,9 @@ def table(a):
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--isa", help="hga and its peers held to these instructions: avx2, ref")
-    a.add_argument("--only", metavar="TEXT", help="goals whose case has this in its name")
-    a.add_argument("--tokens", type=int, help="the most of a case; shorter ones are not judged")
-    a.add_argument("--seconds", type=float, help="of repeats for a case of the machine's, as of hga bench")
     a.add_argument("--repetitions", type=int, default=15, help="of a case of peers'")
     a.add_argument("--peers", help="all that there are")
-    a.add_argument("--tool", default=machine_goals.HERE.parent / "build/cli/hga", help="the hga that is measured (default: build/cli/hga)")
-    a.add_argument("--json", metavar="FILE", help="both tables and all measurements, in Google Benchmark's format")
-    a.add_argument("--dry-run", action="store_true", help="only what the machine's goals would measure, and its memory")
+    machine_goals.add_options(a)
     a.set_defaults(heads=8, dim=64, threads=1)
     a = a.parse_args()
     if a.isa or os.environ.get("HGA_ISA") in compare.HELD:

@@ -17,17 +17,30 @@ static void read_line(const char *path, int capacity, char *text)
     if (file) fclose(file);
 }
 
-/* "model name : X", "cpu MHz : Y" of the first core */
-static void read_cpu(bench_context *out)
+/* On ARM cores have numbers for names, "CPU implementer : 0x41", "CPU part : 0xd49": those of each kind once, as
+   "0x41 0xd49". */
+static void add_core(const char *implementer, const char *part, bench_context *out)
 {
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "r");
+    char core[32];
+    const size_t at = strlen(out->cpu);
+    snprintf(core, sizeof core, "%.10s %.10s", implementer, part);
+    if (strstr(out->cpu, core)) return;
+    snprintf(out->cpu + at, sizeof out->cpu - at, "%s%s", at ? ", " : "ARM cores ", core);
+}
+
+/* "model name : X", "cpu MHz : Y" of the first core */
+void bench_context_cpu(const char *path, bench_context *out)
+{
+    char line[256], implementer[16] = "";
+    FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
         const char *value = strchr(line, ':');
         line[strcspn(line, "\n")] = 0;
         if (!value || line[0] == 0) continue;
         value += strspn(value, ": ");
         if (strncmp(line, "model name", 10) == 0 && !out->cpu[0]) snprintf(out->cpu, sizeof out->cpu, "%.127s", value);
+        if (strncmp(line, "CPU implementer", 15) == 0) snprintf(implementer, sizeof implementer, "%.15s", value);
+        if (strncmp(line, "CPU part", 8) == 0) add_core(implementer, value, out);
         if (strncmp(line, "cpu MHz", 7) == 0 && out->mhz <= 0) out->mhz = strtod(value, NULL);
     }
     if (file) fclose(file);
@@ -77,7 +90,7 @@ static int read_cache(int i, bench_cache *out)
 void bench_context_read(bench_context *out)
 {
     *out = (bench_context){.cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
-    read_cpu(out);
+    bench_context_cpu("/proc/cpuinfo", out);
     read_line(CPU0 "cpufreq/scaling_governor", sizeof out->governor, out->governor);
     if (getloadavg(out->load, 3) != 3) memset(out->load, 0, sizeof out->load);
     while (out->n_caches < BENCH_MAX_CACHES && read_cache(out->n_caches, &out->cache[out->n_caches])) out->n_caches++;

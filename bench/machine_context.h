@@ -13,7 +13,7 @@ typedef struct bench_cache {
 
 /* Unknown to the system: empty or 0. */
 typedef struct bench_context {
-    char cpu[128], governor[32]; /* the first core's model and frequency governor */
+    char cpu[128], governor[32]; /* the first core's model (ARM: numbers of each kind) and frequency governor */
     double mhz;                  /* the first core's, now */
     double load[3];              /* mean numbers of processes that wanted a core, over 1, 5 and 15 minutes */
     int cores;                   /* online */
@@ -23,5 +23,7 @@ typedef struct bench_context {
 
 /* Reads Linux's /proc and /sys. */
 void bench_context_read(bench_context *out);
+/* Its model and frequency alone, from a file such as /proc/cpuinfo. */
+void bench_context_cpu(const char *path, bench_context *out);
 
 #endif

@@ -1,7 +1,12 @@
 """The goals that the machine sets, of goals.json: a goal is a figure of a row of ``hga bench --json``, perhaps over the same
 figure of another row; README.md has the members. All goals are measured, and then all of them once more: what the machine
-does for some minutes is seen as a difference. ``goals.py`` prints them."""
+does for some minutes is seen as a difference.
 
+    python3 bench/machine_goals.py [--isa neon] [--only TEXT] [--json FILE]
+
+prints them, and needs no package of Python; ``goals.py`` prints those of peers as well."""
+
+import argparse
 import json
 import math
 import pathlib
@@ -18,6 +23,10 @@ OF_A_CASE = ("variant", "tokens", "heads", "kv_heads", "dim", "dim_v", "threads"
 
 class NoRun(Exception):
     """What measures has failed, and has said why."""
+
+
+class NotBuilt(Exception):
+    """A program that only a build with tests has."""
 
 
 class Finding(NamedTuple):
@@ -68,12 +77,19 @@ class Bench:
         """The machine, with its limits."""
         return self.run(self.tool, "bench", *self.words({"variant": "dense", "tokens": 64}), "--json", "-")["context"]
 
+    def study(self, name):
+        """A program of bench/studies beside the tool."""
+        program = self.tool.parent.parent / "bench" / "studies" / name
+        if not program.exists():
+            raise NotBuilt(f"{name} is not built (cmake -DHGA_TESTS=ON)")
+        return program
+
     def routed(self, case):
         """Treeformer routed anew, by trees of so many levels."""
         size = 4 * 4 * case["tokens"] * case.get("heads", 8) * case.get("dim", 64)
         if self.dry_run:
             return [{"bytes": size}]
-        program = self.tool.parent.parent / "bench" / "studies" / "bench_routed_times"
+        program = self.study("bench_routed_times")
         words = ["--tokens", str(case["tokens"]), "--height", str(case["routed"]), "--threads", str(case.get("threads", 1)), *self.options(case)]
         return [{**self.run(program, *words), "bytes": size}]
 
@@ -82,7 +98,7 @@ class Bench:
         size = 4 * case["tokens"] * case.get("dim", 64) * 2 * (case.get("heads", 8) + case["kv_heads"])
         if self.dry_run:
             return [{"bytes": size}]
-        program = self.tool.parent.parent / "bench" / "studies" / "bench_select_times"
+        program = self.study("bench_select_times")
         words = ["--tokens", str(case["tokens"]), "--kv-heads", str(case["kv_heads"]), "--sample", str(case["sample"]), "--threads", str(case.get("threads", 1))]
         return [{**self.run(program, *words, *self.options(case)), "bytes": size}]
 
@@ -153,11 +169,17 @@ def evaluate(bench, goal):
 
 
 def reach(bench, goal, has_pairs):
-    note = goal.get("note")
     if goal.get("needs_pairs") and not has_pairs and not bench.dry_run:
         return Finding(None, bound_of(goal), note="no products of bf16 pairs here")
+    try:
+        return found_of(bench, goal)
+    except NotBuilt as e:
+        return Finding(None, bound_of(goal), note=str(e))
+
+
+def found_of(bench, goal):
     if "each" not in goal:
-        return evaluate(bench, goal)._replace(note=note)
+        return evaluate(bench, goal)._replace(note=goal.get("note"))
     found = [(evaluate(bench, {**goal, **one}), one.get("note") or one["variant"]) for one in goal["each"]]
     worst, name = (min if "at_least" in goal else max)(found, key=lambda x: x[0].reached)
     return worst._replace(note=name, rows=tuple(r for f, _ in found for r in f.rows))
@@ -260,3 +282,48 @@ def run(chosen, bench):
     if bench.wrong:
         print(f"{bench.wrong} measurements had a peer whose result was wrong", file=sys.stderr)
     return context, bench.rows, rows
+
+
+# ---- the command ----
+
+
+def chosen_of(goals, name, a):
+    return [goal for goal in goals if not a.only or a.only in name(goal)]
+
+
+def write(path, context, runs, rows):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"context": context, "benchmarks": runs, "goals": rows}, file, indent=1)
+
+
+def add_options(a):
+    """Those of both commands."""
+    a.add_argument("--only", metavar="TEXT", help="goals whose case has this in its name")
+    a.add_argument("--tokens", type=int, help="the most of a case; shorter ones are not judged")
+    a.add_argument("--seconds", type=float, help="of repeats for a case of the machine's, as of hga bench")
+    a.add_argument("--tool", default=HERE.parent / "build/cli/hga", help="the hga that is measured (default: build/cli/hga)")
+    a.add_argument("--json", metavar="FILE", help="all that is printed, and all measurements, in Google Benchmark's format")
+    a.add_argument("--dry-run", action="store_true", help="only what the machine's goals would measure, and its memory")
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--isa", help="the instruction set, a word of hga --version")
+    add_options(a)
+    a = a.parse_args()
+    chosen = chosen_of(GOALS, lambda goal: goal["case"], a)
+    if not chosen:
+        sys.exit(f"--only: no goal has {a.only!r} in its name")
+    bench = Bench(a.tool, a.isa, a.seconds, a.tokens, a.dry_run)
+    try:
+        found = run(chosen, bench)
+    except NoRun as e:
+        sys.exit(str(e))
+    if a.json:
+        write(a.json, *found)
+    if bench.wrong:
+        sys.exit("a result was wrong or missing")
+
+
+if __name__ == "__main__":
+    main()

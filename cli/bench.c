@@ -77,7 +77,7 @@ static const option_row options[] = {
     {"threads", TEXT(arguments, threads), "LIST", 0,
      "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
     {"isa", TEXT(arguments, isa), "LIST", 0,
-     "ref, avx2, avx512, avx512bf16 or neon: instruction sets (default: HGA_ISA, or the best here)", 8},
+     "ref, avx2, avx512, avx512bf16, neon or neonbf16: instruction sets (default: HGA_ISA, or the best here)", 8},
     {"precision", TEXT(arguments, precision), "LIST", 0,
      "f32 or bf16: bf16 keeps keys and values in 16 bits (default: f32)", 8},
     {"bind", CHOICE(arguments, all.options.bind, BIND_WORDS), "WHEN", 0, BIND_HELP, 8},

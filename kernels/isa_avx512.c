@@ -7,11 +7,4 @@
 const kernel_table kernels_avx512 = {
     .isa = "avx512", .attend_heads_bf16 = attend_heads_bf16, .narrow = narrow_row, KERNELS};
 
-const kernel_table kernels_avx512bf16 = {.isa = "avx512bf16",
-                                         .attend_heads_bf16 = pairs_attend_heads,
-                                         .attend_tile_bf16 = pairs_attend_tile,
-                                         .transpose_pairs = pairs_transpose,
-                                         .narrow = pairs_narrow,
-                                         .pair_rows = pairs_of_rows,
-                                         .peak_pairs = pairs_peak,
-                                         KERNELS};
+const kernel_table kernels_avx512bf16 = {.isa = "avx512bf16", PAIRS, KERNELS};

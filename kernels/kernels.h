@@ -95,7 +95,7 @@ typedef struct kernel_table {
        the row after the last one, and for a row that is NULL */
     void (*pair_rows)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out, ptrdiff_t stride);
     /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN (where pairs are multiplied, what is below
-       2^-126 becomes 0, as in their products); and n rows back, contiguous, which is exact:
+       2^-126 may become 0, as in their products); and n rows back, contiguous, which is exact:
        out[i * stride + j] = x[i][j] */
     void (*narrow)(hga_id n, const float *x, uint16_t *out);
     void (*widen)(hga_id n, const uint16_t *const *x, hga_id columns, float *out, ptrdiff_t stride);

@@ -8,6 +8,7 @@ const kernel_table *const kernel_tables[] = {
     &kernels_avx2, &kernels_avx512, &kernels_avx512bf16,
 #elif defined(__aarch64__)
     &kernels_neon,
+    &kernels_neonbf16,
 #endif
     NULL,
 };

@@ -5,7 +5,8 @@
 
 #include "vec.h"
 
-#if defined(VEC_AVX512) && defined(__AVX512BF16__)
+#if (defined(VEC_AVX512) && defined(__AVX512BF16__)) || \
+    (defined(VEC_NEON) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC))
 #define VEC_PAIRS /* the machine multiplies pairs */
 #endif
 
@@ -90,27 +91,41 @@ static inline void vec_store_bf16(uint16_t *p, vec x)
 }
 
 #if defined(VEC_PAIRS)
-/* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. Numbers below 2^-126 become 0. */
+/* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. With AVX-512 numbers below 2^-126 become 0. */
 static inline vec_bits vec_round_pairs(vec low, vec high)
 {
+#if defined(VEC_NEON)
+    return (vec_bits)vcvtq_high_bf16_f32(vcvtq_low_bf16_f32((float32x4_t)low), (float32x4_t)high);
+#else
     return (vec_bits)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+#endif
 }
 
-/* Lane i becomes the pair of numbers i and 16 + i of x. */
-static inline vec_bits vec_pair_halves(vec_bits x)
+/* The same, but lane i is the pair of lanes i of both. */
+static inline vec_bits vec_round_across(vec low, vec high)
 {
-    const vec_bits low = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; /* number i */
-    const vec_bits paired = low | (low + VEC_FLOATS) << 16;                      /* numbers i and 16 + i */
-    return (vec_bits)_mm512_permutexvar_epi16((__m512i)paired, (__m512i)x);
+#if defined(VEC_NEON)
+    return (vec_bits)vzip1q_u16((uint16x8_t)vcvtq_low_bf16_f32((float32x4_t)low),
+                                (uint16x8_t)vcvtq_low_bf16_f32((float32x4_t)high));
+#else
+    const vec_bits at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; /* number i */
+    const vec_bits paired = at | (at + VEC_FLOATS) << 16;                       /* numbers i and 16 + i */
+    return (vec_bits)_mm512_permutexvar_epi16((__m512i)paired, (__m512i)vec_round_pairs(low, high));
+#endif
 }
 
-/* Numbers of x and y pair by pair: *low has the first sixteen, *high the others. */
+/* Numbers of x and y pair by pair: *low has the first VEC_FLOATS, *high the others. */
 static inline void vec_pair_numbers(vec_bits x, vec_bits y, vec_bits *low, vec_bits *high)
 {
+#if defined(VEC_NEON)
+    *low = (vec_bits)vzip1q_u16((uint16x8_t)x, (uint16x8_t)y);
+    *high = (vec_bits)vzip2q_u16((uint16x8_t)x, (uint16x8_t)y);
+#else
     const vec_bits at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const vec_bits paired = at | (at + 2 * VEC_FLOATS) << 16;
     *low = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)paired, (__m512i)y);
     *high = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)(paired + 0x00100010), (__m512i)y);
+#endif
 }
 #endif
 
@@ -124,15 +139,32 @@ static inline void vec_store_narrow(uint16_t *p, vec low, vec high)
 #endif
 }
 
-/* sum + the first of each of a's pairs times the first of b's + the second times the second */
+/* sum + the first of each of a's pairs times the first of b's + the second times the second. Where an instruction does
+   it, it rounds in its own way, and takes numbers below 2^-126 as 0: VDPBF16PS adds one product after the other and
+   rounds each sum to nearest; BFDOT adds the two products first, and rounds both sums to odd (the last bit is 1 unless
+   the sum is exact). Processors with FEAT_EBF16 round as in other sums, and keep small numbers, where FPCR's bit EBF is
+   set; Linux starts programs without. */
 static inline __attribute__((always_inline)) vec vec_dot_pairs(vec sum, vec_bits a, vec_bits b)
 {
-#if defined(VEC_PAIRS)
+#if defined(VEC_PAIRS) && defined(VEC_NEON)
+    return (vec)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
+#elif defined(VEC_PAIRS)
     return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 #else
     sum += vec_firsts(a) * vec_firsts(b);
     return sum + vec_seconds(a) * vec_seconds(b);
 #endif
 }
+
+/* The same with one pair of b for all lanes, added to *sum; see vec_add_product_lane. */
+#if defined(VEC_PAIRS) && defined(VEC_BY_LANE)
+static inline __attribute__((always_inline)) void vec_add_pairs_lane(vec *sum, vec_bits a, vec_bits b, int lane)
+{
+    if (lane == 0) __asm__ volatile("bfdot %0.4s, %1.8h, %2.2h[0]" : "+w"(*sum) : "w"(a), "w"(b));
+    if (lane == 1) __asm__ volatile("bfdot %0.4s, %1.8h, %2.2h[1]" : "+w"(*sum) : "w"(a), "w"(b));
+    if (lane == 2) __asm__ volatile("bfdot %0.4s, %1.8h, %2.2h[2]" : "+w"(*sum) : "w"(a), "w"(b));
+    if (lane == 3) __asm__ volatile("bfdot %0.4s, %1.8h, %2.2h[3]" : "+w"(*sum) : "w"(a), "w"(b));
+}
+#endif
 
 #endif

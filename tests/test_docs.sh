@@ -34,6 +34,17 @@ there_are_studies() { [ "$(wc -l <results)" -gt 40 ]; }
 fact there_are_studies there_are_studies
 fact the_index_of_results_names_every_file missing results studies
 fact and_no_other missing studies results
+# Every set of kernels is named wherever sets are listed.
+grep -ohE '\.isa = "[a-z0-9]+"' "$source"/kernels/isa_*.c | grep -oE '[a-z0-9]+"' | tr -d '"' | sort >sets
+there_are_sets() { [ "$(wc -l <sets)" -ge 6 ]; }
+fact there_are_sets there_are_sets
+sed -n '/hga_id threads;/,/const char \*isa;/p' "$source/msgpass/plan/public/hga_plan.h" >sets.header
+grep '^\*\*Instruction set\.\*\*' "$source/docs/glossary.md" >sets.glossary
+for command in bench run; do "$hga" help $command --all | grep -A2 -- '--isa=' >sets.$command; done
+for list in sets.header sets.glossary sets.bench sets.run; do
+    grep -oE '[a-z0-9]+' $list | sort -u >words
+    fact "$list names every instruction set" missing sets words
+done
 # The engine's page names a file at every step.
 grep -oE '`[a-z_]+(/[a-z_0-9]+)+\.(c|h|inc)`' "$source/docs/engine.md" | tr -d '`' | sort -u >steps
 while read -r path; do [ -e "$source/$path" ] || echo "$path"; done <steps >gone

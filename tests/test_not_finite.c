@@ -191,12 +191,15 @@ static const way ways[] = {
     {"avx2", {.isa = "avx2"}},
     {"avx512", {.isa = "avx512"}},
     {"avx512bf16", {.isa = "avx512bf16"}},
+    {"neon", {.isa = "neon"}},
     {"strict rows", {.strict_rows = 1}},
     {"plain, bf16", {.generic = 1, .precision = HGA_PRECISION_BF16}},
     {"ref, bf16", {.isa = "ref", .precision = HGA_PRECISION_BF16}},
     {"avx2, bf16", {.isa = "avx2", .precision = HGA_PRECISION_BF16}},
     {"avx512, bf16", {.isa = "avx512", .precision = HGA_PRECISION_BF16}},
     {"avx512bf16, bf16", {.isa = "avx512bf16", .precision = HGA_PRECISION_BF16}},
+    {"neon, bf16", {.isa = "neon", .precision = HGA_PRECISION_BF16}},
+    {"neonbf16, bf16", {.isa = "neonbf16", .precision = HGA_PRECISION_BF16}},
 };
 enum { N_WAYS = sizeof ways / sizeof *ways };
 

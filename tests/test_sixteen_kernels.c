@@ -334,12 +334,14 @@ static void heads_of_16_bits_are_softmax(void **unused)
     }
 }
 
-/* Products of pairs are for operands of 16 bits alone: in float32 the two tables of AVX-512 compute the same bits. */
+/* Products of pairs are for operands of 16 bits alone: in float32 the two tables of AVX-512, and NEON's, compute the
+   same bits. */
 static void products_of_pairs_leave_float32_alone(void **unused)
 {
     (void)unused;
+    static const char *const floats[] = {FLOAT_ISAS};
     const kernel_table *t, *u;
-    if (isa_kernels("avx512", &t) != HGA_OK || isa_kernels("avx512bf16", &u) != HGA_OK) skip();
+    if (isa_kernels(floats[2], &t) != HGA_OK || isa_kernels(PAIRS_ISA, &u) != HGA_OK) skip();
     numbers *x = malloc(sizeof *x);
     static group_case g, h;
     for (int round = 0; round < 100; round++) {

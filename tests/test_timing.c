@@ -3,9 +3,13 @@
 #include "timing.h"
 
 #include "bursts.h"
+#include "machine_context.h"
 #include "testing.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { MOST = 200 };
 
@@ -199,6 +203,33 @@ static void rates_of_nothing_are_refused(void **state)
     }
 }
 
+/* Of x86 the first core's model; ARM has numbers, one line a core, and cores of several kinds. */
+static void a_processor_has_its_name_or_its_numbers(void **state)
+{
+    static const struct {
+        const char *lines, *cpu;
+        double mhz;
+    } rows[] = {
+        {"processor : 0\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2400.5\nprocessor : 1\nmodel name\t: other\n", "AMD EPYC",
+         2400.5},
+        {"CPU implementer\t: 0x41\nCPU part\t: 0xd05\n\nCPU implementer\t: 0x41\nCPU part\t: 0xd05\n\n"
+         "CPU implementer\t: 0x41\nCPU part\t: 0xd0b\n",
+         "ARM cores 0x41 0xd05, 0x41 0xd0b", 0},
+        {"", "", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bench_context c = {.n_caches = 0};
+        FILE *f = fopen("cpuinfo", "w");
+        assert_non_null(f);
+        fputs(rows[i].lines, f), fclose(f);
+        bench_context_cpu("cpuinfo", &c);
+        unlink("cpuinfo");
+        assert_string_equal(c.cpu, rows[i].cpu);
+        assert_true(fabs(c.mhz - rows[i].mhz) < 1e-9);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +243,7 @@ int main(void)
         cmocka_unit_test(nobody_asks_unasked),
         cmocka_unit_test(bursts_say_what_was_asked),
         cmocka_unit_test(rates_of_nothing_are_refused),
+        cmocka_unit_test(a_processor_has_its_name_or_its_numbers),
     };
     return cmocka_run_group_tests_name("timing", tests, NULL, NULL);
 }

@@ -282,7 +282,7 @@ static void descriptions_show_domains_and_threads(void **state)
     (void)state;
     char *text;
     assert_ok(hga_topology_describe("pack:2 numa:1 core:4 pu:1", 2, &text));
-    assert_string_equal(text, "a synthetic machine: 2 NUMA domains, 8 cores, 8 PUs; 2 threads\n"
+    assert_string_equal(text, "another machine: 2 NUMA domains, 8 cores, 8 PUs; 2 threads\n"
                               "domain 0 (node 0): 4 cores, PUs 0-3; thread 0 on PU 0\n"
                               "domain 1 (node 1): 4 cores, PUs 4-7; thread 1 on PU 4\n");
     hga_text_free(text);
@@ -290,7 +290,7 @@ static void descriptions_show_domains_and_threads(void **state)
     assert_string_equal(
         text,
         "{\"schema\": 1, \"synthetic\": \"numa:1 core:2 pu:1\", \"this_machine\": false, \"cpu_quota\": null, "
-        "\"usable\": 2, \"memory_node\": null, \"domains\": ["
+        "\"usable\": 2, \"memory_node\": null, \"kinds\": [], \"smallest_caches\": [], \"domains\": ["
         "{\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}], "
         "\"threads\": 2, \"tuning\": null}\n");
     hga_text_free(text);

@@ -30,6 +30,17 @@ static void the_table_has_a_row_for_every_processor(void **state)
     assert_int_equal(tuning_of(&large).near_sources, 32 << 20);
 }
 
+/* Nobody has measured on ARM, whatever its caches. */
+static void a_row_says_where_it_was_measured(void **state)
+{
+    (void)state;
+    const processor arm = {.maker = "aarch64", .second_cache = 1 << 20}, intel = {"GenuineIntel", 6, 0, 2 << 20, 0};
+    const tuned on_arm = {.here = arm, .is = tuning_of(&arm)}, on_intel = {.here = intel, .is = tuning_of(&intel)};
+    assert_null(tuning_measured(&arm));
+    assert_non_null(strstr(tuned_say(&on_arm).text, "cyclic_bytes 1048576; not measured"));
+    assert_non_null(strstr(tuned_say(&on_intel).text, "; measured on Emerald Rapids"));
+}
+
 static void a_processor_says_whose_it_is(void **state)
 {
     (void)state;
@@ -284,6 +295,7 @@ static void what_is_no_number_is_refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_table_has_a_row_for_every_processor),
+                                       cmocka_unit_test(a_row_says_where_it_was_measured),
                                        cmocka_unit_test(a_processor_says_whose_it_is),
                                        cmocka_unit_test(no_number_changes_a_bit),
                                        cmocka_unit_test(numbers_reach_the_plan),

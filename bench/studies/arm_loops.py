@@ -1,5 +1,6 @@
-"""Cuts the hot loops out of a disassembly for ARM, for arm.sh: arm_loops.py OBJECT FOLDER writes each loop as FOLDER/LOOP.s for llvm-mca, and a line on stdout:
-LOOP, its multiply-adds, all instructions, loads, and vectors that go to the stack or come from it. Reads `aarch64-linux-gnu-objdump -d`."""
+"""Cuts the hot loops out of a disassembly for ARM, for arm.sh: arm_loops.py OBJECT FOLDER [PAIRS] writes each loop as FOLDER/LOOP.s for llvm-mca, and a line on stdout:
+LOOP, its multiply-adds, all instructions, loads, and vectors that go to the stack or come from it. Of an object that multiplies PAIRS of bfloat16 it reads the loops of
+BFDOT. Reads `aarch64-linux-gnu-objdump -d`."""
 
 import pathlib
 import re
@@ -10,6 +11,7 @@ import sys
 # of the commonest dimension, 64.
 LOOPS = (("scores", "score_alone"), ("values", "sum_whole"), ("backward", "grad_pour_four"), ("rows-scores", "scores_of_four|scores_of_many"), ("rows-values", "sum_rows"),
          ("family-scores", "attend_family"), ("family-values", "store_family"))  # fmt: skip
+PAIRS = (("scores", "score_alone_bf16"), ("values", "sum_whole"))
 
 
 def functions(listing):
@@ -43,16 +45,17 @@ def count(loop, pattern):
 def main():
     listing = subprocess.run(["aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", sys.argv[1]], capture_output=True, text=True, check=True).stdout
     found, folder, missed = functions(listing), pathlib.Path(sys.argv[2]), []
-    for name, function in LOOPS:
-        of = [loop for one in function.split("|") for loop in loops(found.get(one, [])) if count(loop, "fmla")]
+    product, table = ("bfdot", PAIRS) if sys.argv[3:] else ("fmla", LOOPS)
+    for name, function in table:
+        of = [loop for one in function.split("|") for loop in loops(found.get(one, [])) if count(loop, product)]
         if not of:
             missed.append(f"{name}: no loop of {function} multiplies and adds")
             continue
-        loop = max(of, key=lambda one: (count(one, "fmla"), -len(one)))
+        loop = max(of, key=lambda one: (count(one, product), -len(one)))
         # The branch leads to the loop's begin, which llvm-mca does not follow.
         text = [re.sub(r"[0-9a-f]+ <.*>", "begin", one) for one in loop]
         (folder / f"{name}.s").write_text("begin:\n" + "\n".join(text) + "\n")
-        print(name, count(loop, "fmla"), len(loop), count(loop, "ld"), count(loop, r"(ld|st)[rpu]+\s+q.*\[sp"))
+        print(name, count(loop, product), len(loop), count(loop, "ld"), count(loop, r"(ld|st)[rpu]+\s+q.*\[sp"))
     sys.exit("\n".join(missed) or None)
 
 

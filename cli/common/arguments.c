@@ -403,7 +403,7 @@ static const option_row machine_rows[] = {
     {"threads,t", ID(hga_options, threads, 1, 65536), "T", 0,
      "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
     {"isa", READ(read_machines_isa), "ISA", ARGUMENTS_MORE,
-     "ref, avx2, avx512, avx512bf16 or neon: the instruction set (default: HGA_ISA, or the best here)", 8},
+     "ref, avx2, avx512, avx512bf16, neon or neonbf16: the instruction set (default: HGA_ISA, or the best here)", 8},
     {"precision", CHOICE(hga_options, precision, PRECISION_WORDS), "P", 0,
      "f32 or bf16: bf16 keeps keys and values in 16 bits (default: f32)", 8},
     {"bind", CHOICE(hga_options, bind, BIND_WORDS), "WHEN", ARGUMENTS_MORE, BIND_HELP, 8},

@@ -63,13 +63,33 @@ static void say_memory(growing_text *t, const topology *m)
             node);
 }
 
+enum { MOST_KINDS = 16, CACHE_LEVELS = 3 };
+
+/* Cores of several kinds, and the smallest cache of each level, where they are known. */
+static void say_cores(growing_text *t, const topology *m)
+{
+    hga_id n_pus[MOST_KINDS], kinds = topology_kinds(m, MOST_KINDS, n_pus), said = 0;
+    if (kinds > 1) {
+        say(t, "cores of %d kinds, PUs of each, the slowest first:", kinds);
+        for (hga_id i = 0; i < kinds; i++) say(t, "%s %d", i ? "," : "", n_pus[i]);
+        say(t, "; threads have equal shares\n");
+    }
+    for (hga_id level = 1; level <= CACHE_LEVELS; level++) {
+        const topology_cache cache = topology_cache_at(m, level);
+        if (!cache.bytes) continue;
+        say(t, said++ ? ", L%d %lld kB" : "smallest caches: L%d %lld kB", level, (long long)cache.bytes / 1024);
+        if (cache.n_pus > 1) say(t, " for %d PUs", cache.n_pus);
+    }
+    if (said) say(t, "\n");
+}
+
 /* Every domain, with its processors and threads. */
 static void say_domains(growing_text *t, const topology *m, const placement *p)
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
     for (hga_id d = 0; d < n; d++) pus += topology_domain_at(m, d).n_pus, cores += topology_domain_at(m, d).n_cores;
-    say(t, "%s: %d NUMA domain%s, %d cores, %d PUs",
-        topology_is_this_machine(m) ? "this machine" : "a synthetic machine", n, n == 1 ? "" : "s", cores, pus);
+    say(t, "%s: %d NUMA domain%s, %d cores, %d PUs", topology_is_this_machine(m) ? "this machine" : "another machine",
+        n, n == 1 ? "" : "s", cores, pus);
     if (topology_cpu_quota(m) > 0) say(t, ", a quota of %.2f CPUs", topology_cpu_quota(m));
     say(t, "; %d thread%s\n", p->threads, p->threads == 1 ? "" : "s");
     for (hga_id d = 0, i = 0; d < n; d++) {
@@ -86,6 +106,7 @@ static void say_domains(growing_text *t, const topology *m, const placement *p)
             say(t, "\n");
         }
     }
+    say_cores(t, m);
     say_memory(t, m);
     if (topology_is_this_machine(m)) say(t, "processor: %s\n", tuned_say(&p->tuning).text);
 }
@@ -115,6 +136,26 @@ static json_t *quota_json(const topology *m)
     return quota > 0 ? json_real(floor(quota * 100) / 100) : json_null();
 }
 
+/* PUs of each kind; [] where kinds are not known. */
+static json_t *kinds_json(const topology *m)
+{
+    hga_id n_pus[MOST_KINDS], kinds = topology_kinds(m, MOST_KINDS, n_pus);
+    return list_json(n_pus, kinds);
+}
+
+/* The smallest cache of each level that is known. */
+static json_t *caches_json(const topology *m)
+{
+    json_t *list = json_array();
+    for (hga_id level = 1; list && level <= CACHE_LEVELS; level++) {
+        const topology_cache cache = topology_cache_at(m, level);
+        if (cache.bytes)
+            json_array_append_new(list, json_pack("{s:i, s:I, s:i}", "level", (int)level, "bytes",
+                                                  (json_int_t)cache.bytes, "pus", (int)cache.n_pus));
+    }
+    return list;
+}
+
 /* The machine and where the threads of a placement would run. */
 static json_t *machine_json(const topology *m, const char *synthetic, const placement *p)
 {
@@ -122,11 +163,11 @@ static json_t *machine_json(const topology *m, const char *synthetic, const plac
     for (hga_id d = 0, at = 0; domains && d < topology_domains(m); d++)
         json_array_append_new(domains, domain_json(m, d, p, &at));
     hga_id memory = topology_memory_node(m);
-    return json_pack("{s:i, s:s?, s:b, s:o, s:i, s:o, s:o, s:i, s:o}", "schema", 1, "synthetic", synthetic,
+    return json_pack("{s:i, s:s?, s:b, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1, "synthetic", synthetic,
                      "this_machine", topology_is_this_machine(m), "cpu_quota", quota_json(m), "usable",
-                     (int)topology_cores(m), "memory_node", memory < 0 ? json_null() : json_integer(memory), "domains",
-                     domains, "threads", (int)p->threads, "tuning",
-                     topology_is_this_machine(m) ? tuned_json(&p->tuning) : json_null());
+                     (int)topology_cores(m), "memory_node", memory < 0 ? json_null() : json_integer(memory), "kinds",
+                     kinds_json(m), "smallest_caches", caches_json(m), "domains", domains, "threads", (int)p->threads,
+                     "tuning", topology_is_this_machine(m) ? tuned_json(&p->tuning) : json_null());
 }
 
 /* Appends the machine as JSON text to t, which records failures. */

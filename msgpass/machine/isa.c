@@ -4,8 +4,17 @@
 #include "machine.h"
 
 #include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#ifndef HWCAP2_BF16 /* headers before Linux 5.6 */
+#define HWCAP2_BF16 (1ul << 14)
+#endif
+#endif
 
 /* Whether this machine runs the instruction set. */
 static int usable(const char *isa)
@@ -20,12 +29,15 @@ static int usable(const char *isa)
 #endif
 #if defined(__aarch64__)
     if (strcmp(isa, "neon") == 0) return 1;
+#if defined(__linux__) /* elsewhere nobody has looked */
+    if (strcmp(isa, "neonbf16") == 0) return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+#endif
 #endif
     return strcmp(isa, "ref") == 0;
 }
 
 /* Intel's products of pairs are slower than float32's (Sapphire Rapids: 89 GFLOP/s against 157): there they run only
-   when requested by name. */
+   when requested by name. ARM's makers document as many of them a cycle as of float32's, each of twice the products. */
 static int best(const char *isa)
 {
 #if defined(__x86_64__)
@@ -35,25 +47,46 @@ static int best(const char *isa)
     return 1;
 }
 
+/* The last of the table that runs here, and is best where none is named. */
+static const kernel_table *find(const char *isa)
+{
+    const kernel_table *found = NULL;
+    for (const kernel_table *const *t = kernel_tables; *t; t++)
+        if (usable((*t)->isa) && (isa ? strcmp(isa, (*t)->isa) == 0 : best((*t)->isa))) found = *t;
+    return found;
+}
+
 hga_status isa_kernels(const char *isa, const kernel_table **out)
 {
-    *out = NULL;
     if (!isa) isa = getenv("HGA_ISA");
     if (isa && !*isa) isa = NULL;
-    for (const kernel_table *const *t = kernel_tables; *t; t++)
-        if (usable((*t)->isa) && (isa ? strcmp(isa, (*t)->isa) == 0 : best((*t)->isa))) *out = *t;
+    *out = find(isa);
     if (*out) return HGA_OK;
     return hga_fail(HGA_EUNSUPPORTED, "instruction set %s is not one of this machine's: %s", isa, hga_isa_list());
 }
 
-/* The best is last; static, since the text must outlive the call. */
+/* Static, since the text must outlive the call. */
+static struct {
+    pthread_mutex_t lock;
+    char text[100];
+} list_under_lock = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The best is last. */
+static void write_list(char *text, size_t capacity)
+{
+    const kernel_table *last = find(NULL);
+    int at = 0;
+    for (const kernel_table *const *t = kernel_tables; *t; t++)
+        if (usable((*t)->isa) && *t != last) at += snprintf(text + at, capacity - (size_t)at, "%s ", (*t)->isa);
+    snprintf(text + at, capacity - (size_t)at, "%s", last->isa);
+}
+
 const char *hga_isa_list(void)
 {
-    if (usable("neon")) return "ref neon";
-    if (!usable("avx2")) return "ref";
-    if (!usable("avx512")) return "ref avx2";
-    if (!usable("avx512bf16")) return "ref avx2 avx512";
-    return best("avx512bf16") ? "ref avx2 avx512 avx512bf16" : "ref avx2 avx512bf16 avx512";
+    pthread_mutex_lock(&list_under_lock.lock);
+    if (!*list_under_lock.text) write_list(list_under_lock.text, sizeof list_under_lock.text);
+    pthread_mutex_unlock(&list_under_lock.lock);
+    return list_under_lock.text;
 }
 
 hga_status hga_isa_pairs(const char *isa, int *pairs)
@@ -65,10 +98,20 @@ hga_status hga_isa_pairs(const char *isa, int *pairs)
     return st;
 }
 
+/* The caches as hwloc knows them, where the C library knows none: on ARM. Both stay 0 where it does not either. */
+static void add_caches(processor *p)
+{
+    topology *here = NULL;
+    if (topology_open(NULL, &here) != HGA_OK) return;
+    p->second_cache = topology_cache_at(here, 2).bytes, p->third_cache = topology_cache_at(here, 3).bytes;
+    topology_close(here);
+}
+
 hga_status isa_tuning(tuned *out)
 {
     const char *text = getenv("HGA_TUNING");
     *out = (tuned){.here = processor_here(), .declared = text && *text};
+    if (!out->here.second_cache) add_caches(&out->here);
     out->is = tuning_of(&out->here);
     return tuning_override(text, &out->is);
 }

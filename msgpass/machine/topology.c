@@ -2,11 +2,13 @@
    call, since masks change, and stored in plain arrays. hwloc itself is needed again only to bind threads. */
 #include "topology.h"
 #include "allowed.h"
+#include "tuning.h"
 
 #include <errno.h>
 #include <hwloc.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* hwloc's data of a machine. */
@@ -42,41 +44,67 @@ static int has_cpu_folder(void)
            access("/sys/devices/system/cpu/cpu0/topology", R_OK) == 0;
 }
 
-/* Quiet and quick: no caches, devices, distances; the discovering thread is not migrated. Where /sys is not mounted
-   CPUID is used. */
-static hga_status load_topology(hardware *t, const char *synthetic)
+/* Whether caches and kinds of cores are read: not of this machine where the C library knows its caches, since they are
+   several files of each PU. */
+static int is_read_whole(const char *described) { return described || !processor_here().second_cache; }
+
+static int is_file(const char *described)
 {
-    unsigned long flags =
-        HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
-    if (!synthetic) flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
+    const size_t n = strlen(described);
+    return n > 4 && strcmp(described + n - 4, ".xml") == 0;
+}
+
+/* What the caller says of another machine. */
+static hga_status describe_to(hwloc_topology_t hw, const char *described)
+{
+    if (is_file(described)) {
+        if (hwloc_topology_set_xml(hw, described) == 0) return HGA_OK;
+        return hga_fail(HGA_EINVAL, "'%.200s' is not a file of a topology as lstopo writes it, errno %d", described,
+                        errno);
+    }
+    if (hwloc_topology_set_synthetic(hw, described) == 0) return HGA_OK;
+    return hga_fail(HGA_EINVAL,
+                    "'%.200s' is neither a synthetic topology such as 'pack:2 numa:1 core:4 pu:1' nor a file.xml",
+                    described);
+}
+
+/* Quiet and quick: no devices, distances; the discovering thread is not migrated. Where /sys is not mounted CPUID is
+   used. */
+static hga_status load_topology(hardware *t, const char *described)
+{
+    const int whole = is_read_whole(described);
+    unsigned long flags = HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS;
+    if (!whole) flags |= HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+    if (!described) flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
     if (hwloc_topology_init(&t->hw) != 0) {
         t->hw = NULL;
         return hga_fail(HGA_ENOMEM, "hwloc: no memory for a topology");
     }
-    if (synthetic && hwloc_topology_set_synthetic(t->hw, synthetic) != 0)
-        return hga_fail(HGA_EINVAL, "'%.200s' is not a synthetic topology such as 'pack:2 numa:1 core:4 pu:1'",
-                        synthetic);
-    if (!synthetic && !has_cpu_folder())
+    if (described) {
+        hga_status st = describe_to(t->hw, described);
+        if (st) return st;
+    }
+    if (!described && !has_cpu_folder())
         hwloc_topology_set_components(t->hw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "linux");
     int failed = hwloc_topology_set_flags(t->hw, flags) != 0 ||
                  hwloc_topology_set_io_types_filter(t->hw, HWLOC_TYPE_FILTER_KEEP_NONE) != 0 ||
-                 hwloc_topology_set_cache_types_filter(t->hw, HWLOC_TYPE_FILTER_KEEP_NONE) != 0;
+                 hwloc_topology_set_cache_types_filter(t->hw, whole ? HWLOC_TYPE_FILTER_KEEP_ALL
+                                                                    : HWLOC_TYPE_FILTER_KEEP_NONE) != 0;
     if (failed) return hga_fail(HGA_EEXTERNAL, "hwloc: setting up failed, errno %d", errno);
     if (hwloc_topology_load(t->hw) == 0) return HGA_OK;
-    if (synthetic)
-        return hga_fail(HGA_EINVAL, "'%.200s' is not a synthetic topology that can be built, errno %d", synthetic,
-                        errno);
+    if (described)
+        return hga_fail(HGA_EINVAL, "'%.200s' is not a topology that can be built, errno %d", described, errno);
     return hga_fail(HGA_EEXTERNAL, "hwloc: discovery failed, errno %d", errno);
 }
 
 /* Discovers a machine, with one owner. */
-static hga_status read_hardware(const char *synthetic, hardware **out)
+static hga_status read_hardware(const char *described, hardware **out)
 {
     hga_status st = HGA_OK;
     hardware *from = NULL;
     HGA_TRY(hga_new_zero(NULL, 1, sizeof *from, &from));
     from->owners = 1;
-    HGA_TRY(load_topology(from, synthetic));
+    HGA_TRY(load_topology(from, described));
 done:
     if (st && from) {
         if (from->hw) hwloc_topology_destroy(from->hw);
@@ -231,13 +259,13 @@ done:
 }
 
 /* A machine discovered for one caller. */
-static hga_status discover(const char *synthetic, const char *root, const char *self, topology **out)
+static hga_status discover(const char *described, const char *root, const char *self, topology **out)
 {
     hga_status st = HGA_OK;
     hardware *from = NULL;
     hwloc_bitmap_t set = NULL;
     *out = NULL;
-    HGA_TRY(read_hardware(synthetic, &from));
+    HGA_TRY(read_hardware(described, &from));
     HGA_TRY(usable(from->hw, &set));
     HGA_TRY(view(from, set, root, self, out));
 done:
@@ -270,12 +298,12 @@ hga_status topology_open_in(const char *root, const char *self, topology **out)
     return discover(NULL, root, self, out);
 }
 
-/* A synthetic machine is the caller's own; this one is shared, and updated when the allowed CPUs change. */
-hga_status topology_open(const char *synthetic, topology **out)
+/* A machine that is described is the caller's own; this one is shared, and updated when the allowed CPUs change. */
+hga_status topology_open(const char *described, topology **out)
 {
     hga_status st = HGA_OK;
     *out = NULL;
-    if (synthetic) return discover(synthetic, NULL, NULL, out);
+    if (described) return discover(described, NULL, NULL, out);
     pthread_mutex_lock(&shared_under_lock.lock);
     st = look_again();
     if (!st) shared_under_lock.machine->owners++, *out = shared_under_lock.machine;
@@ -344,6 +372,51 @@ void topology_locate(const topology *t, hga_id threads, hga_id *domain, hga_id *
         if (pu) pu[i] = t->domain[d].pu[taken % t->domain[d].n_pus];
         taken++;
     }
+}
+
+/* ---- caches, kinds of cores ---- */
+
+/* A PU's data cache of a level; NULL: none. */
+static hwloc_obj_t cache_of(hwloc_obj_t pu, hga_id level)
+{
+    hwloc_obj_t at = pu->parent;
+    while (at && !(hwloc_obj_type_is_dcache(at->type) && at->attr->cache.depth == (unsigned)level)) at = at->parent;
+    return at;
+}
+
+/* How many of a set's PUs may be used. */
+static hga_id usable_of(const topology *t, hwloc_const_bitmap_t set)
+{
+    hga_id n = 0;
+    for (hga_id i = 0; i < t->n_pus; i++) n += hwloc_bitmap_isset(set, (unsigned)t->pu[i]);
+    return n;
+}
+
+topology_cache topology_cache_at(const topology *t, hga_id level)
+{
+    topology_cache least = {0};
+    hwloc_obj_t pu = NULL;
+    while ((pu = hwloc_get_next_obj_by_type(t->hw, HWLOC_OBJ_PU, pu)) != NULL) {
+        hwloc_obj_t cache = hwloc_bitmap_isset(t->set, pu->os_index) ? cache_of(pu, level) : NULL;
+        int64_t bytes = cache ? (int64_t)cache->attr->cache.size : 0;
+        if (bytes > 0 && (!least.bytes || bytes < least.bytes))
+            least = (topology_cache){bytes, usable_of(t, cache->cpuset)};
+    }
+    return least;
+}
+
+hga_id topology_kinds(const topology *t, hga_id capacity, hga_id *n_pus)
+{
+    hga_id kinds = 0;
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    int n = set ? hwloc_cpukinds_get_nr(t->hw, 0) : 0;
+    for (int i = 0; i < n && kinds < capacity; i++) {
+        if (hwloc_cpukinds_get_info(t->hw, (unsigned)i, set, NULL, NULL, NULL, 0) != 0) break;
+        hga_id pus = usable_of(t, set);
+        if (pus > 0) n_pus[kinds++] = pus;
+    }
+    hwloc_bitmap_free(set);
+    return kinds;
 }
 
 /* ---- binding ---- */

@@ -19,10 +19,11 @@ typedef struct topology_domain {
     const hga_id *pu;
 } topology_domain;
 
-/* `synthetic` as hwloc's ("pack:2 numa:1 core:4 pu:1"; HGA_EINVAL if it is not one), or NULL for this machine, which is
-   discovered at the first call and shared by the whole process: the PUs that the calling thread may use now
-   (allowed.h). Any thread may call; an open topology may be read by any number of threads. */
-hga_status topology_open(const char *synthetic, topology **out);
+/* `described` as hwloc does: synthetic ("pack:2 numa:1 core:4 pu:1"), or a file that lstopo wrote ("machine.xml");
+   HGA_EINVAL if it is neither. Or NULL for this machine, which is discovered at the first call and shared by the whole
+   process: the PUs that the calling thread may use now (allowed.h). Any thread may call; an open topology may be read
+   by any number of threads. */
+hga_status topology_open(const char *described, topology **out);
 /* This machine, not shared, under the quota that topology_read_quota finds there. */
 hga_status topology_open_in(const char *root, const char *self, topology **out);
 /* NULL is accepted. */
@@ -36,13 +37,27 @@ topology_domain topology_domain_at(const topology *t, hga_id domain);
 hga_id topology_cores(const topology *t);
 /* The quota in CPUs, 0 without. */
 double topology_cpu_quota(const topology *t);
-/* False for synthetic topologies, also for those that hwloc's own environment variables put in this machine's place. */
+/* False for topologies that are described, also for those that hwloc's own environment variables put in this machine's
+   place. */
 int topology_is_this_machine(const topology *t);
 /* The domain of a PU; -1: none. */
 hga_id topology_domain_of(const topology *t, hga_id pu);
 /* The one node, by the operating system's number, from which a memory policy of the calling thread takes all memory
    (numactl --membind); -1: no such policy. */
 hga_id topology_memory_node(const topology *t);
+
+/* A cache: its bytes, and how many PUs that may be used share it. */
+typedef struct topology_cache {
+    int64_t bytes;
+    hga_id n_pus;
+} topology_cache;
+/* Of the caches of a level (1: the nearest) that PUs have which may be used, the smallest; zeros where there is none,
+   or where they are not read: of this machine they are where the C library does not know them. */
+topology_cache topology_cache_at(const topology *t, hga_id level);
+/* Where cores are of several kinds, as in phones and laptops: how many PUs that may be used each of the first
+   `capacity` kinds has, in n_pus, the slowest kind first; returns the kinds. 0: nobody says, or see topology_cache_at.
+   */
+hga_id topology_kinds(const topology *t, hga_id capacity, hga_id *n_pus);
 
 /* Places thread i of `threads` on domain[i] and PU pu[i] (NULL accepted): domains ascend, each gets threads by its
    share of PUs, inside a domain cores come first. More threads than PUs share them. */
@@ -60,7 +75,7 @@ double topology_read_quota(const char *root, const char *self);
 /* The number of `pus` within a quota, rounded up; 0: all. */
 hga_id topology_paid_for(double quota, hga_id pus);
 
-/* hga_topology_describe (as JSON: hga_topology_describe_json) of a machine that is open; `synthetic` is its name. */
-hga_status topology_describe(const topology *t, const char *synthetic, hga_id threads, int json, char **out);
+/* hga_topology_describe (as JSON: hga_topology_describe_json) of a machine that is open; `described` is its name. */
+hga_status topology_describe(const topology *t, const char *described, hga_id threads, int json, char **out);
 
 #endif

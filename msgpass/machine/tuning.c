@@ -33,33 +33,43 @@ static int64_t number_at(const tuning *t, int i) { return *number_of((tuning *)(
 /* ---- the table ---- */
 
 /* A processor uses the first row that matches: the maker's name ("": any), its family (0: any), and at least so large a
-   second-level cache. bench/studies/tuning.py measures a row. Dated: - AMD, 2026-11: Zen 4 and 5, families 25 and 26, 1
-   MB. - Intel, 2026-11: Emerald Rapids, 2 MB. Copying for three readers takes 7.5 % longer on routed trees; panels of
-   half the bytes are 6 % faster on trees of sixteen, and alike elsewhere. Random edges among 8 to 16 MB run backward in
-   0.89 to 0.92 of the time when treated as in memory, and forward in 0.98. Outputs of 16 MB take 0.90 to 0.97 when they
-   bypass the caches; those of 8 MB, of deep trees, 1.02 to 1.07. One row of 4 to 17 MB takes 0.95 of its time without
-   prefetching; on Zen 4 1.1, and thrice its time from memory. - 64-bit ARM: not measured; its row is that of others,
-   but that no store there bypasses the caches. */
+   second-level cache. `measured` says on which processors it was, NULL: on none. bench/studies/tuning.py measures one.
+   - AMD, 2026-11: Zen 4 and 5, families 25 and 26, 1 MB.
+   - Intel, 2026-11: Emerald Rapids, 2 MB. Copying for three readers takes 7.5 % longer on routed trees; panels of half
+     the bytes are 6 % faster on trees of sixteen, and alike elsewhere. Random edges among 8 to 16 MB run backward in
+     0.89 to 0.92 of the time when treated as in memory, and forward in 0.98. Outputs of 16 MB take 0.90 to 0.97 when
+     they bypass the caches; those of 8 MB, of deep trees, 1.02 to 1.07. One row of 4 to 17 MB takes 0.95 of its time
+     without prefetching; on Zen 4 1.1, and thrice its time from memory.
+   - 64-bit ARM, whatever its caches: that of others, but that no store there bypasses the caches. */
 #define NEVER (INT64_C(1) << 60)
 static const struct {
     const char *maker;
     hga_id family;
     int64_t second_cache;
+    const char *measured;
     tuning t;
 } table[] = {
-    {"GenuineIntel", 6, 2 << 20, {6, 16 << 20, 8 << 20, 8 << 20, 32 << 20, 64 << 10, 256 << 10, 1 << 20}},
-    {"aarch64", 0, 0, {3, NEVER, NEVER, 32 << 20, 2 << 20, 128 << 10, 512 << 10, 1 << 20}},
-    {"", 0, 0, {3, 32 << 20, 8 << 20, 32 << 20, 2 << 20, 128 << 10, 512 << 10, 1 << 20}},
+    {"GenuineIntel",
+     6,
+     2 << 20,
+     "Emerald Rapids",
+     {6, 16 << 20, 8 << 20, 8 << 20, 32 << 20, 64 << 10, 256 << 10, 1 << 20}},
+    {"aarch64", 0, 0, NULL, {3, NEVER, NEVER, 32 << 20, 2 << 20, 128 << 10, 512 << 10, 1 << 20}},
+    {"", 0, 0, "Zen 4 and 5", {3, 32 << 20, 8 << 20, 32 << 20, 2 << 20, 128 << 10, 512 << 10, 1 << 20}},
 };
 
-tuning tuning_of(const processor *p)
+static size_t row_of(const processor *p)
 {
     for (size_t i = 0;; i++) {
         int maker = !*table[i].maker || strcmp(table[i].maker, p->maker) == 0;
         int family = !table[i].family || table[i].family == p->family;
-        if (maker && family && p->second_cache >= table[i].second_cache) return table[i].t;
+        if (maker && family && p->second_cache >= table[i].second_cache) return i;
     }
 }
+
+tuning tuning_of(const processor *p) { return table[row_of(p)].t; }
+
+const char *tuning_measured(const processor *p) { return table[row_of(p)].measured; }
 
 /* ---- overrides ---- */
 
@@ -124,15 +134,18 @@ tuning_words tuned_say(const tuned *t)
     for (int i = 0; i < N_NUMBERS; i++)
         at += (size_t)snprintf(x.text + at, capacity - at, "%s %s %lld", i ? "," : "", numbers[i].name,
                                (long long)number_at(&t->is, i));
-    if (t->declared) snprintf(x.text + at, capacity - at, " (HGA_TUNING)");
+    const char *measured = tuning_measured(&t->here);
+    snprintf(x.text + at, capacity - at, "%s%s%s", measured ? "; measured on " : "; not measured",
+             measured ? measured : "", t->declared ? " (HGA_TUNING)" : "");
     return x;
 }
 
 json_t *tuned_json(const tuned *t)
 {
-    json_t *all = json_pack("{s:s, s:i, s:i, s:I, s:I, s:b}", "maker", t->here.maker, "family", (int)t->here.family,
-                            "model", (int)t->here.model, "second_cache", (json_int_t)t->here.second_cache,
-                            "third_cache", (json_int_t)t->here.third_cache, "overridden", t->declared);
+    json_t *all =
+        json_pack("{s:s, s:i, s:i, s:I, s:I, s:b, s:s?}", "maker", t->here.maker, "family", (int)t->here.family,
+                  "model", (int)t->here.model, "second_cache", (json_int_t)t->here.second_cache, "third_cache",
+                  (json_int_t)t->here.third_cache, "overridden", t->declared, "measured_on", tuning_measured(&t->here));
     for (int i = 0; all && i < N_NUMBERS; i++)
         json_object_set_new(all, numbers[i].name, json_integer(number_at(&t->is, i)));
     return all;

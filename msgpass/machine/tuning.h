@@ -29,11 +29,13 @@ typedef struct processor {
     hga_id family, model;
     int64_t second_cache, third_cache; /* bytes of one core's cache, and of the shared one */
 } processor;
-/* Found once in a process. */
+/* Found once in a process; the caches as far as the C library knows them. */
 processor processor_here(void);
 
 /* The first row of the table that fits a processor. */
 tuning tuning_of(const processor *p);
+/* Where that row was measured; NULL: nowhere, its numbers are those of others. */
+const char *tuning_measured(const processor *p);
 /* `text` as HGA_TUNING has it, "pack_readers=6,stream_output=0": replaces the named numbers of *t. NULL and "" replace
    nothing. HGA_EINVAL names what is wrong, and *t is unchanged. */
 hga_status tuning_override(const char *text, tuning *t);
@@ -45,9 +47,9 @@ typedef struct tuned {
 } tuned;
 
 typedef struct tuning_words {
-    char text[400];
+    char text[500];
 } tuning_words;
-/* "AuthenticAMD family 25, second cache 1024 kB: pack_readers 3, stream_output 33554432, .." */
+/* "AuthenticAMD family 25, second cache 1024 kB: pack_readers 3, stream_output 33554432, ..; measured on Zen 4" */
 tuning_words tuned_say(const tuned *t);
 /* The same as an object of jansson's; NULL: no memory. */
 struct json_t *tuned_json(const tuned *t);

@@ -64,15 +64,15 @@ done:
     return st;
 }
 
-/* This machine, shared in the process; synthetic ones need hwloc. */
-hga_status topology_open(const char *synthetic, topology **out)
+/* This machine, shared in the process; others need hwloc. */
+hga_status topology_open(const char *described, topology **out)
 {
     hga_status st = HGA_OK;
     *out = NULL;
-    if (synthetic)
+    if (described)
         return hga_fail(HGA_EUNSUPPORTED,
                         "the topology '%.200s' needs hwloc, which this library was built without (HGA_WITH_HWLOC=OFF)",
-                        synthetic);
+                        described);
     pthread_mutex_lock(&shared_under_lock.lock);
     st = look_again();
     if (!st) shared_under_lock.machine->owners++, *out = shared_under_lock.machine;
@@ -123,6 +123,19 @@ hga_id topology_domain_of(const topology *t, hga_id pu)
     for (hga_id i = 0; i < t->n_pus; i++)
         if (t->pu[i] == pu) return 0;
     return -1;
+}
+
+/* Caches and kinds of cores are not known here. */
+topology_cache topology_cache_at(const topology *t, hga_id level)
+{
+    (void)t, (void)level;
+    return (topology_cache){0};
+}
+
+hga_id topology_kinds(const topology *t, hga_id capacity, hga_id *n_pus)
+{
+    (void)t, (void)capacity, (void)n_pus;
+    return 0;
 }
 
 /* Nodes are not known here. */

@@ -197,6 +197,26 @@ class Machine(unittest.TestCase):
         words = " ".join(bench.words({**goal, "precision": "bf16", "rel_key": True, "by_memory": True, "kv_heads": 1, "dim_v": 17}))
         self.assertTrue(words.endswith("--kv-heads 1 --dim-v 17 --precision bf16 --rel-key --by-memory"), words)
 
+    def test_a_program_that_was_not_built_is_named(self):
+        goal = next(g for g in machine_goals.GOALS if "routed" in g)
+        with tempfile.TemporaryDirectory() as folder:
+            bench = machine_goals.Bench(pathlib.Path(folder) / "cli" / "hga", None, None, None, False)
+            found = machine_goals.reach(bench, goal, True)
+        self.assertIsNone(found.reached)
+        self.assertIn("bench_routed_times is not built", found.note)
+        row = machine_goals.judged(bench, goal, (found, found))
+        self.assertIn(found.note, "\n".join(machine_goals.table([row], False)))
+
+    @unittest.skipUnless(os.environ.get("HGA_TOOL"), "no tool to measure")
+    def test_the_machines_goals_need_no_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.json")
+            words = ("--tokens", "96", "--seconds", "0.01", "--only", "n=8192", "--tool", TOOL, "--json", path)
+            done = subprocess.run([sys.executable, "-I", "-S", BENCH / "machine_goals.py", *words], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            run = json.loads(pathlib.Path(path).read_text())
+        self.assertTrue(run["context"]["peaks"] and run["goals"] and run["benchmarks"])
+
     def run_goals(self, *words):
         return subprocess.run([sys.executable, BENCH / "goals.py", "--tokens", "96", "--seconds", "0.01", *words], capture_output=True, text=True, check=False)
 

@@ -20,8 +20,8 @@ typedef enum hga_dtype { HGA_F32 = 0, HGA_F16 = 1, HGA_BF16 = 2 } hga_dtype;
    taken) are rounded to bfloat16 once, to nearest even; scores, softmax and sums are float32. Flat stages read them
    rounded; stages that run level by level, which compute means, read them unrounded. Where flat stages only attend by
    softmax of products, keys and values are stored in 16 bits, which halves what attention reads; and where the
-   instruction set multiplies pairs of bfloat16 (avx512bf16), softmax's weights are rounded before they multiply values,
-   not in their sum. */
+   instruction set multiplies pairs of bfloat16 (avx512bf16, neonbf16), softmax's weights are rounded before they
+   multiply values, not in their sum. */
 typedef enum hga_precision { HGA_PRECISION_F32 = 0, HGA_PRECISION_BF16 = 1 } hga_precision;
 
 typedef struct hga_shape {
@@ -48,13 +48,14 @@ enum { HGA_EVERY_ROW = 0, HGA_SOME_ROWS = 1, HGA_ROWS_THAT_STAY = 2 };
 
 typedef struct hga_options {
     hga_id threads; /* 0: OMP_NUM_THREADS, or the cores that the calling thread may use now */
-    /* "ref", "avx2", "avx512", "avx512bf16", "neon"; NULL: HGA_ISA from the environment, or the best this machine has.
-       (Numbers that follow the processor, and change time alone, are replaced by HGA_TUNING, such as "pack_readers=6":
-       hga_plan_explain says them; what is malformed there is HGA_EINVAL.) */
+    /* "ref", "avx2", "avx512", "avx512bf16", "neon", "neonbf16"; NULL: HGA_ISA from the environment, or the best this
+       machine has. (Numbers that follow the processor, and change time alone, are replaced by HGA_TUNING, such as
+       "pack_readers=6": hga_plan_explain says them; what is malformed there is HGA_EINVAL.) */
     const char *isa;
     hga_precision precision;
     int generic; /* 1: every stage by the plain executor that defines its semantics */
-    /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
+    /* hwloc's synthetic description, or a file that lstopo wrote ("machine.xml"); NULL: this machine. Another machine
+       is planned for, never bound to */
     const char *topology;
     int bind; /* HGA_BIND_OFF, HGA_BIND_ON or HGA_BIND_AUTO */
     /* 1: all fields' rows stay to the end, and the caller's are copied to the workspace, for hga_workspace_field; 0:
