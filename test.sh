@@ -17,7 +17,7 @@ quick|1|the release build, its unit tests and the rules of the sources: for dail
 asan|8|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
 oldest|20|Python with older releases of torch, transformers, PyG, JAX: the oldest ones, then those of a year ago (or the set that is named)
 newword|4|a word that calls bring, added on trial to a copy: C, JSON, the tool and Python know it
-arm|60|64-bit ARM: cross-compiled, and run by an emulator on each instruction set; without Python
+arm|60|64-bit ARM: cross-compiled, and run by an emulator on each instruction set; of Python a wheel, with numpy
 coverage|6|which lines and branches the tests reach; fails nobody
 '
 form=${1-full} chosen=${2-}
@@ -187,17 +187,23 @@ form_newword() {
 }
 
 # Another machine's programs. Fewer cases of each test, as in instrumented builds; every instruction set, the best last.
+# Of Python a wheel, by the tests that need numpy alone.
 form_arm() {
     local isa
     .ci/install arm
-    [ -d build-aarch64-sysroot ] || part "Debian's arm64 libraries" arm_libraries
+    [ -x build-aarch64-sysroot/emulated/python3 ] || part "Debian's arm64 libraries" arm_libraries
     part "build" build aarch64
-    for isa in ref neon; do
+    for isa in ref neonbf16; do
         part "tests, $isa" env_isa $isa run_tests aarch64
     done
+    part "a wheel, numpy's tests" arm_wheel
     no_python="not in the arm form"
 }
-arm_libraries() { cmake/aarch64-sysroot.sh build-aarch64-sysroot.part && mv build-aarch64-sysroot.part build-aarch64-sysroot; }
+arm_libraries() {
+    rm -rf build-aarch64-sysroot build-aarch64-sysroot.part
+    cmake/aarch64-sysroot.sh build-aarch64-sysroot.part && mv build-aarch64-sysroot.part build-aarch64-sysroot
+}
+arm_wheel() { python/wheel.sh --for aarch64 build-aarch64/wheel || { echo "FAILED: the wheel for ARM, which ctest does not count"; fail; }; }
 env_isa() { HGA_ISA=$1 "${@:2}"; }
 
 # Lines and branches that tests reach. Where threads run and memory lies, other tests have been, too.

@@ -1,6 +1,6 @@
 # hga_emulated(TARGET): where programs run under an emulator, a script in the program's place starts it there, for tests that are scripts.
 function(hga_emulated target)
-  if(NOT CMAKE_CROSSCOMPILING_EMULATOR)
+  if(NOT CMAKE_CROSSCOMPILING_EMULATOR OR NOT HGA_TESTS)
     return()
   endif()
   list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)

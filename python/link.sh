@@ -10,7 +10,9 @@ for option in "$@"; do
     case $option in
     -fopenmp) set -- "$@" "$("$compiler" -print-file-name=libgomp.so)" ;;
     -O* | -g* | -f*) ;; # of compiling
+    --sysroot=*) ;;     # libraries are named by their files
     *) set -- "$@" "$option" ;;
     esac
 done
-exec "$HGA_ZIG" cc -target x86_64-linux-gnu.2.28 -fno-sanitize=all -Wl,--allow-shlib-undefined "$@" "$("$compiler" -print-libgcc-file-name)"
+machine=$("$compiler" -dumpmachine)
+exec "$HGA_ZIG" cc -target "${machine%%-*}-linux-gnu.2.28" -fno-sanitize=all -Wl,--allow-shlib-undefined "$@" "$("$compiler" -print-libgcc-file-name)"

@@ -42,7 +42,7 @@ set_tests_properties(call_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP
 
 # Outputs that meet each other, standard output, their inputs, or what takes nothing.
 add_test(NAME outputs COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_outputs.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool>)
-set_tests_properties(outputs PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+set_tests_properties(outputs PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # What happens to files when the disk is full, a signal comes, a link is in the way; again where files cannot be without a name.
 # A preloaded library and an instrumented program do not go together.

@@ -94,11 +94,22 @@ fact after_the_packages_are_there equal "$(order)" "cmake --build --preset asan;
 fact it_needs_no_python lacks house/calls '^python'
 fact and_ends_with_its_summary equal "$(tail -1 sanitized)" "100% tests passed, 0 tests failed out of 2"
 
-mkdir house/build-aarch64-sysroot
+mkdir -p house/cmake house/python house/build-aarch64-sysroot
+stand_in house/cmake/aarch64-sysroot.sh 'mkdir -p "$1/emulated"; echo "libraries" >>calls; printf "#!/bin/sh\n" >"$1/emulated/python3"; chmod +x "$1/emulated/python3"'
+stand_in house/python/wheel.sh 'echo "wheel $*" >>calls; [ ! -e broken-wheel ]'
 fact the_form_of_arm_runs into emulated test_sh arm
+fact libraries_without_a_python_are_fetched_anew equal "$(grep -c '^libraries' house/calls)" 1
 fact one_build_and_its_tests_on_each_instruction_set equal "$(order)" "cmake --build --preset aarch64;ctest --preset aarch64;ctest --preset aarch64;"
 fact with_the_packages_of_that_form_alone equal "$(grep '^install' house/calls)" "install arm"
-fact no_python_is_tried_there holds emulated '^NOT TESTED: the Python package .* not in the arm form$'
+fact of_python_a_wheel_is_tried_last equal "$(tail -1 house/calls)" "wheel --for aarch64 build-aarch64/wheel"
+fact and_no_torch_is holds emulated '^NOT TESTED: the Python package with torch.* not in the arm form$'
+touch house/broken-wheel
+fails_by_its_wheel() { ! test_sh arm >unwheeled 2>&1; }
+fact a_wheel_that_fails_fails_the_form fails_by_its_wheel
+fact and_says_so holds unwheeled '^FAILED: the wheel for ARM, which ctest does not count$'
+fact with_the_summary_last equal "$(tail -1 unwheeled)" "100% tests passed, 0 tests failed out of 2"
+fact and_the_libraries_are_kept lacks house/calls '^libraries'
+rm house/broken-wheel
 
 fact the_form_of_coverage_runs into reached test_sh coverage
 fact one_build_whose_counters_are_read equal "$(order)" "cmake --build --preset coverage;ctest --preset coverage;gcovr;gcovr;"

@@ -95,7 +95,9 @@ for option in --out --lse --grad-query --grad-key; do
 done
 for option in --out --node-map; do fact "a_full_device_as_${option}_of_a_tree" full "${tree[@]}" --out o.npy --node-map m.npy $option /dev/full; done
 for option in --output --node-map; do fact "a_full_device_as_${option}_of_a_graph" full "$hga" build hsa -p branching=2,4 --tokens 40 --format npy --output g2.npy --node-map m.npy $option /dev/full; done
-for format in json npy mtx dot graphml gexf graph csv svg png; do fact "a_full_device_as_$format" full "$hga" build dense --tokens 40 --format $format -o /dev/full; done
+png=png # where the tool is built with librsvg
+"$hga" export dense -n 2 --format png -o has.png 2>why || { grep -q 'png needs librsvg' why && png=''; }
+for format in json npy mtx dot graphml gexf graph csv svg $png; do fact "a_full_device_as_$format" full "$hga" build dense --tokens 40 --format $format -o /dev/full; done
 fact a_full_device_as_a_page full "$hga" view dense -n 40 -o /dev/full
 fact a_full_device_as_random_numbers full "$hga" tensor --random 99x99 -o /dev/full
 for option in --out --lse --save; do fact "a_full_device_as_${option}_of_tokens" full "$hga" decode fenwick --quiet --query q.npy --key k.npy --value v.npy --out o.npy $option /dev/full; done
@@ -109,7 +111,7 @@ ln -s /dev/full full.png
 echo 'A text of a few words.' >text.txt
 fact a_full_device_as_a_report_of_run behind_a_table "$hga" run text.txt --variants window --report /dev/full
 for option in --json --report; do fact "a_full_device_as_${option}_of_a_bench" behind_a_table "$hga" bench --variants dense --tokens 16 $option /dev/full; done
-for end in svg png; do
+for end in svg $png; do
     fact "a_full_device_as_a_plot_$end" behind_a_table "$hga" choose --variants dense,window --quiet --query q.npy --key k.npy --value v.npy --output full.$end
     fact "a_full_device_as_a_plot_of_ranks_$end" behind_a_table "$hga" explain fenwick --tokens 40 --ranks 1,2 -o full.$end
 done
@@ -118,7 +120,7 @@ printed() { # one line about standard output, and the status of what is outside 
     equal $? 4 && equal "$(wc -l <why)" 1 && shows why 'standard output'
 }
 for words in 'inspect dense -n 8' 'inspect dense -n 8 --json' 'inspect dense -n 8 --row 3' 'inspect dense -n 8 --ascii' 'export dense -n 8 --format csv -o -' 'export dense -n 8 --format svg -o -' \
-    'export dense -n 8 --format png -o -' 'view dense -n 8 -o -' 'help' 'help attend' 'attend --help' 'help dense' 'variants' '--version' 'check dense -n 8' 'flops dense -n 8' 'tensor q.npy'; do
+    ${png:+"export dense -n 8 --format png -o -"} 'view dense -n 8 -o -' 'help' 'help attend' 'attend --help' 'help dense' 'variants' '--version' 'check dense -n 8' 'flops dense -n 8' 'tensor q.npy'; do
     # shellcheck disable=SC2086 # words
     fact "a_full_device_behind_${words// /_}" printed $words
 done

@@ -90,7 +90,8 @@ static void is_of_its_way(const row *r, const hga_shape *shape)
 }
 
 /* With whatever a call may bring: a way that does not know it refuses, and another goes. An even number of them, where
-   instruments are slow, is half of all, in which every three still meet, with and without each. */
+   instruments are slow, is half of all, in which every three still meet, with and without each; of half the tokens,
+   since what is plain is slowest. */
 static void has_plain_gradients(const row *r, const hga_shape *shape)
 {
     enum { TYPES = 1, POSITIONS = 2, BIASES = 4, DROPS = 8, ALL = 16 };
@@ -100,7 +101,7 @@ static void has_plain_gradients(const row *r, const hga_shape *shape)
         hga_options options = with_threads(r, 2);
         if (call_has & POSITIONS) with.pos_dim = 3;
         if (call_has & DROPS) options.dropout = 0.3f;
-        problem p = problem_of(r, &with);
+        problem p = problem_of_tokens(r, shortened(r->n), &with);
         problem_fill_tables(&p, 2, call_has & TYPES, call_has & TYPES, call_has & BIASES ? p.shape.n_heads : 0);
         slope plain = plainly(&p, options), s = slope_create(&p, 1);
         slope_run(&s, options);

@@ -177,30 +177,33 @@ static const row rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-static problem of_words(const row *r, const hga_shape *shape)
+static problem of_words(const row *r, hga_id n, const hga_shape *shape)
 {
     problem p = {.shape = *shape};
     snprintf(p.name, sizeof p.name, "%s", r->words);
-    assert_ok(hga_build(r->words, r->n, &p.graph, &p.program));
+    assert_ok(hga_build(r->words, n, &p.graph, &p.program));
     problem_fill(&p, 1);
     return p;
 }
 
-static inline problem problem_of(const row *r, const hga_shape *shape)
+/* The problem of a row, of n tokens instead of the row's own. */
+static inline problem problem_of_tokens(const row *r, hga_id n, const hga_shape *shape)
 {
     problem p = {.shape = *shape};
     if (r->by_hand)
-        p = r->by_hand(r->n, shape);
+        p = r->by_hand(n, shape);
     else if (r->words)
-        p = of_words(r, shape);
+        p = of_words(r, n, shape);
     else
-        variant_build(variant_named(r->variant), r->n, 1, shape, &p);
+        variant_build(variant_named(r->variant), n, 1, shape, &p);
     bring_to(&p.io, r->modifiers);
     if (r->alpha != 0) p.io.lse.data = NULL;
     if (r->alpha != 0) assert_ok(hga_program_normalise(&p.program, HGA_NORMALISER_ENTMAX, r->alpha));
     if (r->additive) bring_to(&p.io, &adding), p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
     return p;
 }
+
+static inline problem problem_of(const row *r, const hga_shape *shape) { return problem_of_tokens(r, r->n, shape); }
 
 /* The solver of the call. */
 static inline const char *way_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)

@@ -16,6 +16,7 @@ from shared import ROOT
 
 EXAMPLE = ROOT / "examples" / "extension"
 BUILD = pathlib.Path(hga.__file__).resolve().parents[2]
+EMULATOR = os.environ.get("CMAKE_CROSSCOMPILING_EMULATOR", "").split()  # what cc compiles for another machine is started by it
 HEADERS = pathlib.Path(sysconfig.get_paths()["include"])
 USES = """
 import sys
@@ -106,4 +107,4 @@ class Extension(unittest.TestCase):
             self.assertEqual(done.returncode == 0, wanted, done.stderr)
             if wanted:
                 self.said("cmake", "--build", project / "build")
-                self.said(project / "build" / "p")
+                self.said(*EMULATOR, project / "build" / "p")
