@@ -40,7 +40,8 @@ static void a_dense_row_is_its_formula(void **state)
 {
     enum { N = 9, M = 14, DIM = 5 };
     (void)state;
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = DIM}, .options = {.threads = 1}};
     vectors x;
     d.n_tokens = N, d.n_keys = M;

@@ -37,7 +37,8 @@ static void refused(const problem *p, const char *because)
 enum { MOST_KEYS = 6 };
 static problem scores_alone(int queries, int keys, const float *scores)
 {
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = 1, .dim_v = MOST_KEYS}, .options = {.threads = 1}};
     d.n_tokens = queries, d.n_keys = keys;
     assert_ok(hga_build_dense(&d, &p.graph, &p.program));
@@ -244,7 +245,8 @@ static void rows_are_the_plain_ones(void **state)
 static void a_long_row_has_one_threshold(void **state)
 {
     (void)state;
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     problem p = {.name = "long", .shape = {.n_heads = 2, .dim = 6}};
     d.n_tokens = 3, d.n_keys = 5000;
     assert_ok(hga_build_dense(&d, &p.graph, &p.program));

@@ -33,7 +33,8 @@ static void a_dense_sigmoid_is_its_formula(void **state)
 {
     enum { N = 9, M = 14, DIM = 5, DIM_V = 3 };
     (void)state;
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = DIM, .dim_v = DIM_V}, .options = {.threads = 1}};
     operands m = {.normaliser_bias = -1.25f};
     d.n_tokens = N, d.n_keys = M;
