@@ -395,7 +395,7 @@ static void json_and_explanations_say_additive(void **state)
     hga_text_free(text);
     hga_options o = {.gradient = 1};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
     assert_non_null(strstr(text, "additive scores, online softmax"));
     int said = 0;
     const char *why = "";

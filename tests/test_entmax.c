@@ -338,7 +338,7 @@ static void json_and_explanations_say_entmax(void **state)
     assert_non_null(strstr(hga_error_detail(), "entmax's alpha is 3.25, not 1 and not from 1.05 to 2"));
     hga_text_free(text);
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
-    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
     assert_non_null(strstr(text, "entmax"));
     hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);
 }

@@ -233,7 +233,7 @@ static void counted_sigmoids_are_fused(void **state)
         char *text;
         problem p = counted_problem(i, 0, &m);
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
-        assert_ok(hga_plan_explain(plan, NULL, &text));
+        assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
         if (strstr(text, "plain sigmoid") || strstr(text, "plain state sum")) fail_msg("%s is plain", p.name);
         assert_null(plain_because(plan));
         hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);
@@ -384,7 +384,7 @@ static void json_and_explanations_say_sigmoid(void **state)
     for (int generic = 0; generic < 2; generic++) {
         hga_options o = {.gradient = 1, .generic = generic};
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-        assert_ok(hga_plan_explain(plan, NULL, &text));
+        assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
         assert_true((strstr(text, "plain sigmoid") != NULL) == generic);
         assert_true((strstr(text, "rows state sum") != NULL) == !generic);
         hga_text_free(text), hga_plan_destroy(plan);
