@@ -26,7 +26,8 @@ static int64_t planes_of(const routed *r) { return ((int64_t)1 << r->height) - 1
 
 static hga_status build(const routed *r, hga_graph **g, hga_program *p)
 {
-    hga_treeformer t = hga_treeformer_defaults();
+    hga_treeformer t;
+    hga_defaults(&t);
     t.n_queries = r->tokens;
     t.n_tree_heads = r->heads;
     t.height = r->height;

@@ -278,8 +278,6 @@ static hga_status draw_more_bpt(hga_builder *b, const void *parameters, hga_id n
     return draw_bpt(b, parameters, n_tokens, there, &near);
 }
 
-hga_bpt hga_bpt_defaults(void) { return (hga_bpt){.k = 4, .clip = 10}; }
-
 hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

@@ -2,8 +2,6 @@
 #include "sides.h"
 #include "longer.h"
 
-hga_dense hga_dense_defaults(void) { return (hga_dense){0}; }
-
 static hga_status draw_dense(hga_builder *b, const hga_dense *p, hga_id *near)
 {
     hga_status st = sides_add_tokens(b, p->n_tokens, p->n_keys);

@@ -139,8 +139,6 @@ static hga_dilated with_branches(const hga_dilated *p)
     return d;
 }
 
-hga_dilated hga_dilated_defaults(void) { return (hga_dilated){0}; }
-
 hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

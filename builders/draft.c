@@ -93,8 +93,6 @@ static hga_status set_positions(hga_builder *b, const hga_draft *p, hga_id prefi
     return st;
 }
 
-hga_draft hga_draft_defaults(void) { return (hga_draft){.prefix = -1}; }
-
 hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

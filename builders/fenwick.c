@@ -90,8 +90,6 @@ done:
     return st;
 }
 
-hga_fenwick hga_fenwick_defaults(void) { return (hga_fenwick){0}; }
-
 hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

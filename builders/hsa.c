@@ -281,8 +281,6 @@ static hga_status look_ahead(hga_builder *b, const hga_hsa *p, const forest *f)
     return draw_longer(b, p->allocator, p->n_tokens, 1, draw_more_hsa, p);
 }
 
-hga_hsa hga_hsa_defaults(void) { return (hga_hsa){.mode = HGA_HSA_FRONTIER}; }
-
 hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

@@ -337,8 +337,6 @@ done:
     return st;
 }
 
-hga_htransformer hga_htransformer_defaults(void) { return (hga_htransformer){.block = 16}; }
-
 hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

@@ -246,8 +246,6 @@ done:
     return st;
 }
 
-hga_neighbourhood hga_neighbourhood_defaults(void) { return (hga_neighbourhood){0}; }
-
 hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

@@ -163,20 +163,6 @@ static hga_status place_tokens(const routed_telling *x, hga_id nodes)
 
 /* ---- parameters of the selection ---- */
 
-hga_routed hga_routed_defaults(void)
-{
-    const hga_selection how = hga_selection_defaults();
-    return (hga_routed){.block = how.block,
-                        .query_block = how.query_block,
-                        .n_choosers = 1,
-                        .choose.k = how.k,
-                        .choose.sinks = how.sinks,
-                        .choose.local = how.local,
-                        .choose.coarse_k = how.coarse_k,
-                        .choose.sample = how.sample,
-                        .choose.prefill = 1};
-}
-
 hga_status hga_routed_selection(const hga_routed *p, hga_selection *out)
 {
     *out = hga_selection_defaults();

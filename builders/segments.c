@@ -100,8 +100,6 @@ static hga_status set_orders(hga_builder *b, hga_id relation, const segment_side
                                  key->order ? key->n_inside : 0);
 }
 
-hga_segmented hga_segmented_defaults(void) { return (hga_segmented){0}; }
-
 hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

@@ -246,8 +246,6 @@ done:
     return st;
 }
 
-hga_treeformer hga_treeformer_defaults(void) { return (hga_treeformer){.n_tree_heads = 1}; }
-
 hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

@@ -214,27 +214,46 @@ static const hga_sweep neighbourhood_sweeps[] = {{"kernel=#", 1, {7, 33, 129, 51
 
 /* ---- the table ---- */
 
-/* typed functions behind untyped pointers */
-#define FUNCTIONS(name, type, builder)                                                 \
-    static void start_##name(void *p) { *(type *)p = type##_defaults(); }              \
+/* what a choice is made by, where nothing is said: as hga_select_blocks has it */
+static hga_routed as_selections(void)
+{
+    const hga_selection how = hga_selection_defaults();
+    return (hga_routed){.block = how.block,
+                        .query_block = how.query_block,
+                        .n_choosers = 1,
+                        .choose.k = how.k,
+                        .choose.sinks = how.sinks,
+                        .choose.local = how.local,
+                        .choose.coarse_k = how.coarse_k,
+                        .choose.sample = how.sample,
+                        .choose.prefill = 1};
+}
+
+/* typed functions behind untyped pointers, and the defaults, which are zero but for what is named */
+#define FUNCTIONS(name, type, builder, ...)                                            \
+    static void start_##name(void *p)                                                  \
+    {                                                                                  \
+        const type defaults = __VA_ARGS__;                                             \
+        *(type *)p = defaults;                                                         \
+    }                                                                                  \
     static hga_status build_##name(const void *p, hga_graph **g, hga_program *program) \
     {                                                                                  \
         const type *parameters = p;                                                    \
         return builder(parameters, g, program);                                        \
     }
-FUNCTIONS(dense, hga_dense, hga_build_dense)
-FUNCTIONS(window, hga_window, hga_build_window)
-FUNCTIONS(bpt, hga_bpt, hga_build_bpt)
-FUNCTIONS(htransformer, hga_htransformer, hga_build_htransformer)
-FUNCTIONS(hsa, hga_hsa, hga_build_hsa)
-FUNCTIONS(fine, hga_treeformer, hga_build_treeformer_fine)
-FUNCTIONS(coarse, hga_treeformer, hga_build_treeformer_coarse)
-FUNCTIONS(fenwick, hga_fenwick, hga_build_fenwick)
-FUNCTIONS(dilated, hga_dilated, hga_build_dilated)
-FUNCTIONS(segments, hga_segmented, hga_build_segments)
-FUNCTIONS(neighbourhood, hga_neighbourhood, hga_build_neighbourhood)
-FUNCTIONS(draft, hga_draft, hga_build_draft)
-FUNCTIONS(routed, hga_routed, hga_build_routed)
+FUNCTIONS(dense, hga_dense, hga_build_dense, {0})
+FUNCTIONS(window, hga_window, hga_build_window, {.left = 64, .right = 64, .stride = 1})
+FUNCTIONS(bpt, hga_bpt, hga_build_bpt, {.k = 4, .clip = 10})
+FUNCTIONS(htransformer, hga_htransformer, hga_build_htransformer, {.block = 16})
+FUNCTIONS(hsa, hga_hsa, hga_build_hsa, {0})
+FUNCTIONS(fine, hga_treeformer, hga_build_treeformer_fine, {.n_tree_heads = 1})
+FUNCTIONS(coarse, hga_treeformer, hga_build_treeformer_coarse, {.n_tree_heads = 1})
+FUNCTIONS(fenwick, hga_fenwick, hga_build_fenwick, {0})
+FUNCTIONS(dilated, hga_dilated, hga_build_dilated, {0})
+FUNCTIONS(segments, hga_segmented, hga_build_segments, {0})
+FUNCTIONS(neighbourhood, hga_neighbourhood, hga_build_neighbourhood, {0})
+FUNCTIONS(draft, hga_draft, hga_build_draft, {.prefix = -1})
+FUNCTIONS(routed, hga_routed, hga_build_routed, as_selections())
 
 /* The options of programs of attention; of one stage, into which nothing is merged; and without distances. */
 #define MERGED            (HGA_TAKES_SOFTCAP | HGA_TAKES_SINK | HGA_TAKES_SLOPES | HGA_TAKES_SIGMOID)

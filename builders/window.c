@@ -130,8 +130,6 @@ static hga_status check_window(const hga_window *p)
     return sides_check(p->n_tokens, p->n_keys, p->causal);
 }
 
-hga_window hga_window_defaults(void) { return (hga_window){.left = 64, .right = 64, .stride = 1}; }
-
 hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;

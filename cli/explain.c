@@ -71,7 +71,7 @@ int run_explain(int argc, char **argv)
     call_plan(&a.call, &a.options);
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
     TRY(model_complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan), &m));
-    TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &call, &text), CLI_USAGE, m.title));
+    TRY(complain_of(hga_plan_explain(plan, &call, a.json ? HGA_JSON : HGA_TEXT, &text), CLI_USAGE, m.title));
     terminal_lines(stdout, text);
 done:
     hga_text_free(text);

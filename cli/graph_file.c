@@ -33,7 +33,8 @@ static int attend_all(const char *path, graph_file *out)
 static int import_tree(const char *path, const npy *parents, int depth_first, int pattern, graph_file *out)
 {
     hga_tree tree = {0};
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     int status = CLI_GOOD;
     if (pattern) return complain(CLI_USAGE, "%s: is a tree, whose edges have no weights to ignore", path);
     if (parents) return complain(CLI_USAGE, "%s: is a tree and takes no other parents", path);

@@ -59,7 +59,7 @@ int report_case_fill(void *context, const contender *of, const hga_graph *g, con
     r->threads = hga_plan_threads(plan);
     MUST(picture_pattern(p, g, CELLS, CELLS, NULL, &c->whole));
     MUST(draw_start(&r->first_words, of, &c->start));
-    MUST(complain_of(hga_plan_explain(plan, NULL, &c->plan), CLI_OUTSIDE, of->variant->name));
+    MUST(complain_of(hga_plan_explain(plan, NULL, HGA_TEXT, &c->plan), CLI_OUTSIDE, of->variant->name));
     return keep_view(of, g, p, &c->view);
 }
 
@@ -352,7 +352,7 @@ static void put_machine(FILE *file, const void *context)
             r->peaks->fma_gflops, r->peaks->exp_gelements, r->peaks->l2_gbytes, r->peaks->dram_gbytes, hga_isa_list());
     html_text(file, BUILD_COMPILER);
     fputs(".</p>\n<pre>", file);
-    if (hga_topology_describe(NULL, r->threads, &text) == HGA_OK) html_text(file, text);
+    if (hga_topology_describe(NULL, r->threads, HGA_TEXT, &text) == HGA_OK) html_text(file, text);
     hga_text_free(text);
     fputs("</pre>\n", file);
 }

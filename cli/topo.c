@@ -29,8 +29,8 @@ int run_topo(int argc, char **argv)
     char *text = NULL;
     int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
-    TRY(complain_of((a.json ? hga_topology_describe_json : hga_topology_describe)(a.synthetic, a.threads, &text),
-                    CLI_USAGE, a.synthetic ? a.synthetic : "topology"));
+    TRY(complain_of(hga_topology_describe(a.synthetic, a.threads, a.json ? HGA_JSON : HGA_TEXT, &text), CLI_USAGE,
+                    a.synthetic ? a.synthetic : "topology"));
     fputs(text, stdout);
 done:
     hga_text_free(text);

@@ -215,7 +215,8 @@ static int match_heads(const variant_job *job, leaves *query, leaves *key)
 static int build_sample(const variant_job *job, const tree *t, const leaves *query, const leaves *key, int64_t first,
                         hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_treeformer f = hga_treeformer_defaults();
+    hga_treeformer f;
+    hga_defaults(&f);
     f.n_queries = n;
     f.n_keys = key->leaf && key->n != query->n ? key->n : 0;
     f.n_tree_heads = query->heads;

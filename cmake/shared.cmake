@@ -49,7 +49,9 @@ if(HGA_FILES)
   hga_share(hga_files hga-files hga-files.map $<TARGET_OBJECTS:hga_base>)
   set_target_properties(hga_files_shared PROPERTIES EXPORT_NAME files)
   target_link_libraries(hga_files_shared PUBLIC hga_shared)
-  target_include_directories(hga_files_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${HGA_FILES_HEADERS}>)
+  foreach(folder ${HGA_FILES_HEADERS} ${HGA_FILES_BASE})
+    target_include_directories(hga_files_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${folder}>)
+  endforeach()
 endif()
 
 # What a program links, in this tree, in one that takes it in, and after find_package(hga).

@@ -35,7 +35,8 @@ int main(void)
     hga_status st;
     hga_graph *g;
     hga_program program;
-    hga_htransformer tree = hga_htransformer_defaults();
+    hga_htransformer tree;
+    hga_defaults(&tree);
     tree.n_tokens = N;
     HGA_TRY(hga_build_htransformer(&tree, &g, &program));
     HGA_TRY(attend(g, &program, fast));

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* fmemopen */
 #include "arrays.h"
 #include "load.h"
+#include "npy_format.h"
 #include "sixteen.h"
 
 #include <errno.h>

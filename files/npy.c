@@ -1,6 +1,6 @@
 /* npy.c: NumPy's array files: magic, version, length of a Python dictionary, the dictionary of three keys, the
    elements. */
-#include "hga_npy.h"
+#include "npy_format.h"
 #include "load.h"
 #include "sixteen.h"
 

@@ -2,7 +2,7 @@
 #ifndef NPZ_H
 #define NPZ_H
 
-#include "hga_npy.h"
+#include "hga_arrays.h"
 
 typedef struct npz npz;
 /* Opens the archive `path`, or, where `bytes` is not NULL, an archive of n bytes for which `path` is only a name in

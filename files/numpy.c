@@ -1,6 +1,7 @@
 /* numpy.c: a NumPy array in memory, whose header is read as a stream. */
 #define _GNU_SOURCE /* fmemopen */
 #include "numpy.h"
+#include "npy_format.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef NUMPY_H
 #define NUMPY_H
 
-#include "hga_npy.h"
+#include "hga_arrays.h"
 
 typedef struct numpy {
     const char *name; /* of the file, or of the file and its member */

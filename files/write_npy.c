@@ -1,5 +1,5 @@
 /* write_npy.c: the edges of a relation as a NumPy array, int32 [edges][3] = source, destination, type. */
-#include "hga_npy.h"
+#include "npy_format.h"
 #include "write.h"
 
 typedef struct npy {

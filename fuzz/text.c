@@ -47,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hga_id most = size && data[0] % 4 == 0 ? 5 : 0;
     if (hga_tree_text(&a, (const char *)data, size, NULL, most, &tree) == HGA_OK) {
         check(&tree, size);
-        hga_hsa h = hga_hsa_defaults();
+        hga_hsa h;
+        hga_defaults(&h);
         h.parent = tree.parent, h.n_parent = tree.n, h.allocator = &a;
         if (hga_build_hsa(&h, &g, &p)) fuzz_fail("no HSA over the text's tree: %s", hga_error_detail());
         hga_graph_destroy(g);

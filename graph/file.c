@@ -1,6 +1,6 @@
 /* file.c: files that appear whole or not at all. */
 #define _GNU_SOURCE /* O_TMPFILE */
-#include "hga_file.h"
+#include "file.h"
 
 #include <errno.h>
 #include <fcntl.h>

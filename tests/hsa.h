@@ -15,14 +15,16 @@ static inline hga_graph *build(const hga_hsa *h, hga_program *p)
 
 static inline hga_hsa windows(hga_id n, const hga_id *branching, hga_id n_branching)
 {
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.n_tokens = n, h.branching = branching, h.n_branching = n_branching;
     return h;
 }
 
 static inline hga_hsa tree(const hga_id *parent, hga_id n, hga_id *node_of)
 {
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.parent = parent, h.n_parent = n, h.node_of = node_of;
     return h;
 }

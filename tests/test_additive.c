@@ -40,7 +40,8 @@ static void a_dense_row_is_its_formula(void **state)
 {
     enum { N = 9, M = 14, DIM = 5 };
     (void)state;
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = DIM}, .options = {.threads = 1}};
     vectors x;
     d.n_tokens = N, d.n_keys = M;
@@ -394,7 +395,7 @@ static void json_and_explanations_say_additive(void **state)
     hga_text_free(text);
     hga_options o = {.gradient = 1};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
     assert_non_null(strstr(text, "additive scores, online softmax"));
     int said = 0;
     const char *why = "";

@@ -228,7 +228,7 @@ static hga_status make_explain(const hga_allocator *a)
 {
     (void)a;
     char *text = NOWHERE;
-    hga_status st = hga_plan_explain(plan, NULL, &text);
+    hga_status st = hga_plan_explain(plan, NULL, HGA_TEXT, &text);
     if (st && text) fail_msg("%s, and yet a text", hga_status_name(st));
     hga_text_free(text);
     return st;

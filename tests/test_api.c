@@ -12,7 +12,8 @@ enum { N = 12, DIM = 4 };
 /* Windowed attention with everything that has rows. */
 static void make(problem *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     *p = (problem){.name = "window", .shape = {.n_heads = 2, .dim = DIM, .pos_dim = 3}, .options = {.threads = 1}};
     w.n_tokens = N;
     assert_ok(hga_build_window(&w, &p->graph, &p->program));
@@ -150,7 +151,8 @@ static void types_of_a_callers_own_stage_are_checked(void **state)
     do {                                                                       \
         hga_graph *g;                                                          \
         hga_program program;                                                   \
-        hga_##name p = hga_##name##_defaults();                                \
+        hga_##name p;                                                          \
+        hga_defaults(&p);                                                      \
         p.reserved[3] = 1;                                                     \
         assert_status(HGA_EINVAL, build(&p, &g, &program));                    \
         assert_non_null(strstr(hga_error_detail(), "hga_" #name ": byte 24")); \
@@ -235,7 +237,8 @@ static void merged_states_are_attention_over_all_keys(void **state)
     float *q = random_floats(1, 2, ROWS * HEADS * DIM), *k = random_floats(2, 2, KEYS * HEADS * DIM),
           *v = random_floats(3, 2, KEYS * HEADS * DIM);
     for (int part = 0; part < 3; part++) { /* all, the first 13, the last 7 */
-        hga_dense d = hga_dense_defaults();
+        hga_dense d;
+        hga_defaults(&d);
         hga_graph *g;
         hga_program p;
         int from = part == 2 ? 13 : 0, n = part == 0 ? KEYS : part == 1 ? 13 : 7;
@@ -325,7 +328,8 @@ static void a_hierarchy_of_two_sides_attends_across(void **state)
 {
     (void)state;
     for (int cross = 0; cross < 2; cross++) {
-        hga_htransformer h = hga_htransformer_defaults();
+        hga_htransformer h;
+        hga_defaults(&h);
         problem p = {.name = "two sides", .shape = {.n_heads = 2, .dim = 3}};
         h.n_tokens = 100, h.n_keys = cross ? 90 : 0, h.block = 4;
         assert_ok(hga_build_htransformer(&h, &p.graph, &p.program));

@@ -16,7 +16,8 @@ static problem p;
 static int make(void **state)
 {
     (void)state;
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     p = (problem){.name = "window", .shape = {.n_heads = HEADS, .dim = DIM, .pos_dim = 3}, .options = {.threads = 1}};
     w.n_tokens = N, w.left = 2, w.right = 1;
     assert_ok(hga_build_window(&w, &p.graph, &p.program));

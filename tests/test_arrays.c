@@ -3,6 +3,7 @@
 #include "testing.h"
 
 #include "hga_files.h"
+#include "npy_format.h"
 
 #include <math.h>
 #include <stdio.h>

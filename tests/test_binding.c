@@ -222,7 +222,7 @@ static void a_mask_narrowed_after_the_first_plan_is_respected(void **state)
     char *text, what[64];
     snprintf(what, sizeof what, "cannot be bound to PU %d", first.plan->team.pu[0]);
     assert_non_null(strstr(hga_error_detail(), what)); /* .. which is said */
-    assert_ok(hga_plan_explain(first.plan, NULL, &text));
+    assert_ok(hga_plan_explain(first.plan, NULL, HGA_TEXT, &text));
     assert_non_null(strstr(text, "threads could not be bound 1 times"));
     hga_text_free(text);
     after = mask();
@@ -257,7 +257,7 @@ static void every_place_has_its_thread(void **state)
         }
         assert_int_equal(CPU_COUNT(&all), n_cpus);
         char *text;
-        assert_ok(hga_plan_explain(c.plan, NULL, &text));
+        assert_ok(hga_plan_explain(c.plan, NULL, HGA_TEXT, &text));
         assert_non_null(strstr(text, "bound by OpenMP"));
         hga_text_free(text), closed(c);
     }

@@ -267,7 +267,9 @@ static void refused(hga_status status, hga_bpt p, const char *number)
 static void what_has_no_meaning_is_refused_with_its_number(void **state)
 {
     (void)state;
-    refused(HGA_EINVAL, hga_bpt_defaults(), "tokens: 0");
+    hga_bpt p;
+    hga_defaults(&p);
+    refused(HGA_EINVAL, p, "tokens: 0");
     refused(HGA_EINVAL, (hga_bpt){.n_tokens = 4, .k = 0}, "k: 0");
     refused(HGA_EINVAL, (hga_bpt){.n_tokens = 4, .k = 1, .clip = -1}, "clip: -1");
     refused(HGA_EINVAL, (hga_bpt){.n_tokens = 4, .k = 1, .rule = (hga_bpt_rule)3}, "rule: 3");

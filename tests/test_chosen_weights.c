@@ -120,7 +120,8 @@ static void they_are_an_executions(void **state)
     in.query = in.key = (hga_tensor){.data = x, .rows = N};
     hga_chosen c;
     assert_ok(hga_select_blocks(&how, &in, &c));
-    hga_routed p = hga_routed_defaults();
+    hga_routed p;
+    hga_defaults(&p);
     p.n_tokens = N, p.block = BLOCK, p.causal = 1, p.choice = c.block, p.choice_first = c.first;
     hga_graph *g;
     hga_program program;

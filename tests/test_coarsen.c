@@ -305,7 +305,8 @@ static void a_tree_of_a_graph_is_that_of_its_clusters(void **state)
     hga_graph *g = grid(12), *h = coarsened(g, (hga_id[]){6, 4, 6}, 3);
     hga_nodes nodes = hga_graph_nodes(h);
     hga_tree t;
-    hga_hsa hsa = hga_hsa_defaults();
+    hga_hsa hsa;
+    hga_defaults(&hsa);
     hga_graph *over;
     hga_program program;
     assert_ok(hga_tree_from_graph(NULL, g, (hga_id[]){6, 4, 6}, 3, &t));

@@ -78,7 +78,8 @@ static void attend_all(const problem *p, const chosen_case *c, float *out, float
     hga_graph *g;
     hga_program program;
     choose_all(p, c, &chosen);
-    hga_routed r = hga_routed_defaults();
+    hga_routed r;
+    hga_defaults(&r);
     r.n_tokens = c->n, r.block = c->how.block, r.query_block = c->how.query_block, r.causal = 1;
     r.choice = chosen.block, r.choice_first = chosen.first, r.n_choosers = chosen.n_choosers;
     const hga_id parts = r.n_choosers, keys = parts > s->n_kv_heads ? s->n_kv_heads : parts;

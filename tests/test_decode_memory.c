@@ -17,14 +17,16 @@ static const hga_shape shape = {.n_heads = HEADS, .dim = DIM};
 
 static hga_status window(hga_graph **g, hga_program *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = TOKENS, w.left = 256, w.right = 0, w.causal = 1;
     return hga_build_window(&w, g, p);
 }
 
 static hga_status htransformer(hga_graph **g, hga_program *p)
 {
-    hga_htransformer h = hga_htransformer_defaults();
+    hga_htransformer h;
+    hga_defaults(&h);
     h.n_tokens = TOKENS, h.block = 16, h.causal = 1;
     return hga_build_htransformer(&h, g, p);
 }
@@ -32,7 +34,8 @@ static hga_status htransformer(hga_graph **g, hga_program *p)
 static hga_status hsa(hga_graph **g, hga_program *p)
 {
     static const hga_id four = 4;
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.n_tokens = TOKENS, h.branching = &four, h.n_branching = 1, h.causal = 1, h.mode = HGA_HSA_FRONTIER;
     return hga_build_hsa(&h, g, p);
 }
@@ -44,7 +47,8 @@ static hga_status fenwick(hga_graph **g, hga_program *p)
 
 static hga_status bpt(hga_graph **g, hga_program *p)
 {
-    hga_bpt b = hga_bpt_defaults();
+    hga_bpt b;
+    hga_defaults(&b);
     b.n_tokens = TOKENS, b.k = 4, b.causal = 1;
     return hga_build_bpt(&b, g, p);
 }

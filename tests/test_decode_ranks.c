@@ -138,7 +138,8 @@ static void pages_of_16_bits_are_sent_as_they_are(void **state)
 static problem window_problem(hga_id tokens, hga_id left)
 {
     problem p = {.shape = {.n_heads = 2, .dim = 4}};
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = tokens, w.left = left, w.right = 0, w.causal = 1;
     snprintf(p.name, sizeof p.name, "window");
     assert_ok(hga_build_window(&w, &p.graph, &p.program));

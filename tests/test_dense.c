@@ -122,7 +122,9 @@ static void refused(hga_status status, hga_dense p, const char *number)
 static void what_has_no_meaning_is_refused_with_its_number(void **state)
 {
     (void)state;
-    refused(HGA_EINVAL, hga_dense_defaults(), "tokens: 0");
+    hga_dense p;
+    hga_defaults(&p);
+    refused(HGA_EINVAL, p, "tokens: 0");
     refused(HGA_EINVAL, (hga_dense){.n_tokens = 3, .n_keys = -2}, "keys: -2");
     refused(HGA_EUNSUPPORTED, (hga_dense){.n_tokens = 3, .n_keys = 4, .causal = 1}, "3 queries and 4 keys");
     refused(HGA_EOVERFLOW, (hga_dense){.n_tokens = INT32_MAX, .n_keys = 4}, "2147483647");

@@ -150,7 +150,8 @@ static void panels_of_equal_families_have_families_bits(void **state)
     for (int i = 0; i < 5 * 3 * 3; i++) {
         if (every_other_passed_over(i)) continue;
         const int kind = i % 3;
-        hga_hsa h = hga_hsa_defaults();
+        hga_hsa h;
+        hga_defaults(&h);
         problem p = {.name = "equal families", .shape = shapes[i / 3 % 3]};
         h.n_tokens = 300, h.branching = branching[i / 9], h.n_branching = 4;
         h.self = kind == 1, h.causal = kind == 2, h.mode = HGA_HSA_SELF;

@@ -37,7 +37,8 @@ static void refused(const problem *p, const char *because)
 enum { MOST_KEYS = 6 };
 static problem scores_alone(int queries, int keys, const float *scores)
 {
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = 1, .dim_v = MOST_KEYS}, .options = {.threads = 1}};
     d.n_tokens = queries, d.n_keys = keys;
     assert_ok(hga_build_dense(&d, &p.graph, &p.program));
@@ -244,7 +245,8 @@ static void rows_are_the_plain_ones(void **state)
 static void a_long_row_has_one_threshold(void **state)
 {
     (void)state;
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     problem p = {.name = "long", .shape = {.n_heads = 2, .dim = 6}};
     d.n_tokens = 3, d.n_keys = 5000;
     assert_ok(hga_build_dense(&d, &p.graph, &p.program));
@@ -336,7 +338,7 @@ static void json_and_explanations_say_entmax(void **state)
     assert_non_null(strstr(hga_error_detail(), "entmax's alpha is 3.25, not 1 and not from 1.05 to 2"));
     hga_text_free(text);
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
-    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
     assert_non_null(strstr(text, "entmax"));
     hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);
 }

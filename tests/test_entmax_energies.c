@@ -132,7 +132,8 @@ enum { N_TREES = sizeof trees / sizeof *trees };
 static problem problem_on(int i, int self, double alpha)
 {
     problem p = {.shape = {.n_heads = 1, .dim = DIM}, .options = {.threads = 1}};
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.parent = trees[i].parent, h.n_parent = trees[i].n, h.self = self;
     snprintf(p.name, sizeof p.name, "%s, alpha %g", trees[i].name, alpha);
     assert_ok(hga_build_hsa(&h, &p.graph, &p.program));
@@ -281,7 +282,8 @@ static void only_the_supports_values_are_read(void **state)
     for (int generic = 0; generic < 2; generic++) {
         problem p;
         const hga_id branching = 4;
-        hga_hsa h = hga_hsa_defaults();
+        hga_hsa h;
+        hga_defaults(&h);
         h.n_tokens = N, h.branching = &branching, h.n_branching = 1;
         p = (problem){
             .name = "off", .shape = {.n_heads = 1, .dim = DIM}, .options = {.threads = 1, .generic = generic}};

@@ -64,7 +64,8 @@ static int64_t rows_of_pass(const hga_plan *plan, const rank_pass *pass, hga_id 
 static void rows_that_need_nothing_of_others_are_computed_meanwhile(void **state)
 {
     (void)state;
-    hga_window d = hga_window_defaults();
+    hga_window d;
+    hga_defaults(&d);
     problem p = {.name = "window", .shape = narrow};
     hga_exchange xs[3];
     rank_run runs[3];
@@ -476,10 +477,14 @@ static void a_wire_hides_behind_what_is_computed_meanwhile(void **state)
     const hga_shape shape = {.n_heads = 4, .n_kv_heads = 4, .dim = 32, .dim_v = 32};
     static const char *const names[] = {"window", "H-Transformer", "HSA", "BPT"};
     static const hga_id four = 4;
-    hga_window w = hga_window_defaults();
-    hga_htransformer h = hga_htransformer_defaults();
-    hga_hsa x = hga_hsa_defaults();
-    hga_bpt b = hga_bpt_defaults();
+    hga_window w;
+    hga_defaults(&w);
+    hga_htransformer h;
+    hga_defaults(&h);
+    hga_hsa x;
+    hga_defaults(&x);
+    hga_bpt b;
+    hga_defaults(&b);
     w.n_tokens = h.n_tokens = b.n_tokens = 8192, w.left = w.right = 64, x.n_tokens = 1 << 16;
     x.branching = &four, x.n_branching = 1;
     for (int i = 0; i < 4; i++) {

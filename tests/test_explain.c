@@ -119,7 +119,7 @@ static void the_rows_of_each_domain_are_told(void **state)
     hga_options options = {.threads = 2, .topology = "numa:2 core:1 pu:1"};
     hga_plan *plan;
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 64, .dim = 64}, &options, &plan));
-    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
     assert_lines(text, "parts:\n", "schedule:",
                  "parts:\n"
                  "  domain 0, stage 1: 72 rows, 1179.6 kB; 0 to 63 of 0 to 127\n"
@@ -128,7 +128,7 @@ static void the_rows_of_each_domain_are_told(void **state)
     hga_plan_destroy(plan);
     options.topology = "numa:1 core:2 pu:1";
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 64, .dim = 64}, &options, &plan));
-    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
     assert_lines(text, "parts:\n", "schedule:",
                  "parts:\n"
                  "  domain 0, stage 1: 136 rows, 2228.2 kB; all of 0 to 127\n");
@@ -157,7 +157,7 @@ static void the_rows_of_the_largest_phase_are_told(void **state)
     assert_ok(hga_program_attend(&p, near, f.query, f.key, f.value, f.out, 0));
     hga_plan *plan;
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 4, .dim = 8}, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
     assert_lines(text, "parts:\n", "schedule:",
                  "parts:\n"
                  "  domain 0, stage 1: 10 rows, 1.3 kB; all of 128 to 135\n"
@@ -186,7 +186,7 @@ static void the_way_of_each_pair_is_told(void **state)
     assert_ok(hga_program_attend(&p, near, f.query, f.key, f.value, f.out, 0));
     hga_plan *plan;
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 4, .dim = 4}, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
     assert_lines(
         text, "      pairs:", "parts:",
         "      pairs: 88.7 % in tiles that are 100 % full, 11.1 % in families, 0.2 % row by row, all heads at once\n"
@@ -201,7 +201,10 @@ static void the_way_of_each_pair_is_told(void **state)
     hga_text_free(text);
     hga_plan_destroy(plan);
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 4}, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_plan_explain_json(plan, NULL, &text));
+    assert_status(HGA_EINVAL, hga_plan_explain(plan, NULL, (hga_format)2, &text));
+    assert_null(text);
+    assert_non_null(strstr(hga_error_detail(), "format 2"));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_JSON, &text));
     json_t *j = json_loads(text, 0, NULL),
            *pairs = json_object_get(json_array_get(json_object_get(j, "stages"), 0), "pairs");
     assert_int_equal(json_number_value(json_object_get(pairs, "tiles")), 512);
@@ -225,7 +228,7 @@ static void bfloat16_that_is_widened_is_told(void **state)
         hga_options o = {.threads = 1, .isa = "ref", .precision = bf16 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
         assert_ok(hga_build("window left=8", 64, &g, &p));
         assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 16}, &o, &plan));
-        assert_ok(hga_plan_explain(plan, NULL, &text));
+        assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
         assert_int_equal(strstr(text, "which tiles widen each time") != NULL, bf16);
         hga_text_free(text);
         hga_plan_destroy(plan), hga_graph_destroy(g);
@@ -247,8 +250,8 @@ static void the_way_back_is_told(void **state)
             const hga_options o = {.threads = 1, .isa = "ref", .gradient = gradient};
             assert_ok(hga_build("hsa branching=2,4", 64, &g, &p));
             assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 16}, &o, &plan));
-            assert_ok(hga_plan_explain(plan, &io, &text));
-            assert_ok(hga_plan_explain_json(plan, &io, &document));
+            assert_ok(hga_plan_explain(plan, &io, HGA_TEXT, &text));
+            assert_ok(hga_plan_explain(plan, &io, HGA_JSON, &document));
             const char *way = strstr(text, has ? "\ngradient: in float, a head at a time\n"
                                                : "\ngradient: in float, a family of siblings at a time");
             assert_int_equal(way != NULL, gradient);

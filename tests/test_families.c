@@ -18,7 +18,8 @@ enum { N_KINDS_OF_TREES = 3 };
 static problem tree_problem(hga_id *parent, hga_id n, tree_kind kind, const hga_shape *shape, uint64_t rng)
 {
     problem p = {.shape = *shape};
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.parent = parent, h.n_parent = n, h.self = kind.self, h.causal = kind.causal, h.mode = HGA_HSA_SELF;
     snprintf(p.name, sizeof p.name, "tree of %d nodes, self %d, causal %d", n, kind.self, kind.causal);
     assert_ok(hga_build_hsa(&h, &p.graph, &p.program));

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "testing.h"
 
 static void holds(const char *path, const char *text)

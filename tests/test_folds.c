@@ -179,7 +179,8 @@ static void rows_may_go_head_by_head_inside_a_token(void **state)
     (void)state;
     enum { HEADS = 4 };
     int32_t leaf[TOKENS * HEADS];
-    hga_treeformer t = hga_treeformer_defaults();
+    hga_treeformer t;
+    hga_defaults(&t);
     t.n_queries = TOKENS, t.n_tree_heads = HEADS, t.height = 2, t.query_leaf = leaf;
     uint64_t stream = 9;
     for (int i = 0; i < TOKENS * HEADS; i++) leaf[i] = (int32_t)random_below(&stream, 4);

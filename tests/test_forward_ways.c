@@ -214,7 +214,7 @@ static json_t *stages_of(const problem *p, const hga_options *options)
     hga_plan *plan;
     char *text;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, options, &plan));
-    assert_ok(hga_plan_explain_json(plan, &p->io, &text));
+    assert_ok(hga_plan_explain(plan, &p->io, HGA_JSON, &text));
     json_t *j = json_loads(text, 0, NULL), *stages = json_incref(json_object_get(j, "stages"));
     json_decref(j), hga_text_free(text), hga_plan_destroy(plan);
     return stages;
@@ -271,12 +271,12 @@ static void a_reason_is_the_calls(void **state)
     hga_plan *plan;
     char *text;
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
-    assert_ok(hga_plan_explain(plan, &p.io, &text));
+    assert_ok(hga_plan_explain(plan, &p.io, HGA_TEXT, &text));
     assert_non_null(strstr(text, "      pairs: 100.0 % in tiles that are 99 % full\n"));
     assert_non_null(strstr(text, "strict tiles; families; few edges a row, all heads at once; row by row, all "
                                  "heads at once: the call has biases of edges\n"));
     hga_text_free(text);
-    assert_ok(hga_plan_explain(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
     assert_null(strstr(text, "biases of edges"));
     assert_non_null(strstr(text, "      pairs: 100.0 % in tiles"));
     hga_text_free(text);

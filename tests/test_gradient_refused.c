@@ -158,7 +158,8 @@ static problem families(void)
 {
     hga_id n, *parent = random_tree(3, 40, &n);
     problem p = {.shape = grouped};
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.parent = parent, h.n_parent = n;
     assert_ok(hga_build_hsa(&h, &p.graph, &p.program));
     problem_fill(&p, 3);

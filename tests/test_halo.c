@@ -153,7 +153,8 @@ static void halo_of(hga_graph *g, const hga_program *p, hga_id n, hga_id n_ranks
 
 static void a_window_of_ranks(hga_id n, hga_id n_ranks, hga_id width, hga_halo_list *list)
 {
-    hga_window d = hga_window_defaults();
+    hga_window d;
+    hga_defaults(&d);
     hga_graph *g;
     hga_program p;
     d.n_tokens = n, d.left = d.right = width;
@@ -205,7 +206,8 @@ static void a_rank_may_own_nothing(void **state)
 static void the_halo_of_trees_grows_with_the_logarithm(void **state)
 {
     (void)state;
-    hga_htransformer d = hga_htransformer_defaults();
+    hga_htransformer d;
+    hga_defaults(&d);
     int64_t before = 0;
     d.block = 16;
     for (d.n_tokens = 1024; d.n_tokens <= 4096; d.n_tokens *= 2) {
@@ -225,7 +227,8 @@ static void the_halo_of_trees_grows_with_the_logarithm(void **state)
 static void long_shared_rows_are_computed_in_pieces(void **state)
 {
     (void)state;
-    hga_bpt d = hga_bpt_defaults();
+    hga_bpt d;
+    hga_defaults(&d);
     hga_graph *g;
     hga_program p;
     hga_halo_list list;
@@ -278,7 +281,8 @@ static void a_row_that_a_field_has_not_is_not_sent(void **state)
 static void wrong_cuts_are_named(void **state)
 {
     (void)state;
-    hga_window d = hga_window_defaults();
+    hga_window d;
+    hga_defaults(&d);
     hga_graph *g;
     hga_program p;
     hga_halo_list list;

@@ -401,7 +401,9 @@ static void refused(hga_status status, hga_htransformer p, const char *number)
 static void what_has_no_meaning_is_refused_with_its_number(void **state)
 {
     (void)state;
-    refused(HGA_EINVAL, hga_htransformer_defaults(), "tokens: 0");
+    hga_htransformer p;
+    hga_defaults(&p);
+    refused(HGA_EINVAL, p, "tokens: 0");
     refused(HGA_EINVAL, (hga_htransformer){.n_tokens = 4, .block = 0}, "block: 0");
     refused(HGA_EINVAL, (hga_htransformer){.n_tokens = 4, .block = 2, .structure = (hga_htransformer_structure)2},
             "structure: 2");

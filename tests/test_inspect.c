@@ -235,7 +235,8 @@ static void layers_of_the_variants_are_the_oracles(void **state)
 
 static hga_id window_layers(hga_id n, hga_id left, hga_id right, hga_id stride, int causal, hga_id most)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     hga_graph *g;
     hga_program p;
     hga_id layers;

@@ -134,7 +134,8 @@ static hga_plan *plan_of_tree(hga_id n, int coarse, hga_id threads)
 {
     int32_t *leaf = memory(2 * (int64_t)n, sizeof *leaf);
     for (hga_id i = 0; i < 2 * n; i++) leaf[i] = i % 8;
-    hga_treeformer t = hga_treeformer_defaults();
+    hga_treeformer t;
+    hga_defaults(&t);
     t.n_queries = t.n_keys = n, t.height = 3, t.n_leaves = 8;
     t.query_leaf = leaf, t.key_leaf = leaf + n;
     hga_graph *g;

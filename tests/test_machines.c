@@ -70,7 +70,7 @@ static void plans_for_them_give_the_same_bits(void **state)
         assert_same_bits(machines[i].file, out, want, out_count(&p));
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &all, &plan));
         assert_int_equal(hga_plan_threads(plan), 8);
-        assert_ok(hga_plan_explain(plan, NULL, &text));
+        assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
         hga_text_free(text), hga_plan_destroy(plan);
         free(want), free(out);
         problem_clear(&p);
@@ -81,13 +81,13 @@ static void descriptions_name_kinds_and_caches(void **state)
 {
     (void)state;
     char *text;
-    assert_ok(hga_topology_describe(HGA_MACHINES "/clusters.xml", 2, &text));
+    assert_ok(hga_topology_describe(HGA_MACHINES "/clusters.xml", 2, HGA_TEXT, &text));
     assert_string_equal(text, "another machine: 1 NUMA domain, 8 cores, 8 PUs; 2 threads\n"
                               "domain 0 (node 0): 8 cores, PUs 0-7; threads 0-1 on PUs 0-1\n"
                               "cores of 2 kinds, PUs of each, the slowest first: 4, 4; threads have equal shares\n"
                               "smallest caches: L1 64 kB, L2 4096 kB for 4 PUs\n");
     hga_text_free(text);
-    assert_ok(hga_topology_describe_json(HGA_MACHINES "/two_kinds.xml", 2, &text));
+    assert_ok(hga_topology_describe(HGA_MACHINES "/two_kinds.xml", 2, HGA_JSON, &text));
     assert_non_null(strstr(text,
                            "\"kinds\": [4, 4], \"smallest_caches\": [{\"level\": 1, \"bytes\": 32768, \"pus\": 1}, "
                            "{\"level\": 2, \"bytes\": 131072, \"pus\": 1}, "

@@ -32,7 +32,8 @@ static void refused(const problem *p, hga_status status, const char *because)
 
 static problem dense_problem(int n, int m, const hga_shape *shape)
 {
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     problem p = {.name = "dense", .shape = *shape, .options = {.threads = 1}};
     d.n_tokens = n, d.n_keys = m;
     assert_ok(hga_build_dense(&d, &p.graph, &p.program));
@@ -267,7 +268,8 @@ static void positions_are_where_tokens_will_stand(void **state)
     static const int32_t parent[] = {-1, 0, 0, 2, -1};
     static const double want[] = {3, 4, 4, 5, 3, 0, 1, 2, 3, 4, 4, 5, 3};
     (void)state;
-    hga_draft d = hga_draft_defaults();
+    hga_draft d;
+    hga_defaults(&d);
     hga_graph *g, *again, *both;
     hga_program p;
     double at[26];
@@ -288,7 +290,8 @@ static void positions_are_where_tokens_will_stand(void **state)
     assert_ok(hga_graph_positions(both, at));
     for (int i = 0; i < 26; i++) assert_true(at[i] == (i < 10 ? want[i % 5] : want[5 + (i - 10) % 8]));
     hga_graph_destroy(both), hga_graph_destroy(again), hga_graph_destroy(g);
-    hga_neighbourhood n = hga_neighbourhood_defaults();
+    hga_neighbourhood n;
+    hga_defaults(&n);
     static const int32_t shape[] = {4, 5}, kernel[] = {3, 3};
     n.shape = shape, n.n_axes = 2, n.kernel = kernel, n.n_kernel = 2;
     assert_ok(hga_build_neighbourhood(&n, &g, &p));

@@ -32,7 +32,8 @@ static hga_graph *plant(const hga_tree *t, hga_program *p)
 {
     hga_graph *g;
     hga_id *node_of = memory(t->n, sizeof *node_of);
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.parent = t->parent, h.n_parent = t->n, h.n_tokens = t->n_leaves, h.node_of = node_of;
     assert_ok(hga_build_hsa(&h, &g, p));
     for (hga_id v = 0; v < t->n; v++) assert_int_equal(node_of[v], v);

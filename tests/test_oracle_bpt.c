@@ -28,7 +28,8 @@ static edge *golden_edges(golden *c, const char *array, const char *skip, int64_
 
 static hga_graph *build(const golden *c, hga_bpt_rule rule, const char *causal, hga_program *program)
 {
-    hga_bpt b = hga_bpt_defaults();
+    hga_bpt b;
+    hga_defaults(&b);
     hga_graph *g;
     b.n_tokens = (hga_id)golden_int(c, "n"), b.k = (hga_id)golden_int(c, "k"),
     b.clip = (hga_id)golden_int(c, "clip_dist");

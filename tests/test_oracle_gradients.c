@@ -26,7 +26,8 @@ static float *moved(slope_case *s, const char *array, const hga_id *to)
 
 static void build_bpt(slope_case *s, const char *name)
 {
-    hga_bpt b = hga_bpt_defaults();
+    hga_bpt b;
+    hga_defaults(&b);
     b.n_tokens = (hga_id)golden_int(s->c, "n"), b.k = (hga_id)golden_int(s->c, "k");
     b.clip = (hga_id)golden_int(s->c, "clip_dist");
     b.causal = strncmp(name, "bpt_causal", 10) == 0;
@@ -35,7 +36,8 @@ static void build_bpt(slope_case *s, const char *name)
 
 static void build_htransformer(slope_case *s, const char *name)
 {
-    hga_htransformer h = hga_htransformer_defaults();
+    hga_htransformer h;
+    hga_defaults(&h);
     h.n_tokens = (hga_id)golden_int(s->c, "n"), h.block = (hga_id)golden_int(s->c, "num_clusters");
     h.relative = 1, h.causal = strncmp(name, "h1d_dec", 7) == 0;
     assert_ok(hga_build_htransformer(&h, &s->p.graph, &s->p.program));
@@ -43,7 +45,8 @@ static void build_htransformer(slope_case *s, const char *name)
 
 static void build_hsa(slope_case *s)
 {
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.parent = golden_ints(s->c, "parent"), h.n_parent = (hga_id)golden_count(s->c, "parent");
     h.causal = golden_true(s->c, "causal"), h.self = golden_true(s->c, "self_leaf"), h.mode = HGA_HSA_SELF;
     h.node_of = s->node_of = memory(h.n_parent, sizeof *s->node_of);

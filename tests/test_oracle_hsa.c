@@ -86,7 +86,12 @@ static void run(tree_case *t, hga_hsa h, hga_id dropped, const float *q, const f
     problem_run(p);
 }
 
-static hga_hsa defaults(void) { return hga_hsa_defaults(); }
+static hga_hsa defaults(void)
+{
+    hga_hsa h;
+    hga_defaults(&h);
+    return h;
+}
 
 static void run_case(tree_case *t, hga_hsa h)
 {

@@ -10,7 +10,8 @@
 /* The hierarchy and shape that a case of the authors' code describes. */
 static hga_htransformer neighbours_of(const golden *c, hga_shape *shape)
 {
-    hga_htransformer h = hga_htransformer_defaults();
+    hga_htransformer h;
+    hga_defaults(&h);
     h.n_tokens = (hga_id)golden_int(c, "n");
     h.block = (hga_id)golden_int(c, golden_member(c, "num_clusters") ? "num_clusters" : "num_clusters_effective");
     h.linear = golden_member(c, "interpolation") && strcmp(golden_text(c, "interpolation"), "linear") == 0;
@@ -113,7 +114,8 @@ static void output_is_appendix_a(void **state)
 {
     golden *c = golden_open("htransformer_siblings", *state);
     problem p = {.shape = {.n_heads = 1, .dim = (hga_id)golden_int(c, "head_dim")}};
-    hga_htransformer h = hga_htransformer_defaults();
+    hga_htransformer h;
+    hga_defaults(&h);
     h.n_tokens = (hga_id)golden_int(c, "n"), h.block = (hga_id)golden_int(c, "Nr");
     h.structure = HGA_SIBLINGS, h.causal = strncmp(*state, "causal", 6) == 0;
     snprintf(p.name, sizeof p.name, "%s", (char *)*state);
@@ -203,7 +205,8 @@ static void near_is_its_definition(void **state)
     for (hga_id n = 1; n < 60; n += 1 + n / 12)
         for (hga_id block = 1; block < 8; block++)
             for (int kind = 0; kind < 6; kind++) {
-                hga_htransformer h = hga_htransformer_defaults();
+                hga_htransformer h;
+                hga_defaults(&h);
                 h.n_tokens = n, h.block = block, h.relative = 1, h.structure = kind % 2 ? HGA_SIBLINGS : HGA_NEIGHBOURS;
                 h.causal = kind / 2 == 1, h.n_keys = kind / 2 == 2 ? 1 + (n * 7 + block) % 50 : 0;
                 check_definition(&h);
@@ -272,7 +275,8 @@ static void check_between(hga_htransformer h, const char *relation, define_betwe
 static void first_child_is_the_first_child(void **state)
 {
     (void)state;
-    hga_htransformer h = hga_htransformer_defaults();
+    hga_htransformer h;
+    hga_defaults(&h);
     h.causal = 1;
     check_between(h, "first_child", define_first_child);
 }
@@ -280,7 +284,8 @@ static void first_child_is_the_first_child(void **state)
 static void interpolation_is_linear(void **state)
 {
     (void)state;
-    hga_htransformer h = hga_htransformer_defaults();
+    hga_htransformer h;
+    hga_defaults(&h);
     h.linear = 1;
     check_between(h, "interpolate", define_interpolation);
 }

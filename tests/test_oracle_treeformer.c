@@ -121,7 +121,8 @@ static void apply_key_mask(routed_case *t)
 
 static hga_treeformer hierarchy(const routed_case *t)
 {
-    hga_treeformer h = hga_treeformer_defaults();
+    hga_treeformer h;
+    hga_defaults(&h);
     h.n_queries = t->n, h.n_keys = t->m == t->n ? 0 : t->m, h.n_tree_heads = t->heads, h.height = t->height;
     h.branching = t->binary ? NULL : t->branching;
     h.query_leaf = t->query_leaf, h.key_leaf = t->key_leaf;
@@ -227,7 +228,8 @@ static void large_case(void **state)
     int32_t *query_leaf = memory(n, sizeof *query_leaf), *key_leaf = memory(n, sizeof *key_leaf);
     large_route(c, seed, dim, height, q, "leaf_q", query_leaf, n);
     large_route(c, seed, dim, height, k, "leaf_k", key_leaf, n);
-    hga_treeformer h = hga_treeformer_defaults();
+    hga_treeformer h;
+    hga_defaults(&h);
     h.n_queries = n, h.height = height, h.query_leaf = query_leaf, h.key_leaf = key_leaf;
     large_attention(c, h, 0, "out_tfa_rows_f64", "checksums_tfa");
     large_attention(c, h, 1, "out_tca_rows_f64", "checksums_tca");

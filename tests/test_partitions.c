@@ -12,7 +12,8 @@ static hga_graph *fenwick(hga_id n)
 {
     hga_graph *g;
     hga_program program;
-    hga_fenwick tree = hga_fenwick_defaults();
+    hga_fenwick tree;
+    hga_defaults(&tree);
     tree.n_tokens = n;
     assert_ok(hga_build_fenwick(&tree, &g, &program));
     assert_int_equal(program.has_lse, 1);
@@ -157,7 +158,8 @@ static void no_list_is_the_papers_geometric_sequence(void **state)
     hga_graph *plain, *typed;
     hga_program program;
     hga_dilated d = {.n_tokens = 1500, .segments = segments, .n_segments = 3, .dilations = dilations, .n_dilations = 3};
-    hga_dilated standard = hga_dilated_defaults();
+    hga_dilated standard;
+    hga_defaults(&standard);
     standard.n_tokens = 1500;
     assert_ok(hga_build_dilated(&standard, &plain, &program));
     assert_ok(hga_build_dilated(&d, &typed, &program));

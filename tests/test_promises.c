@@ -204,7 +204,8 @@ static void blocks_of_any_size_cover_every_pair_once(void **state)
     for (hga_id n = 1; n <= 40; n += 3)
         for (hga_id block = 1; block <= 9; block++)
             for (int kind = 0; kind < 4; kind++) {
-                hga_htransformer h = hga_htransformer_defaults();
+                hga_htransformer h;
+                hga_defaults(&h);
                 hga_program program;
                 hga_graph *g;
                 hga_coverage c;

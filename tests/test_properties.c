@@ -160,7 +160,8 @@ static void constants_below_the_root_give_softmax_without_diagonal(void **state)
 
 static void build_families(problem *p, const hga_id *parent, hga_id n, hga_id *node_of, const hga_shape *shape)
 {
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     memset(p, 0, sizeof *p);
     h.parent = parent, h.n_parent = n, h.node_of = node_of;
     p->shape = *shape;
@@ -192,7 +193,8 @@ static void one_leaf_is_dense(void **state)
     for (int s = 0; s < N_SIZES; s++) {
         int32_t *leaf = memory(sizes[s], sizeof *leaf);
         problem p = {.shape = plain_shape()};
-        hga_treeformer t = hga_treeformer_defaults();
+        hga_treeformer t;
+        hga_defaults(&t);
         for (hga_id i = 0; i < sizes[s]; i++) leaf[i] = 5;
         t.n_queries = sizes[s], t.height = 3, t.query_leaf = leaf;
         p.shape.pos_dim = 0;
@@ -220,7 +222,8 @@ static void wide_bpt_is_dense_with_relative_bias(void **state)
     for (int causal = 0; causal < 2; causal++)
         for (int s = 0; s < N_SIZES; s++) {
             problem p = {.shape = plain_shape()};
-            hga_bpt b = hga_bpt_defaults();
+            hga_bpt b;
+            hga_defaults(&b);
             b.n_tokens = sizes[s], b.k = sizes[s] + (hga_id)s % 2, b.causal = causal;
             p.shape.pos_dim = 0;
             snprintf(p.name, sizeof p.name, "bpt of %d tokens, k = %d, causal = %d", b.n_tokens, b.k, causal);

@@ -28,7 +28,8 @@ static void plant(planted *t)
 static void build_planted(int self, int causal, problem *p)
 {
     static planted t;
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     plant(&t);
     h.parent = t.parent, h.n_parent = t.n, h.self = self, h.causal = causal, h.mode = HGA_HSA_SELF;
     *p = (problem){.shape = shape};

@@ -250,7 +250,8 @@ static void trees_of_long_chains_are_not_cut_high_up(void **state)
     for (hga_id v = LEAVES; v < ROOT; v++) parent[v] = v + 1;
     parent[LEAVES + CHAIN - 1] = ROOT, parent[ROOT] = -1;
     problem p = {.name = "chains", .shape = {.n_heads = 2, .dim = 3}};
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.parent = parent, h.n_parent = ROOT + 1;
     assert_ok(hga_build_hsa(&h, &p.graph, &p.program));
     problem_fill(&p, 3);

@@ -69,7 +69,7 @@ static json_t *explain(const hga_graph *g, const hga_program *program, const hga
     char *text;
     json_error_t error;
     assert_ok(hga_plan_create(g, program, shape, &(hga_options){.threads = 2}, &plan));
-    assert_ok(hga_plan_explain_json(plan, NULL, &text));
+    assert_ok(hga_plan_explain(plan, NULL, HGA_JSON, &text));
     json_t *root = json_loads(text, 0, &error), *stages = json_incref(json_object_get(root, "stages")), *stage;
     size_t i;
     assert_int_equal(json_array_size(stages), program->n_stages);

@@ -38,7 +38,7 @@ static drawn *draw(uint64_t seed)
 {
     drawn *d = memory(1, sizeof *d);
     hga_routed *p = &d->p;
-    *p = hga_routed_defaults();
+    hga_defaults(p);
     const hga_id key_heads[] = {0, 1, 2};
     p->n_choosers = 2, p->n_key_heads = key_heads[random_below(&seed, 3)];
     p->block = 1 + random_below(&seed, 9), p->query_block = 1 + random_below(&seed, 3) * random_below(&seed, 8);
@@ -146,7 +146,8 @@ static void attend_chosen(const hga_selection *how, const float *x, hga_id n, hg
     in.query = in.key = (hga_tensor){.data = (void *)(uintptr_t)x, .rows = n};
     hga_chosen chosen;
     assert_ok(hga_select_blocks(how, &in, &chosen));
-    hga_routed p = hga_routed_defaults();
+    hga_routed p;
+    hga_defaults(&p);
     p.n_tokens = n, p.block = how->block, p.query_block = how->query_block, p.causal = how->causal;
     p.choice = chosen.block, p.choice_first = chosen.first;
     hga_graph *g;
@@ -228,7 +229,8 @@ static void lists_are_kept_as_they_come(void **state)
     enum { N = 64, B = 8 };
     int32_t choice[N][2];
     for (int t = 0; t < N; t++) choice[t][0] = 0, choice[t][1] = t / B ? t / B : -1;
-    hga_routed p = hga_routed_defaults();
+    hga_routed p;
+    hga_defaults(&p);
     p.n_tokens = N, p.block = B, p.causal = 1, p.slots = 2, p.choice = choice[0];
     hga_graph *g;
     hga_program program;
@@ -258,7 +260,8 @@ static void all_blocks_are_one(void **state)
                     const int end = r >= rows ? 1 : causal ? own + 1 : second ? 2 : 3;
                     choice[r][j] = j < end ? j : -1;
                 }
-            hga_routed p = hga_routed_defaults();
+            hga_routed p;
+            hga_defaults(&p);
             p.n_tokens = N, p.n_samples = 2, p.offsets = offsets, p.block = B, p.query_block = c, p.causal = causal;
             p.n_choosers = 2, p.slots = SLOTS, p.choice = choice[0];
             hga_graph *g;
@@ -281,7 +284,8 @@ static void distances_are_those_of_tokens(void **state)
     enum { N = 6 };
     int32_t choice[2 * N][1] = {{0}};
     double at[3 * N];
-    hga_routed p = hga_routed_defaults();
+    hga_routed p;
+    hga_defaults(&p);
     p.n_tokens = N, p.n_choosers = 2, p.n_key_heads = 1, p.causal = 1, p.slots = 1, p.choice = choice[0];
     hga_graph *g;
     hga_program program;
@@ -295,7 +299,8 @@ static void wrong_choices_are_named(void **state)
 {
     (void)state;
     int32_t choice[4][2] = {{0, -1}, {0, 1}, {1, 2}, {0, 3}};
-    hga_routed p = hga_routed_defaults();
+    hga_routed p;
+    hga_defaults(&p);
     p.n_tokens = 8, p.block = 2, p.query_block = 2, p.slots = 2, p.choice = choice[0], p.causal = 1;
     hga_graph *g;
     hga_program program;
@@ -325,7 +330,8 @@ static void empty_samples_are_no_parts(void **state)
     const int32_t choice[] = {0, 0, 0, 0, 0};
     const hga_pos lists[] = {0, 1, 2, 3, 4, 5};
     const hga_id offsets[] = {0, 0, 0, 3, 3, 5, 5}, *first;
-    hga_routed p = hga_routed_defaults();
+    hga_routed p;
+    hga_defaults(&p);
     hga_graph *g;
     hga_program program;
     p.n_tokens = 5, p.causal = 1, p.offsets = offsets, p.n_samples = 6;

@@ -12,14 +12,16 @@ typedef hga_status causal_build(hga_id n, hga_graph **g, hga_program *p);
 
 static hga_status dense(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     d.n_tokens = n, d.causal = 1;
     return hga_build_dense(&d, g, p);
 }
 
 static hga_status back_to(hga_id n, hga_id left, hga_graph **g, hga_program *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = n, w.left = left, w.right = 0, w.causal = 1;
     return hga_build_window(&w, g, p);
 }
@@ -29,7 +31,8 @@ static hga_status window_1000(hga_id n, hga_graph **g, hga_program *p) { return 
 
 static hga_status strided(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = n, w.left = 100, w.right = 0, w.causal = 1, w.stride = 7;
     return hga_build_window(&w, g, p);
 }
@@ -37,7 +40,8 @@ static hga_status strided(hga_id n, hga_graph **g, hga_program *p)
 /* Sinks beside classes, some of them of one token. */
 static hga_status strided_far(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = n, w.left = -1, w.right = 0, w.causal = 1, w.stride = 64, w.global = 5;
     return hga_build_window(&w, g, p);
 }
@@ -79,14 +83,16 @@ static hga_status packed(hga_id n, hga_graph **g, hga_program *p)
 
 static hga_status global(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = n, w.left = 70, w.right = 0, w.causal = 1, w.global = 5;
     return hga_build_window(&w, g, p);
 }
 
 static hga_status spans(hga_id n, hga_id k, hga_bpt_rule rule, hga_graph **g, hga_program *p)
 {
-    hga_bpt b = hga_bpt_defaults();
+    hga_bpt b;
+    hga_defaults(&b);
     b.n_tokens = n, b.k = k, b.causal = 1, b.rule = rule;
     return hga_build_bpt(&b, g, p);
 }
@@ -97,7 +103,8 @@ static hga_status spans_text(hga_id n, hga_graph **g, hga_program *p) { return s
 
 static hga_status blocks(hga_id n, hga_id block, hga_htransformer_structure structure, hga_graph **g, hga_program *p)
 {
-    hga_htransformer h = hga_htransformer_defaults();
+    hga_htransformer h;
+    hga_defaults(&h);
     h.n_tokens = n, h.block = block, h.causal = 1, h.structure = structure, h.relative = 1;
     return hga_build_htransformer(&h, g, p);
 }
@@ -115,7 +122,8 @@ static hga_status siblings_16(hga_id n, hga_graph **g, hga_program *p) { return 
 
 static hga_status frontier(hga_id n, hga_id branching, hga_graph **g, hga_program *p)
 {
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.n_tokens = n, h.branching = &branching, h.n_branching = 1, h.causal = 1, h.mode = HGA_HSA_FRONTIER;
     return hga_build_hsa(&h, g, p);
 }
@@ -134,7 +142,8 @@ static hga_status leaves(hga_id n, hga_graph **g, hga_program *p)
     int32_t *leaf = memory(n, sizeof *leaf);
     uint64_t rng = 5;
     for (hga_id i = 0; i < n; i++) leaf[i] = (int32_t)random_below(&rng, 8);
-    hga_treeformer t = hga_treeformer_defaults();
+    hga_treeformer t;
+    hga_defaults(&t);
     t.n_queries = n, t.height = 3, t.query_leaf = leaf, t.causal = 1;
     hga_status st = hga_build_treeformer_fine(&t, g, p);
     free(leaf);

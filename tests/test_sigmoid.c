@@ -33,7 +33,8 @@ static void a_dense_sigmoid_is_its_formula(void **state)
 {
     enum { N = 9, M = 14, DIM = 5, DIM_V = 3 };
     (void)state;
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = DIM, .dim_v = DIM_V}, .options = {.threads = 1}};
     operands m = {.normaliser_bias = -1.25f};
     d.n_tokens = N, d.n_keys = M;
@@ -232,7 +233,7 @@ static void counted_sigmoids_are_fused(void **state)
         char *text;
         problem p = counted_problem(i, 0, &m);
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
-        assert_ok(hga_plan_explain(plan, NULL, &text));
+        assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
         if (strstr(text, "plain sigmoid") || strstr(text, "plain state sum")) fail_msg("%s is plain", p.name);
         assert_null(plain_because(plan));
         hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);
@@ -383,7 +384,7 @@ static void json_and_explanations_say_sigmoid(void **state)
     for (int generic = 0; generic < 2; generic++) {
         hga_options o = {.gradient = 1, .generic = generic};
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-        assert_ok(hga_plan_explain(plan, NULL, &text));
+        assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
         assert_true((strstr(text, "plain sigmoid") != NULL) == generic);
         assert_true((strstr(text, "rows state sum") != NULL) == !generic);
         hga_text_free(text), hga_plan_destroy(plan);

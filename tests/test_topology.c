@@ -86,9 +86,11 @@ static void nonsense_is_refused_with_its_text(void **state)
     assert_non_null(strstr(hga_error_detail(), "four cores"));
     assert_status(HGA_EINVAL, topology_open("", &t));
     char *text;
-    assert_status(HGA_EINVAL, hga_topology_describe("core:", 0, &text));
+    assert_status(HGA_EINVAL, hga_topology_describe("core:", 0, HGA_TEXT, &text));
     assert_null(text);
-    assert_status(HGA_EINVAL, hga_topology_describe(NULL, -1, &text));
+    assert_status(HGA_EINVAL, hga_topology_describe(NULL, -1, HGA_TEXT, &text));
+    assert_status(HGA_EINVAL, hga_topology_describe(NULL, 1, (hga_format)2, &text));
+    assert_non_null(strstr(hga_error_detail(), "format 2"));
 }
 
 /* ---- this machine ---- */
@@ -254,10 +256,10 @@ static void a_quota_below_one_cpu_leaves_a_thread(void **state)
     write_file(root, "cpu.max", "50000 100000\n");
     assert_ok(topology_open_in(root, self, &t));
     assert_int_equal(topology_cores(t), 1);
-    assert_ok(topology_describe(t, NULL, 0, 0, &text));
+    assert_ok(topology_describe(t, NULL, 0, HGA_TEXT, &text));
     assert_non_null(strstr(text, ", a quota of 0.50 CPUs; 1 thread\n"));
     hga_text_free(text);
-    assert_ok(topology_describe(t, NULL, 0, 1, &text));
+    assert_ok(topology_describe(t, NULL, 0, HGA_JSON, &text));
     assert_non_null(strstr(text, "\"cpu_quota\": 0.5, \"usable\": 1, "));
     hga_text_free(text);
     topology_close(t);
@@ -281,12 +283,12 @@ static void descriptions_show_domains_and_threads(void **state)
 {
     (void)state;
     char *text;
-    assert_ok(hga_topology_describe("pack:2 numa:1 core:4 pu:1", 2, &text));
+    assert_ok(hga_topology_describe("pack:2 numa:1 core:4 pu:1", 2, HGA_TEXT, &text));
     assert_string_equal(text, "another machine: 2 NUMA domains, 8 cores, 8 PUs; 2 threads\n"
                               "domain 0 (node 0): 4 cores, PUs 0-3; thread 0 on PU 0\n"
                               "domain 1 (node 1): 4 cores, PUs 4-7; thread 1 on PU 4\n");
     hga_text_free(text);
-    assert_ok(hga_topology_describe_json("numa:1 core:2 pu:1", 0, &text));
+    assert_ok(hga_topology_describe("numa:1 core:2 pu:1", 0, HGA_JSON, &text));
     assert_string_equal(
         text,
         "{\"schema\": 1, \"synthetic\": \"numa:1 core:2 pu:1\", \"this_machine\": false, \"cpu_quota\": null, "
@@ -294,7 +296,7 @@ static void descriptions_show_domains_and_threads(void **state)
         "{\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}], "
         "\"threads\": 2, \"tuning\": null}\n");
     hga_text_free(text);
-    assert_ok(hga_topology_describe(NULL, 0, &text));
+    assert_ok(hga_topology_describe(NULL, 0, HGA_TEXT, &text));
     assert_non_null(strstr(text, "this machine: "));
     hga_text_free(text);
 }
@@ -307,7 +309,7 @@ static void nothing_is_printed(void **state)
     topology *t;
     fflush(NULL);
     dup2(file, 1), dup2(file, 2);
-    hga_status wrong = topology_open("rubbish:x (", &t), right = hga_topology_describe(NULL, 3, &text);
+    hga_status wrong = topology_open("rubbish:x (", &t), right = hga_topology_describe(NULL, 3, HGA_TEXT, &text);
     fflush(NULL);
     dup2(out, 1), dup2(err, 2);
     close(out), close(err);

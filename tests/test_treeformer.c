@@ -8,7 +8,8 @@
 
 static hga_treeformer tokens(hga_id n, const int32_t *leaf)
 {
-    hga_treeformer t = hga_treeformer_defaults();
+    hga_treeformer t;
+    hga_defaults(&t);
     t.n_queries = n, t.query_leaf = leaf;
     return t;
 }
@@ -237,7 +238,8 @@ static hga_id product(const hga_id *b, hga_id n) { return n ? b[0] * product(b +
 static void draw(uint64_t *rng, int cross, routed *c)
 {
     memset(c, 0, sizeof *c);
-    hga_treeformer t = hga_treeformer_defaults();
+    hga_treeformer t;
+    hga_defaults(&t);
     t.height = random_below(rng, 4), t.n_tree_heads = 1 + random_below(rng, 3);
     t.n_queries = 1 + random_below(rng, 40), t.n_keys = cross ? 1 + random_below(rng, 40) : 0;
     for (hga_id l = 0; l < 3; l++) c->branching[l] = 1 + random_below(rng, 4);

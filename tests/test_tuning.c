@@ -163,16 +163,16 @@ static void numbers_reach_the_plan(void **state)
         assert_ok(
             hga_plan_create(g, &program, &(hga_shape){.n_heads = 2, .dim = 64}, &(hga_options){.threads = 1}, &plan));
         panels[i] = plan->waves.n_items;
-        assert_ok(hga_plan_explain(plan, NULL, &text));
+        assert_ok(hga_plan_explain(plan, NULL, HGA_TEXT, &text));
         assert_int_equal(strstr(text, "pack_readers 77") != NULL, i);
         assert_int_equal(strstr(text, "(HGA_TUNING)") != NULL, i);
         hga_text_free(text), hga_plan_destroy(plan);
     }
     assert_true(panels[1] > panels[0]);
-    assert_ok(hga_topology_describe(NULL, 1, &text));
+    assert_ok(hga_topology_describe(NULL, 1, HGA_TEXT, &text));
     assert_non_null(strstr(text, "pack_readers 77"));
     hga_text_free(text);
-    assert_ok(hga_topology_describe_json(NULL, 1, &text));
+    assert_ok(hga_topology_describe(NULL, 1, HGA_JSON, &text));
     assert_non_null(strstr(text, "\"pack_readers\": 77"));
     hga_text_free(text);
     override(NULL);
@@ -280,7 +280,7 @@ static void what_is_no_number_is_refused_by_name(void **state)
         assert_status(HGA_EINVAL, hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 1}, &plan));
         if (!strstr(hga_error_detail(), rows[i].said))
             fail_msg("'%s' does not say: %s", hga_error_detail(), rows[i].said);
-        assert_status(HGA_EINVAL, hga_topology_describe(NULL, 1, &text));
+        assert_status(HGA_EINVAL, hga_topology_describe(NULL, 1, HGA_TEXT, &text));
         tuning t = {1, 2, 3, 4, 5, 6, 7, 8}, was = t;
         assert_status(HGA_EINVAL, tuning_override(rows[i].text, &t));
         assert_memory_equal(&t, &was, sizeof t);

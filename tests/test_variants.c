@@ -81,7 +81,7 @@ static int64_t number_at(const hga_parameter *p, const any *x)
     return value;
 }
 
-/* "64" and "shifted" are what hga_window_defaults() and hga_bpt_defaults() have */
+/* "64" and "shifted" are what hga_defaults() gives windows and bpt */
 static void defaults_as_typed_are_those_of_the_functions(void **state)
 {
     (void)state;
@@ -101,6 +101,30 @@ static void defaults_as_typed_are_those_of_the_functions(void **state)
     hga_variant_defaults(named("window"), &w);
     const hga_window *window = (const void *)&w;
     assert_true(window->left == 64 && window->right == 64 && window->stride == 1 && window->global == 0);
+}
+
+/* A struct's row in HGA_BUILDER_STRUCTS names a variant that takes such a struct: hga_defaults writes no more than it
+   holds, and every byte of its own. */
+#define IS_AS_LONG(type, name) assert_int_equal(sizeof(type), named(name)->bytes), n++;
+
+static void a_struct_knows_its_variant(void **state)
+{
+    (void)state;
+    int n = 0;
+    HGA_BUILDER_STRUCTS(IS_AS_LONG)
+    assert_int_equal(n, 12); /* both treeformers take one */
+    hga_window window;
+    hga_bpt bpt;
+    hga_htransformer htransformer;
+    hga_treeformer treeformer;
+    hga_draft draft;
+    hga_routed routed;
+    hga_defaults(&window), hga_defaults(&bpt), hga_defaults(&htransformer);
+    hga_defaults(&treeformer), hga_defaults(&draft), hga_defaults(&routed);
+    assert_true(window.left == 64 && window.right == 64 && window.stride == 1 && window.n_tokens == 0);
+    assert_true(bpt.k == 4 && bpt.clip == 10 && htransformer.block == 16 && treeformer.n_tree_heads == 1);
+    assert_true(draft.prefix == -1 && routed.n_choosers == 1 && routed.block == 64 && routed.choose.k == 16);
+    assert_true(routed.reserved[1] == 0 && window.reserved[3] == 0);
 }
 
 static void offsets_stay_inside_and_words_are_there(void **state)
@@ -131,13 +155,15 @@ static void words_build_what_the_structure_builds(void **state)
     (void)state;
     hga_graph *words, *typed;
     hga_program p, q;
-    hga_bpt b = hga_bpt_defaults();
+    hga_bpt b;
+    hga_defaults(&b);
     b.n_tokens = 77, b.k = 3, b.causal = 1, b.rule = HGA_BPT_TEXT;
     assert_ok(hga_build("bpt k=3 causal=1  rule=text", 77, &words, &p));
     assert_ok(hga_build_bpt(&b, &typed, &q));
     assert_true(edges_of(words) == edges_of(typed));
     hga_graph_destroy(words), hga_graph_destroy(typed);
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.n_tokens = 100, h.branching = windows, h.n_branching = 3;
     assert_ok(hga_build("hsa:branching=2,4,8:tokens=100", 0, &words, &p));
     assert_ok(hga_build_hsa(&h, &typed, &q));
@@ -369,7 +395,8 @@ static void routed_counts_k_blocks_a_row(void **state)
     for (int i = 0; i < 2 * N * DIM; i++) x[i] = (float)random_below(&rng, 1000) / 500 - 1;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         char text[160], *rest = NULL;
-        hga_routed p = hga_routed_defaults();
+        hga_routed p;
+        hga_defaults(&p);
         hga_selection how;
         hga_chosen chosen;
         hga_graph *g;
@@ -395,7 +422,8 @@ static void routed_counts_k_blocks_a_row(void **state)
         hga_chosen_clear(&chosen);
         hga_graph_destroy(g);
     }
-    hga_routed p = hga_routed_defaults();
+    hga_routed p;
+    hga_defaults(&p);
     hga_selection how;
     p.n_tokens = N;
     assert_true(named("routed")->edges(&p) == N * N);
@@ -419,12 +447,14 @@ static void segments_and_leaves_have_a_formula_too(void **state)
 {
     (void)state;
     static const int32_t query[] = {0, 0, 1, -1, 3}, key[] = {0, 1, 1, 1, 2, 3};
-    hga_segmented s = hga_segmented_defaults();
+    hga_segmented s;
+    hga_defaults(&s);
     s.n_tokens = 5, s.n_keys = 6, s.query_segment = query, s.key_segment = key;
     assert_true(named("segments")->edges(&s) == 2 + 3 + 1);
     s.n_keys = 0, s.causal = 1;
     assert_true(named("segments")->edges(&s) == 3 + 1 + 1);
-    hga_treeformer t = hga_treeformer_defaults();
+    hga_treeformer t;
+    hga_defaults(&t);
     t.n_queries = 5, t.query_leaf = query;
     assert_true(named("treeformer-fine")->edges(&t) == 4 + 1 + 1);
     t.causal = 1;
@@ -509,6 +539,7 @@ int main(void)
         cmocka_unit_test(every_variant_says_what_it_is),
         cmocka_unit_test(nobody_is_offered_what_is_for_study),
         cmocka_unit_test(defaults_as_typed_are_those_of_the_functions),
+        cmocka_unit_test(a_struct_knows_its_variant),
         cmocka_unit_test(offsets_stay_inside_and_words_are_there),
         cmocka_unit_test(words_build_what_the_structure_builds),
         cmocka_unit_test(a_parameter_is_given_once),

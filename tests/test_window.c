@@ -89,7 +89,8 @@ static void limits_of_any_size_are_fine(void **state)
 static void a_million_tokens_are_a_few_blocks(void **state)
 {
     (void)state;
-    hga_window p = hga_window_defaults();
+    hga_window p;
+    hga_defaults(&p);
     p.n_tokens = 1 << 20;
     hga_graph *plain = build(&p);
     p.stride = 7, p.global = 3;
@@ -125,7 +126,9 @@ static void refused(hga_status status, hga_window p, const char *number)
 static void what_has_no_meaning_is_refused_with_its_number(void **state)
 {
     (void)state;
-    refused(HGA_EINVAL, hga_window_defaults(), "tokens: 0");
+    hga_window p;
+    hga_defaults(&p);
+    refused(HGA_EINVAL, p, "tokens: 0");
     refused(HGA_EINVAL, (hga_window){.n_tokens = 4, .stride = 0}, "stride: 0");
     refused(HGA_EINVAL, (hga_window){.n_tokens = 4, .stride = 1, .global = -7}, "global: -7");
     refused(HGA_EUNSUPPORTED, (hga_window){.n_tokens = 4, .n_keys = 5, .stride = 1, .causal = 1},

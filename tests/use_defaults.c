@@ -6,12 +6,18 @@
 
 static hga_id tokens_of_defaults(void)
 {
-    hga_dense dense = hga_dense_defaults();
-    hga_window window = hga_window_defaults();
-    hga_bpt bpt = hga_bpt_defaults();
-    hga_htransformer htransformer = hga_htransformer_defaults();
-    hga_treeformer treeformer = hga_treeformer_defaults();
-    hga_hsa hsa = hga_hsa_defaults();
+    hga_dense dense;
+    hga_defaults(&dense);
+    hga_window window;
+    hga_defaults(&window);
+    hga_bpt bpt;
+    hga_defaults(&bpt);
+    hga_htransformer htransformer;
+    hga_defaults(&htransformer);
+    hga_treeformer treeformer;
+    hga_defaults(&treeformer);
+    hga_hsa hsa;
+    hga_defaults(&hsa);
     dense.n_tokens = 1;
     window.n_tokens = 2, window.left = 5;
     bpt.n_tokens = 3, bpt.k = 2;
@@ -53,7 +59,8 @@ int main(void)
     static float x[N * 4], out[N * 4];
     hga_graph *g = NULL;
     hga_program program;
-    hga_dense dense = hga_dense_defaults();
+    hga_dense dense;
+    hga_defaults(&dense);
     dense.n_tokens = N;
     hga_status st = hga_build_dense(&dense, &g, &program);
     if (st == HGA_OK) st = attend(g, &program, x, out, N);

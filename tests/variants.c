@@ -11,7 +11,8 @@ typedef hga_status build(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 
 static hga_status all_pairs(hga_id n, hga_id n_keys, int causal, hga_graph **g, hga_program *p)
 {
-    hga_dense d = hga_dense_defaults();
+    hga_dense d;
+    hga_defaults(&d);
     d.n_tokens = n, d.n_keys = n_keys, d.causal = causal;
     return hga_build_dense(&d, g, p);
 }
@@ -35,21 +36,24 @@ static hga_status dense_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_progra
 
 static hga_status window(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = n, w.left = random_below(rng, n + 1), w.right = random_below(rng, n + 1);
     return hga_build_window(&w, g, p);
 }
 
 static hga_status window_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = n, w.left = random_below(rng, n + 1), w.right = 0, w.causal = 1;
     return hga_build_window(&w, g, p);
 }
 
 static hga_status window_global(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = n, w.left = random_below(rng, 9), w.right = random_below(rng, 9),
     w.global = 1 + random_below(rng, n < 3 ? n : 3);
     return hga_build_window(&w, g, p);
@@ -57,7 +61,8 @@ static hga_status window_global(hga_id n, uint64_t *rng, hga_graph **g, hga_prog
 
 static hga_status window_strided(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
-    hga_window w = hga_window_defaults();
+    hga_window w;
+    hga_defaults(&w);
     w.n_tokens = n, w.left = w.right = -1, w.stride = 2 + random_below(rng, 5), w.causal = random_below(rng, 2);
     return hga_build_window(&w, g, p);
 }
@@ -66,7 +71,8 @@ static hga_status window_strided(hga_id n, uint64_t *rng, hga_graph **g, hga_pro
 
 static hga_status span_tree(hga_id n, uint64_t *rng, hga_bpt_rule rule, int causal, hga_graph **g, hga_program *p)
 {
-    hga_bpt b = hga_bpt_defaults();
+    hga_bpt b;
+    hga_defaults(&b);
     b.n_tokens = n, b.k = 1 + random_below(rng, 6), b.clip = 1 + random_below(rng, 10), b.rule = rule,
     b.causal = causal;
     return hga_build_bpt(&b, g, p);
@@ -95,7 +101,8 @@ static hga_status bpt_algorithm1(hga_id n, uint64_t *rng, hga_graph **g, hga_pro
 /* Blocks of 1 to 9 tokens. */
 static hga_htransformer blocks(hga_id n, uint64_t *rng)
 {
-    hga_htransformer h = hga_htransformer_defaults();
+    hga_htransformer h;
+    hga_defaults(&h);
     h.n_tokens = n, h.block = 1 + random_below(rng, 9);
     return h;
 }
@@ -174,7 +181,8 @@ static hga_status siblings_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_prog
 
 static hga_status bpt_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
-    hga_bpt b = hga_bpt_defaults();
+    hga_bpt b;
+    hga_defaults(&b);
     b.n_tokens = n, b.k = 16 + random_below(rng, 33), b.causal = random_below(rng, 2);
     return hga_build_bpt(&b, g, p);
 }
@@ -186,7 +194,8 @@ static hga_status routed(hga_id n, uint64_t *rng, hga_id heads, int causal, int 
     int64_t tokens = (int64_t)n * heads;
     int32_t *leaf = memory(2 * tokens, sizeof *leaf);
     for (int64_t i = 0; i < 2 * tokens; i++) leaf[i] = random_below(rng, 8) ? random_below(rng, 1 << HEIGHT) : -1;
-    hga_treeformer t = hga_treeformer_defaults();
+    hga_treeformer t;
+    hga_defaults(&t);
     t.n_queries = n, t.n_tree_heads = heads, t.height = HEIGHT, t.query_leaf = leaf, t.key_leaf = leaf + tokens,
     t.causal = causal;
     hga_status st = coarse ? hga_build_treeformer_coarse(&t, g, p) : hga_build_treeformer_fine(&t, g, p);
@@ -214,7 +223,8 @@ static hga_status coarse(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 static hga_status families(hga_id n, uint64_t *rng, int causal, int self, hga_hsa_mode mode, hga_graph **g,
                            hga_program *p)
 {
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     hga_id *parent = random_tree(next_random(rng), n, &h.n_parent);
     h.parent = parent, h.causal = causal, h.self = self, h.mode = mode;
     hga_status st = hga_build_hsa(&h, g, p);
@@ -245,7 +255,8 @@ static hga_status hsa_frontier(hga_id n, uint64_t *rng, hga_graph **g, hga_progr
 static hga_status hsa_hopping(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
     hga_id branching[2] = {2 + random_below(rng, 7), 2 + random_below(rng, 3)};
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.n_tokens = n, h.branching = branching, h.n_branching = 2;
     return hga_build_hsa(&h, g, p);
 }
@@ -253,7 +264,8 @@ static hga_status hsa_hopping(hga_id n, uint64_t *rng, hga_graph **g, hga_progra
 static hga_status hsa_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
     hga_id branching[2] = {20 + random_below(rng, 20), 3};
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.n_tokens = n, h.branching = branching, h.n_branching = 2, h.self = random_below(rng, 2);
     return hga_build_hsa(&h, g, p);
 }
@@ -261,7 +273,8 @@ static hga_status hsa_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *
 static hga_status hsa_frontier_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
     hga_id branching[2] = {20 + random_below(rng, 20), 3};
-    hga_hsa h = hga_hsa_defaults();
+    hga_hsa h;
+    hga_defaults(&h);
     h.n_tokens = n, h.branching = branching, h.n_branching = 2, h.causal = 1, h.mode = HGA_HSA_FRONTIER;
     return hga_build_hsa(&h, g, p);
 }
@@ -379,7 +392,8 @@ static hga_status draft(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 /* Each query block has its own blocks, and one in four of the others, or of those before. */
 static hga_status blocks_by_content(hga_id n, uint64_t *rng, int causal, hga_id choosers, hga_graph **g, hga_program *p)
 {
-    hga_routed r = hga_routed_defaults();
+    hga_routed r;
+    hga_defaults(&r);
     r.n_tokens = n, r.n_choosers = choosers, r.causal = causal, r.block = 1 + random_below(rng, 12);
     r.query_block = random_below(rng, 2) ? 1 : 1 + random_below(rng, 20), r.slots = (n + r.block - 1) / r.block;
     hga_id rows = choosers * ((n + r.query_block - 1) / r.query_block), each = rows / choosers;

@@ -104,7 +104,8 @@ static hga_status make_plan(study *s)
     hga_chosen chosen = {0};
     hga_graph *g = NULL;
     hga_program program;
-    hga_routed p = hga_routed_defaults();
+    hga_routed p;
+    hga_defaults(&p);
     HGA_TRY(hga_select_blocks(&s->how, &s->in, &chosen));
     p.n_tokens = s->tokens, p.block = s->how.block, p.query_block = s->how.query_block, p.causal = 1;
     p.n_choosers = s->shape.n_heads, p.n_key_heads = s->shape.n_kv_heads;

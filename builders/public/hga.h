@@ -83,7 +83,6 @@
 #include "hga_select.h"   /* attention chosen by content: which blocks */
 #include "hga_dist.h"     /* what carries messages between ranks */
 #include "hga_exchange.h" /* ranks: several processes share one call */
-#include "hga_file.h"     /* graphs and programs in files */
 #include "hga_gradient.h" /* gradients */
 #include "hga_graph.h"    /* graphs: built, looked at, put in order */
 #include "hga_halo.h"     /* what ranks send each other, before they do */

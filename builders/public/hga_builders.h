@@ -1,18 +1,18 @@
 /* hga_builders.h: the hierarchies of the literature and of texts. Each makes a graph and the program that runs on it,
    with the public graph and program interface alone: any of these files is an example of how to write your own.
-   Parameters start from the variant's function of defaults, which sets those whose default is not zero: hga_bpt p =
-   hga_bpt_defaults(); p.n_tokens = 4096; hga_build_bpt(&p, &g, &program). Causal self-attention (dense, windows without
-   stride, bpt, htransformer, hsa's frontiers under a branching, fenwick) sets a longer graph (hga_builder_set_longer):
-   tokens, and nodes whose tokens all exist, have the bits that they have in the builder's graph of any more tokens.
-   Reserved words stay zero (hga_check_reserved). Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a
-   combination without meaning) with the parameter named in hga_error_detail(). The graph belongs to the caller
-   (hga_graph_destroy); the program is plain data. Arrays in parameters are borrowed for the call. Any number of threads
-   may build at once. */
+   Parameters start from the variant's defaults, which are not all zero: hga_bpt p; hga_defaults(&p); p.n_tokens =
+   4096; hga_build_bpt(&p, &g, &program). Causal self-attention (dense, windows without stride, bpt, htransformer,
+   hsa's frontiers under a branching, fenwick) sets a longer graph (hga_builder_set_longer): tokens, and nodes whose
+   tokens all exist, have the bits that they have in the builder's graph of any more tokens. Reserved words stay zero
+   (hga_check_reserved). Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a combination without meaning)
+   with the parameter named in hga_error_detail(). The graph belongs to the caller (hga_graph_destroy); the program is
+   plain data. Arrays in parameters are borrowed for the call. Any number of threads may build at once. */
 #ifndef HGA_BUILDERS_H
 #define HGA_BUILDERS_H
 
 #include "hga_program.h"
 #include "hga_select.h"
+#include "hga_variants.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,8 +28,6 @@ typedef struct hga_dense {
 /* Make the graph and the program of dense attention: every query token sees every key token, or those up to itself. *g
    is then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_dense at their defaults. */
-HGA_API hga_dense hga_dense_defaults(void);
 
 /* Sliding window, Longformer's global tokens, Sparse Transformer's stride: i sees j if -left <= j - i <= right and
    stride divides j - i, or i < global or j < global; causal then removes j > i. left, right < 0 mean no limit. Relation
@@ -43,8 +41,6 @@ typedef struct hga_window {
 /* Make the graph and the program of a sliding window: every token sees its neighbours, and those that are global. *g is
    then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_window at their defaults. */
-HGA_API hga_window hga_window_defaults(void);
 
 /* BP-Transformer (Ye et al. 2019, section 3; SEMANTICS of the odd rule in builders/README.md). Rows of every tensor are
    nodes. Relation `near`. */
@@ -59,8 +55,6 @@ typedef struct hga_bpt {
 /* Make the graph and the program of BP-Transformer: a token sees near tokens, and spans that double in size. Tensors
    have a row for each of hga_bpt_nodes(n_tokens) nodes. *g is then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_bpt at their defaults. */
-HGA_API hga_bpt hga_bpt_defaults(void);
 /* Nodes of BP-Transformer's tree over n tokens: the sum of the level sizes. -1 if there is none. */
 HGA_API hga_id hga_bpt_nodes(hga_id n_tokens);
 /* The tokens over which BP-Transformer's tree has so many nodes; -1 if there are none. */
@@ -80,8 +74,6 @@ typedef struct hga_htransformer {
 /* Make the graph and the program of H-Transformer-1D: a token sees near tokens, and far ones as means of blocks. *g is
    then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_htransformer at their defaults. */
-HGA_API hga_htransformer hga_htransformer_defaults(void);
 
 /* Treeformer (Madaan et al. 2022): fine is TF-attention (eq. 3), coarse is TC-attention (eq. 4). Leaves are the
    caller's, or come from hga_route. With n_tree_heads > 1 every head has a tree of its own and rows are folded: row =
@@ -105,8 +97,6 @@ HGA_API hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph 
 /* Make the graph and the program of TC-attention, with the parameters and leaves of hga_build_treeformer_fine: a
    token's output is the sum, over levels, of alpha of the level times the mean of the values in its node there. */
 HGA_API hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, hga_program *program);
-/* Parameters of both Treeformers at their defaults. */
-HGA_API hga_treeformer hga_treeformer_defaults(void);
 
 /* Route n vectors down a tree of hyperplanes (eq. 2; f > 0 goes right, k-ary: argmax, lowest on ties; decided as by dot
    products in double). Binary: weights [2^h - 1][dim], bias [2^h - 1] in level order; k-ary: rows level after level, in
@@ -199,8 +189,6 @@ typedef struct hga_hsa {
 /* Make the graph and the program of hierarchical self-attention: a token sees its siblings in the tree, and those of
    its ancestors. *g is then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_hsa at their defaults. */
-HGA_API hga_hsa hga_hsa_defaults(void);
 
 /* ---- hierarchies found in data: they give the `parent` array that hga_build_hsa takes ---- */
 
@@ -259,8 +247,6 @@ typedef struct hga_fenwick {
 /* Make the graph and the program of a Fenwick tree: a token sees itself and its past in spans of powers of two. *g is
    then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_fenwick at their defaults. */
-HGA_API hga_fenwick hga_fenwick_defaults(void);
 
 /* Dilated attention (LongNet, Ding et al. 2023, eq. 5-11, with every residue class instead of one a head): in branch b
    token i sees j if i / segments[b] = j / segments[b], rounded down, and dilations[b] divides j - i; causal removes j >
@@ -279,8 +265,6 @@ typedef struct hga_dilated {
 /* Make the graph and the program of dilated attention: a token sees segments with growing strides. *g is then yours
    (hga_graph_destroy). */
 HGA_API hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_dilated at their defaults. */
-HGA_API hga_dilated hga_dilated_defaults(void);
 
 /* Dense attention within aligned segments (the cross-attention of BP-Transformer's translation): a query token of
    segment a sees every key token of segment a. Segments are numbered without decreasing; -1: in none. n_keys = 0:
@@ -297,8 +281,6 @@ typedef struct hga_segmented {
 /* Make the graph and the program of attention within segments: a query token sees every key token of its segment. *g is
    then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_segments at their defaults. */
-HGA_API hga_segmented hga_segmented_defaults(void);
 
 /* ---- grids and drafts ---- */
 
@@ -325,8 +307,6 @@ typedef struct hga_neighbourhood {
 /* Make the graph and the program of neighbourhood attention: a token sees the nearest ones on its grid. *g is then
    yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_neighbourhood at their defaults. */
-HGA_API hga_neighbourhood hga_neighbourhood_defaults(void);
 
 /* Tree attention of speculative decoding (SpecInfer, Miao et al. 2024): n_tokens drafts are the queries; the keys are a
    prefix and then the drafts. A draft sees the whole prefix, itself, parent[itself], its parent, and so on until -1, in
@@ -341,8 +321,6 @@ typedef struct hga_draft {
 /* Make the graph and the program of tree attention: a draft sees the prefix, itself and the drafts that it follows. *g
    is then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_program *program);
-/* Parameters of hga_build_draft at their defaults. */
-HGA_API hga_draft hga_draft_defaults(void);
 
 /* How hierarchies by content choose, as in hga_selection; the builder reads none of this but `prefill`. */
 typedef struct hga_routed_choice {
@@ -391,8 +369,28 @@ HGA_API hga_status hga_build_routed(const hga_routed *p, hga_graph **g, hga_prog
    of which may see any up to itself. */
 HGA_API hga_status hga_build_routed_decoder(hga_id n_tokens, const hga_allocator *a, hga_graph **g,
                                             hga_program *program);
-/* Parameters of hga_build_routed at their defaults. */
-HGA_API hga_routed hga_routed_defaults(void);
+
+/* The structs above, each with the name of its variant in hga_variants.h. */
+#define HGA_BUILDER_STRUCTS(X)            \
+    X(hga_dense, "dense")                 \
+    X(hga_window, "window")               \
+    X(hga_bpt, "bpt")                     \
+    X(hga_htransformer, "htransformer")   \
+    X(hga_treeformer, "treeformer-fine")  \
+    X(hga_hsa, "hsa")                     \
+    X(hga_fenwick, "fenwick")             \
+    X(hga_dilated, "dilated")             \
+    X(hga_segmented, "segments")          \
+    X(hga_neighbourhood, "neighbourhood") \
+    X(hga_draft, "draft")                 \
+    X(hga_routed, "routed")
+
+/* hga_defaults(&p) fills p, one of these structs, with its defaults (hga_variant_defaults). */
+#ifndef __cplusplus
+#define HGA_BUILDER_STRUCT_NAME(type, name) , type * : name
+#define hga_defaults(p) \
+    hga_variant_defaults(hga_variant_named(_Generic((p)HGA_BUILDER_STRUCTS(HGA_BUILDER_STRUCT_NAME))), (p))
+#endif
 
 /* ---- what builders share: regular blocks clipped at the ends of their level, and the two sides of attention ---- */
 
@@ -415,5 +413,8 @@ HGA_API hga_status hga_builder_add_staircase(hga_builder *b, hga_id relation, co
 
 #ifdef __cplusplus
 }
+#define HGA_BUILDER_STRUCT_DEFAULTS(type, name) \
+    inline void hga_defaults(type *p) { hga_variant_defaults(hga_variant_named(name), p); }
+HGA_BUILDER_STRUCTS(HGA_BUILDER_STRUCT_DEFAULTS)
 #endif
 #endif

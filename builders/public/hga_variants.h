@@ -86,7 +86,7 @@ typedef struct hga_variant {
     const char *const *shows;           /* settings that show it well, in words, ended by NULL */
     const hga_sweep *sweeps;            /* NULL: none */
     hga_id (*tokens_of)(hga_id rows);   /* HGA_ROWS_ARE_NODES: the tokens of so many rows, -1 without */
-    void (*defaults)(void *parameters); /* as hga_bpt_defaults() and its like */
+    void (*defaults)(void *parameters); /* as hga_variant_defaults */
     hga_status (*build)(const void *parameters, hga_graph **g, hga_program *program);
     /* edges of all attended relations by the paper's formula, NaN where none is known; shares nothing with build */
     double (*edges)(const void *parameters);
@@ -103,7 +103,7 @@ HGA_API const char *hga_variant_elsewhere(const char *name);
 HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const char *name, size_t length);
 
 /* Fill the v->bytes bytes at `parameters` with the variant's own defaults; arrays are NULL, which is the builder's
-   default. */
+   default. Where you have the struct itself, hga_defaults (hga_builders.h) knows its variant. */
 HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
 /* Set one flag (1, true, yes, on; 0, false, no, off), number or word as typed, `tokens` and `keys` among them;
    HGA_EINVAL names what is wrong. Parameters that are not the builder's are HGA_EINVAL. */

@@ -1,4 +1,4 @@
-/* npy.c: arrays whose elements all are numbers that we can use, read (hga_arrays.h) and written (hga_npy.h). */
+/* npy.c: arrays whose elements all are numbers that we can use, read (hga_arrays.h) and written (npy_format.h). */
 #include "npy.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "hga.h"
-#include "hga_arrays.h"
+#include "npy_format.h"
 #include "outfile.h"
 
 enum { NPY_MAX_DIMS = HGA_NPY_DIMS };

@@ -1,8 +1,8 @@
-/* outfile.h: files that appear whole or not at all (hga_file.h), with complaints. */
+/* outfile.h: files that appear whole or not at all (file.h of graph/base), with complaints. */
 #ifndef CLI_OUTFILE_H
 #define CLI_OUTFILE_H
 
-#include "hga_file.h"
+#include "file.h"
 
 typedef struct outfile {
     FILE *file; /* to write to */

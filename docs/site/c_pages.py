@@ -7,12 +7,12 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 WHAT = {
-    "hga_base.h": "Numbers, errors, memory", "hga_graph.h": "Graphs and how you build them", "hga_import.h": "Graphs of other programs", "hga_file.h": "Files that appear whole",
+    "hga_base.h": "Numbers, errors, memory", "hga_graph.h": "Graphs and how you build them", "hga_import.h": "Graphs of other programs",
     "hga_program.h": "Programs: fields and stages", "hga_call.h": "Tables of a call", "hga_plan.h": "Plans and running them", "hga_gradient.h": "Gradients", "hga_decode.h": "Token by token", "hga_select.h": "Attention chosen by content", "hga_inspect.h": "Who sees whom", "hga_halo.h": "What ranks send each other", "hga_exchange.h": "How ranks talk", "hga_dist.h": "Transports for ranks",
     "hga_machine.h": "The machine: instruction sets, threads", "hga_builders.h": "Published hierarchies", "hga_variants.h": "Hierarchies by name", "hga.h": "What most programs need",
-    "hga_export.h": "Graphs for other programs", "hga_view.h": "The page of a graph", "hga_documents.h": "Trees of documents", "hga_npy.h": "NumPy's files", "hga_arrays.h": "Arrays of files", "hga_files.h": "Everything of libhga-files",
+    "hga_export.h": "Graphs for other programs", "hga_view.h": "The page of a graph", "hga_documents.h": "Trees of documents", "hga_arrays.h": "Arrays of files", "hga_files.h": "Everything of libhga-files",
 }  # fmt: skip
-ORDER = ("hga.h", "hga_builders.h", "hga_variants.h", "hga_plan.h", "hga_gradient.h", "hga_decode.h", "hga_select.h", "hga_graph.h", "hga_program.h", "hga_call.h", "hga_inspect.h", "hga_halo.h", "hga_exchange.h", "hga_dist.h", "hga_import.h", "hga_export.h", "hga_view.h", "hga_documents.h", "hga_arrays.h", "hga_npy.h", "hga_file.h", "hga_machine.h", "hga_base.h",
+ORDER = ("hga.h", "hga_builders.h", "hga_variants.h", "hga_plan.h", "hga_gradient.h", "hga_decode.h", "hga_select.h", "hga_graph.h", "hga_program.h", "hga_call.h", "hga_inspect.h", "hga_halo.h", "hga_exchange.h", "hga_dist.h", "hga_import.h", "hga_export.h", "hga_view.h", "hga_documents.h", "hga_arrays.h", "hga_machine.h", "hga_base.h",
          "hga_files.h")  # fmt: skip
 
 # The index begins with these; then comes everything, header by header.

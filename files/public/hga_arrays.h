@@ -3,7 +3,7 @@
 #ifndef HGA_ARRAYS_H
 #define HGA_ARRAYS_H
 
-#include "hga_npy.h"
+#include "hga_base.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -11,7 +11,21 @@ extern "C" {
 
 typedef struct hga_arrays hga_arrays;
 
-/* The type and shape of an array. */
+enum { HGA_NPY_DIMS = 8 };
+
+/* The type of an array's elements, as NumPy has it, and its shape. */
+typedef struct hga_npy {
+    /* 'f', 'i', 'u', 'b' (truth values), 'V' (bfloat16, for which NumPy has no name) or the texts 'S', 'U' */
+    char kind;
+    int size;    /* bytes of an element: f 2, 4, 8; i and u 1, 2, 4, 8; b 1; V 2; S and U any */
+    int swapped; /* the highest byte comes first */
+    int fortran; /* the first index runs fastest */
+    int n_dims;
+    int64_t dim[HGA_NPY_DIMS], count; /* the product of the sizes; at most INT64_MAX / 16 */
+    uint64_t reserved[4];
+} hga_npy;
+
+/* One array of a file. */
 typedef struct hga_array {
     const char *name; /* as long as the file is open; "" of a .npy */
     const char *type; /* of a .safetensors as the file has it, such as "F8_E4M3"; else NULL */

@@ -5,6 +5,5 @@
 #include "hga_documents.h"
 #include "hga_export.h"
 #include "hga_import.h"
-#include "hga_npy.h"
 #include "hga_view.h"
 #endif

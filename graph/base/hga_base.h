@@ -46,6 +46,9 @@ typedef enum hga_status {
     HGA_EEXTERNAL     /* CXSparse, METIS, hwloc or ICU failed */
 } hga_status;
 
+/* What a description is written as: lines for people, or JSON. */
+typedef enum hga_format { HGA_TEXT, HGA_JSON } hga_format;
+
 /* The name of a status as text, "HGA_EINVAL" for HGA_EINVAL; static, never NULL. */
 HGA_API const char *hga_status_name(hga_status status);
 

@@ -3,7 +3,7 @@
 #ifndef HGA_OUTPUT_H
 #define HGA_OUTPUT_H
 
-#include "hga_file.h"
+#include "file.h"
 
 /* A file being written. */
 typedef struct output {

@@ -1,7 +1,7 @@
 /* file.c: a cache as a file: a header that identifies it; then the rows that a cache of so many tokens holds, in the
    order of birth, which the graph determines; then CRC-32C of all that. Little endian. */
 #include "cache.h"
-#include "hga_file.h"
+#include "file.h"
 #include "identity.h"
 #include "load.h"
 

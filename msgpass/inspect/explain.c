@@ -112,10 +112,9 @@ static hga_status hand_over(char *text, char **out)
     return text ? HGA_OK : hga_fail(HGA_ENOMEM, "cannot allocate the plan's text");
 }
 
-hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **text)
+static hga_status explain_json(const hga_plan *plan, const hga_io *io, char **text)
 {
     pair_solvers solvers[HGA_MAX_STAGES];
-    *text = NULL;
     hga_status st = solvers_find(plan, io, solvers);
     if (st) return st;
     json_t *j = plan_json(plan, solvers), *back = NULL;
@@ -193,12 +192,11 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_solvers *solvers)
                 (long long)plan->fields.pool[i].nodes);
 }
 
-hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text)
+static hga_status explain_words(const hga_plan *plan, const hga_io *io, char **text)
 {
     char *written = NULL;
     size_t bytes = 0;
     pair_solvers solvers[HGA_MAX_STAGES];
-    *text = NULL;
     hga_status st = solvers_find(plan, io, solvers);
     if (st) return st;
     FILE *f = open_memstream(&written, &bytes);
@@ -211,4 +209,11 @@ hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text)
     int failed = ferror(f) || st;
     if (fclose(f) != 0 || failed) free(written), written = NULL;
     return st ? st : hand_over(written, text);
+}
+
+hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, hga_format format, char **text)
+{
+    *text = NULL;
+    if (format > HGA_JSON) return hga_fail(HGA_EINVAL, "explain: format %d", (int)format);
+    return format == HGA_JSON ? explain_json(plan, io, text) : explain_words(plan, io, text);
 }

@@ -184,7 +184,7 @@ static void say_json(growing_text *t, const topology *m, const char *synthetic, 
 }
 
 /* Places the threads, then writes it all as JSON or text. */
-hga_status topology_describe(const topology *m, const char *synthetic, hga_id threads, int json, char **out)
+hga_status topology_describe(const topology *m, const char *synthetic, hga_id threads, hga_format format, char **out)
 {
     hga_status st = HGA_OK;
     placement p = {.threads = threads ? threads : topology_cores(m)};
@@ -193,7 +193,7 @@ hga_status topology_describe(const topology *m, const char *synthetic, hga_id th
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.domain, &p.domain));
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.pu, &p.pu));
     topology_locate(m, p.threads, p.domain, p.pu);
-    if (json)
+    if (format == HGA_JSON)
         say_json(&t, m, synthetic, &p);
     else
         say_domains(&t, m, &p);
@@ -204,25 +204,15 @@ done:
     return st;
 }
 
-/* Opens this machine, or a synthetic one, and describes it. */
-static hga_status describe_machine(const char *synthetic, hga_id threads, int json, char **out)
+hga_status hga_topology_describe(const char *synthetic, hga_id threads, hga_format format, char **out)
 {
     topology *m = NULL;
     if (!out) return hga_fail(HGA_EINVAL, "topology: nowhere to put the text");
     *out = NULL;
     if (threads < 0 || threads > 1 << 20) return hga_fail(HGA_EINVAL, "topology: %d threads", threads);
+    if (format > HGA_JSON) return hga_fail(HGA_EINVAL, "topology: format %d", (int)format);
     hga_status st = topology_open(synthetic, &m);
-    if (!st) st = topology_describe(m, synthetic, threads, json, out);
+    if (!st) st = topology_describe(m, synthetic, threads, format, out);
     topology_close(m);
     return st;
-}
-
-hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **out)
-{
-    return describe_machine(synthetic, threads, 0, out);
-}
-
-hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **out)
-{
-    return describe_machine(synthetic, threads, 1, out);
 }

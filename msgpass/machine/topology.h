@@ -75,7 +75,7 @@ double topology_read_quota(const char *root, const char *self);
 /* The number of `pus` within a quota, rounded up; 0: all. */
 hga_id topology_paid_for(double quota, hga_id pus);
 
-/* hga_topology_describe (as JSON: hga_topology_describe_json) of a machine that is open; `described` is its name. */
-hga_status topology_describe(const topology *t, const char *described, hga_id threads, int json, char **out);
+/* hga_topology_describe of a machine that is open; `described` is its name. */
+hga_status topology_describe(const topology *t, const char *described, hga_id threads, hga_format format, char **out);
 
 #endif

@@ -49,7 +49,8 @@ static hga_status routed(choices *c, hga_graph **g, hga_program *p)
 {
     enum { MOST = 2 * 300 };
     int32_t leaf[MOST];
-    hga_treeformer t = hga_treeformer_defaults();
+    hga_treeformer t;
+    hga_defaults(&t);
     t.n_queries = 1 + choose(c, rarely(c, 4) ? 300 : 60), t.height = 1 + choose(c, 3);
     for (hga_id i = 0; i < 2 * t.n_queries; i++) leaf[i] = choose(c, 8) ? choose(c, 1 << t.height) : -1;
     t.query_leaf = leaf, t.key_leaf = leaf + t.n_queries, t.causal = choose(c, 2);

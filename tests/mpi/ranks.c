@@ -410,7 +410,8 @@ static void go_on(const hga_decoder *d, hga_decode_workspace *w, hga_cache *c, f
 static void a_prompt_of_all_ranks_is_gone_on_from(hga_exchange *x)
 {
     static float token[CAPACITY * FLOATS], row[FLOATS], want[FLOATS];
-    hga_htransformer h = hga_htransformer_defaults();
+    hga_htransformer h;
+    hga_defaults(&h);
     hga_id cuts[65], home = x->n_ranks - 1;
     hga_graph *g = NULL;
     hga_program program;

@@ -19,7 +19,8 @@ int main(void)
                  .out = {.data = out, .rows = TOKENS}};
     for (int i = 0; i < FLOATS; i++) q[i] = sinf((float)i), ones[i] = 1;
 
-    hga_htransformer tree = hga_htransformer_defaults();
+    hga_htransformer tree;
+    hga_defaults(&tree);
     tree.n_tokens = TOKENS;
     hga_status st = hga_build_htransformer(&tree, &g, &program);
     if (st == HGA_OK) st = hga_attention(g, &program, &shape, NULL, &io);

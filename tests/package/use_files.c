@@ -14,7 +14,8 @@ int main(void)
     hga_program program;
     hga_status st = hga_tree_text(NULL, text, strlen(text), NULL, 0, &tree);
     if (!st) {
-        hga_hsa p = hga_hsa_defaults();
+        hga_hsa p;
+        hga_defaults(&p);
         p.n_tokens = tree.n_leaves, p.parent = tree.parent, p.n_parent = tree.n;
         st = hga_build_hsa(&p, &g, &program);
         hga_tree_clear(&tree);

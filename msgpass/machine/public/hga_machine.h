@@ -9,10 +9,9 @@ extern "C" {
 #endif
 
 /* Describe a machine as the engine sees it: one line a NUMA domain with its cores, and where `threads` would run.
-   `synthetic` as hwloc's, or a file of lstopo's ("machine.xml"), or NULL. *text is yours: hga_text_free. */
-HGA_API hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **text);
-/* Describe the same as a JSON object, for hga_text_free. */
-HGA_API hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **text);
+   `synthetic` as hwloc's, or a file of lstopo's ("machine.xml"), or NULL. HGA_JSON: an object with the same. *text is
+   yours: hga_text_free. */
+HGA_API hga_status hga_topology_describe(const char *synthetic, hga_id threads, hga_format format, char **text);
 /* ISAs compiled in and usable here, e.g. "ref avx2 avx512 avx512bf16", on 64-bit ARM "ref neon neonbf16": the best
    is last. Static text. */
 HGA_API const char *hga_isa_list(void);

@@ -209,10 +209,8 @@ HGA_API int64_t hga_call_extent(hga_extent extent, const hga_shape *shape, hga_i
    why no other, and in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with
    hga_text_free. Of the call's tables only their presence matters, of numbers whether they are 0; io NULL: none is
    present. With options.gradient also which solver computes gradients of all tensors, why no other, and the bytes of
-   tape and gradient; this prepares the plan (hga_plan_prepare). */
-HGA_API hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, char **text);
-/* Say what hga_plan_explain says as a JSON object, for hga_text_free. */
-HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, const hga_io *io, char **text);
+   tape and gradient; this prepares the plan (hga_plan_prepare). HGA_JSON: an object with the same. */
+HGA_API hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, hga_format format, char **text);
 
 /* Make the workspace of one caller: the memory of executions of the plan, one at a time. *out is yours:
    hga_workspace_destroy. */

@@ -202,7 +202,7 @@ def _plain(h: "Hierarchy", heads: int, dim: int, threads: int, gradient: int) ->
 
 def explained(h: "Hierarchy", heads: int, dim: int, threads: int, gradient: bool) -> str:
     text, key = ffi.new("char **"), _plain(h, heads, dim, threads, int(flag(gradient, "gradient")))
-    h._look(key, lambda plan: check(lib.hga_plan_explain(plan, ffi.NULL, text)))
+    h._look(key, lambda plan: check(lib.hga_plan_explain(plan, ffi.NULL, lib.HGA_TEXT, text)))
     return take_text(text[0])
 
 

@@ -61,7 +61,7 @@ class _Trees(NamedTuple):
             raise refuse(f"{batch} samples of {heads} trees with {2**self.levels} leaves are more than 2^31 leaves")
         numbers = [(first + leaf).flatten().to(torch.int32).numpy() for leaf in leaves]
         p, graph, program = ffi.new("hga_treeformer *"), ffi.new("hga_graph **"), ffi.new("hga_program *")
-        p[0] = lib.hga_treeformer_defaults()
+        lib.hga_variant_defaults(lib.hga_variant_named(b"treeformer-fine"), p)
         p.query_leaf, p.key_leaf = (ffi.cast("int32_t *", x.ctypes.data) for x in numbers)
         p.n_queries, p.n_tree_heads, p.causal = len(numbers[0]), 1, int(causal)
         p.n_leaves = batch * heads << self.levels

@@ -1,19 +1,16 @@
-/* hga_file.h: files that appear whole or not at all. Other processes do not see a file until it is kept: it has no name
+/* file.h: files that appear whole or not at all. Other processes do not see a file until it is kept: it has no name
    (O_TMPFILE) where the file system has such files, else a temporary name beside the target. A file that replaces
    another keeps its mode. A symbolic link stays; the file that it names is replaced. Devices, pipes, standard output
    ("-") and open descriptors (/dev/stdout, /dev/fd/3) are written as they are. Every writer of this library uses it.
 
-   A hga_file belongs to one thread at a time. Errors name the path. */
+   A hga_file belongs to one thread at a time. Errors name the path. Not installed: libhga exports these functions for
+   libhga-files and the tool. */
 #ifndef HGA_FILE_H
 #define HGA_FILE_H
 
 #include "hga_base.h"
 
 #include <stdio.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 enum { HGA_PATH_BYTES = 4096 };
 
@@ -44,7 +41,4 @@ HGA_API void hga_file_drop(hga_file *f);
    async-signal-safe. */
 HGA_API void hga_files_abandon(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif
