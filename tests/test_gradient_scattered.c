@@ -120,7 +120,7 @@ static void the_faster_solver_goes(void **state)
             if (!strcmp(name, other)) assert_non_null(strstr(refusal, "it takes longer: about "));
         slope plain = slope_create(&p, 1), fast = slope_create(&p, 1);
         slope_run(&plain, (hga_options){.generic = 1}), slope_run(&fast, (hga_options){.threads = 2});
-        assert_same_slopes(&plain, &fast, 2e-5);
+        assert_same_slopes(&plain, &fast, 4e-5); /* the scale's is a sum over 192,000 pairs */
         slope_clear(&plain), slope_clear(&fast), hga_plan_destroy(plan), problem_clear(&p);
     }
 }
