@@ -17,7 +17,7 @@ import graphs
 import layers
 import machine_goals
 import numpy as np
-from machine_goals import chosen_of, write
+from machine_goals import chosen_of, written
 
 DENSE = ("torch-sdpa", "onnxruntime", "openvino")
 LAYERS = ("GATConv", "GATv2Conv")  # an epoch of a layer: 64 columns to 4 heads of 16, 15 random edges a node
@@ -140,9 +140,9 @@ def table(a):
     chosen = chosen_of(GOALS, name_of, a)
     if not chosen:
         sys.exit(f"--only: no goal has {a.only!r} in its name")
-    runs, rows, right = run(chosen, a)
-    if a.json:
-        write(a.json, compare.context(), runs, rows)
+    with written(a.json) as write:
+        runs, rows, right = run(chosen, a)
+        write(compare.context(), runs, rows)
     if not right:
         sys.exit("hga's own result was wrong or missing")
 
@@ -162,17 +162,17 @@ def main():
     if not of_machine + of_peers:
         sys.exit(f"--only: no goal has {a.only!r} in its name")
     bench, context, runs, rows, right = machine_goals.Bench(a.tool, a.isa, a.seconds, a.tokens, a.dry_run), {}, [], [], True
-    if of_machine:
-        try:
-            context, runs, rows = machine_goals.run(of_machine, bench)
-        except machine_goals.NoRun as e:
-            sys.exit(str(e))
-    if of_peers and not a.dry_run:
-        print(flush=True)
-        more_runs, more_rows, right = run(of_peers, a)
-        runs, rows = runs + more_runs, rows + more_rows
-    if a.json:
-        write(a.json, context | compare.context(), runs, rows)
+    with written(a.json) as write:
+        if of_machine:
+            try:
+                context, runs, rows = machine_goals.run(of_machine, bench)
+            except machine_goals.NoRun as e:
+                sys.exit(str(e))
+        if of_peers and not a.dry_run:
+            print(flush=True)
+            more_runs, more_rows, right = run(of_peers, a)
+            runs, rows = runs + more_runs, rows + more_rows
+        write(context | compare.context(), runs, rows)
     if not right or bench.wrong:
         sys.exit("a result was wrong or missing")
 

@@ -6,7 +6,10 @@ does for some minutes is seen as a difference.
 
 prints them, and needs no package of Python; ``goals.py`` prints those of peers as well."""
 
+from __future__ import annotations
+
 import argparse
+import contextlib
 import json
 import math
 import pathlib
@@ -58,7 +61,10 @@ class Bench:
         if done.returncode not in (0, 1) or not done.stdout:
             raise NoRun(f"{' '.join(map(str, command))}: exit status {done.returncode}")
         self.wrong += done.returncode == 1  # a peer whose result is not ours, which it has said
-        return json.loads(done.stdout)
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            raise NoRun(f"{command[0]}: it prints no JSON, so it is no hga") from None
 
     def options(self, case):
         held = ["--isa", self.isa] if self.isa else []
@@ -291,15 +297,26 @@ def chosen_of(goals, name, a):
     return [goal for goal in goals if not a.only or a.only in name(goal)]
 
 
-def write(path, context, runs, rows):
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"context": context, "benchmarks": runs, "goals": rows}, file, indent=1)
+@contextlib.contextmanager
+def written(path):
+    """A function that writes what was found; the file is opened before minutes are spent. "-": standard output."""
+    with contextlib.ExitStack() as files:
+        try:
+            file = None if not path else sys.stdout if path == "-" else files.enter_context(open(path, "w", encoding="utf-8"))
+        except OSError as e:
+            sys.exit(f"{path}: {e.strerror}")
+
+        def write(context, runs, rows):
+            if file is not None:
+                json.dump({"context": context, "benchmarks": runs, "goals": rows}, file, indent=1)
+
+        yield write
 
 
 def add_options(a):
     """Those of both commands."""
     a.add_argument("--only", metavar="TEXT", help="goals whose case has this in its name")
-    a.add_argument("--tokens", type=int, help="the most of a case; shorter ones are not judged")
+    a.add_argument("--tokens", type=int, help="cut longer cases to so many; what is cut has no verdict")
     a.add_argument("--seconds", type=float, help="of repeats for a case of the machine's, as of hga bench")
     a.add_argument("--tool", default=HERE.parent / "build/cli/hga", help="the hga that is measured (default: build/cli/hga)")
     a.add_argument("--json", metavar="FILE", help="all that is printed, and all measurements, in Google Benchmark's format")
@@ -315,12 +332,11 @@ def main():
     if not chosen:
         sys.exit(f"--only: no goal has {a.only!r} in its name")
     bench = Bench(a.tool, a.isa, a.seconds, a.tokens, a.dry_run)
-    try:
-        found = run(chosen, bench)
-    except NoRun as e:
-        sys.exit(str(e))
-    if a.json:
-        write(a.json, *found)
+    with written(a.json) as write:
+        try:
+            write(*run(chosen, bench))
+        except NoRun as e:
+            sys.exit(str(e))
     if bench.wrong:
         sys.exit("a result was wrong or missing")
 

@@ -21,7 +21,9 @@ typedef struct arguments {
 
 static const option_row options[] = {
     {"topology", TEXT(arguments, options.topology), "S", 0,
-     "plan for a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 8},
+     "plan for a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\", or by a file of lstopo, "
+     "machine.xml (default: this machine)",
+     8},
     {"gradient", FLAG(arguments, options.gradient), NULL, 0,
      "also how its gradient is computed, and the bytes of tape and gradient", 8},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 9},

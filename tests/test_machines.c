@@ -84,7 +84,9 @@ static void descriptions_name_kinds_and_caches(void **state)
     assert_ok(hga_topology_describe(HGA_MACHINES "/clusters.xml", 2, HGA_TEXT, &text));
     assert_string_equal(text, "another machine: 1 NUMA domain, 8 cores, 8 PUs; 2 threads\n"
                               "domain 0 (node 0): 8 cores, PUs 0-7; threads 0-1 on PUs 0-1\n"
-                              "cores of 2 kinds, PUs of each, the slowest first: 4, 4; threads have equal shares\n"
+                              "cores of 2 kinds, PUs of each, the slowest first: 4, 4; threads have equal shares of "
+                              "the work, so that fast cores "
+                              "wait for slow ones\n"
                               "smallest caches: L1 64 kB, L2 4096 kB for 4 PUs\n");
     hga_text_free(text);
     assert_ok(hga_topology_describe(HGA_MACHINES "/two_kinds.xml", 2, HGA_JSON, &text));
@@ -119,7 +121,7 @@ static void other_files_are_refused_by_name_and_silently(void **state)
         close(out), close(err);
         off_t printed = lseek(file, 0, SEEK_END);
         close(file), unlink(silent), unlink(files[i].name);
-        assert_int_equal(st, HGA_EINVAL);
+        assert_int_equal(st, HGA_EFORMAT);
         assert_null(t);
         if (!strstr(hga_error_detail(), files[i].name)) fail_msg("%s", hga_error_detail());
         assert_int_equal(printed, 0);

@@ -307,7 +307,7 @@ static hga_status add_outputs(const hga_plan *plan, const hga_io *io, hga_worksp
     const hga_interval *begin = workspace->request.rows.interval, *end = begin + workspace->request.rows.n - 1;
     for (int i = 0; i < 3 && !st; i++) {
         call_tensor *t = &outputs.of[i];
-        t->first = (hga_id)begin->first, t->rows = (hga_id)(end->first + end->n) - t->first;
+        t->first = begin->first, t->rows = end->first + end->n - t->first;
         st = add_tensor(&workspace->arrays, t);
     }
     return st;

@@ -195,8 +195,10 @@ hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor
     if (st) return st;
     if (!tensor || !tensor->data) return hga_fail(HGA_EINVAL, "no tensor");
     call_tensor whole = tensor_of_field(plan, f, tensor, "the tensor of field");
-    whole.needed = plan->fields.storage[f].io_n;
+    io_array array;
+    whole.rows = whole.needed = plan->fields.storage[f].io_n;
     HGA_TRY(call_tensor_check(plan, &whole));
+    HGA_TRY(call_tensor_array(&whole, &array)); /* strides stay in memory */
     page_touch t = touching_of(plan, f, tensor);
     if (plan->waves.alone || execution_is_alone(plan)) {
         for (hga_id i = 0; i < plan->team.n; i++) touch_owned(&t, i);

@@ -25,7 +25,7 @@ static void add_unbound(const gradient_call *c, gradient_tensors *all)
         {HGA_IO_VALUE, {.name = "value", .tensor = &g->d_value, .heads = s->n_kv_heads, .columns = s->dim_v}}};
     for (int i = 0; i < 3; i++) {
         call_tensor x = inputs[i].x;
-        x.what = "the gradient of the", x.rows = (hga_id)x.tensor->rows;
+        x.what = "the gradient of the", x.rows = x.tensor->rows;
         if (!program_bound(&c->plan->program, inputs[i].binding)) add(all, x, TENSOR_IS_WRITTEN);
     }
 }

@@ -72,7 +72,7 @@ static void say_cores(growing_text *t, const topology *m)
     if (kinds > 1) {
         say(t, "cores of %d kinds, PUs of each, the slowest first:", kinds);
         for (hga_id i = 0; i < kinds; i++) say(t, "%s %d", i ? "," : "", n_pus[i]);
-        say(t, "; threads have equal shares\n");
+        say(t, "; threads have equal shares of the work, so that fast cores wait for slow ones\n");
     }
     for (hga_id level = 1; level <= CACHE_LEVELS; level++) {
         const topology_cache cache = topology_cache_at(m, level);

@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <hwloc.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* hwloc's data of a machine. */
@@ -51,15 +53,24 @@ static int is_read_whole(const char *described) { return described || !processor
 static int is_file(const char *described)
 {
     const size_t n = strlen(described);
-    return n > 4 && strcmp(described + n - 4, ".xml") == 0;
+    return n > 4 && strcasecmp(described + n - 4, ".xml") == 0;
+}
+
+static hga_status can_be_read(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    const int read = file && (fgetc(file) != EOF || !ferror(file)), why = errno;
+    if (file) fclose(file);
+    return read ? HGA_OK : hga_fail(HGA_EFORMAT, "cannot read '%.200s': %s", path, strerror(why));
 }
 
 /* What the caller says of another machine. */
 static hga_status describe_to(hwloc_topology_t hw, const char *described)
 {
     if (is_file(described)) {
-        if (hwloc_topology_set_xml(hw, described) == 0) return HGA_OK;
-        return hga_fail(HGA_EINVAL, "'%.200s' is not a file of a topology as lstopo writes it, errno %d", described,
+        hga_status st = can_be_read(described);
+        if (st || hwloc_topology_set_xml(hw, described) == 0) return st;
+        return hga_fail(HGA_EFORMAT, "'%.200s' is not a file of a topology as lstopo writes it, errno %d", described,
                         errno);
     }
     if (hwloc_topology_set_synthetic(hw, described) == 0) return HGA_OK;

@@ -135,7 +135,8 @@ tuning_words tuned_say(const tuned *t)
         at += (size_t)snprintf(x.text + at, capacity - at, "%s %s %lld", i ? "," : "", numbers[i].name,
                                (long long)number_at(&t->is, i));
     const char *measured = tuning_measured(&t->here);
-    snprintf(x.text + at, capacity - at, "%s%s%s", measured ? "; measured on " : "; not measured",
+    snprintf(x.text + at, capacity - at, "%s%s%s",
+             measured ? "; these numbers were measured on " : "; these numbers were not measured",
              measured ? measured : "", t->declared ? " (HGA_TUNING)" : "");
     return x;
 }

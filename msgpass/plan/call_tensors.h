@@ -17,7 +17,7 @@ typedef struct call_tensor {
     const char *what, *name; /* "the tensor of field", "k"; name "" without */
     const hga_tensor *tensor;
     hga_id needed;         /* rows that it must have */
-    hga_id first, rows;    /* those of them that the call reads or writes */
+    int64_t first, rows;   /* those of them that the call reads or writes */
     hga_id heads, columns; /* of each head */
     unsigned is;
 } call_tensor;

@@ -9,8 +9,9 @@ extern "C" {
 #endif
 
 /* Describe a machine as the engine sees it: one line a NUMA domain with its cores, and where `threads` would run.
-   `synthetic` as hwloc's, or a file of lstopo's ("machine.xml"), or NULL. HGA_JSON: an object with the same. *text is
-   yours: hga_text_free. */
+   `synthetic` as hwloc's, or a file of lstopo's ("machine.xml"; hwloc reads it, so take one that you trust), or NULL.
+   HGA_JSON: an object with the same. HGA_EFORMAT: the file cannot be read, or is no such file. *text is yours:
+   hga_text_free. */
 HGA_API hga_status hga_topology_describe(const char *synthetic, hga_id threads, hga_format format, char **text);
 /* ISAs compiled in and usable here, e.g. "ref avx2 avx512 avx512bf16", on 64-bit ARM "ref neon neonbf16": the best
    is last. Static text. */

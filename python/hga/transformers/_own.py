@@ -4,8 +4,9 @@ not. What each layer takes is known from shapes and types; ``explain`` prints it
 from __future__ import annotations
 
 import sys
+import weakref
 from contextvars import ContextVar
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -83,7 +84,8 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
     return seen[:, None]
 
 
-_EAGER: Set[type] = set()  # configurations of models whose layers have asked for what sdpa does not know: their masks are added to scores
+# By id: configurations of models whose layers have asked for what sdpa does not know. Their masks are added to scores.
+_EAGER: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
 
 
 def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -105,7 +107,7 @@ def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optio
     if forward is None:
         raise refuse(f"{NAME}: {type(module).__name__} has a softcap or a sink, and transformers no function for them")
     if hasattr(module, "config") and not torch.compiler.is_compiling():
-        _EAGER.add(type(module.config))
+        _EAGER[id(module.config)] = module.config
     if mask is None and causal and query.shape[2] > 1:
         mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril(key.shape[2] - query.shape[2])[None, None]
     if mask is not None and mask.dtype == torch.bool:
@@ -250,7 +252,8 @@ def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
         numbers = numbered_mask(batch_size=batch_size, kv_length=kv_length, **more)
         if padding is None or not is_numbered(numbers) or numbers.shape[2] == 1 or bool(padding.all()):  # in a window rows of padding may see none
             return numbers
-    theirs = _EAGER_MASK if type(more.get("config")) in _EAGER else _SDPA_MASK
+    config = more.get("config")
+    theirs = _EAGER_MASK if config is not None and _EAGER.get(id(config)) is config else _SDPA_MASK
     found: Optional[Tensor] = private(theirs)(batch_size=batch_size, kv_length=kv_length, **more)
     return found
 
