@@ -122,6 +122,24 @@ static void a_scale_of_zero_has_a_gradient(void **state)
     slope_clear(&s), problem_clear(&p);
 }
 
+/* No field has a query, so its gradient would be zeros: as many rows as the tensor has, more than 32 bits count. */
+static void refuse_zeros_over_the_values(problem *p, slope *s)
+{
+    hga_plan *plan;
+    hga_workspace *own;
+    hga_grad_io grad = s->grad;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.gradient = 1}, &plan));
+    assert_ok(hga_workspace_create(plan, &own));
+    hga_io io = p->io;
+    io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    assert_ok(hga_plan_execute(plan, own, &io));
+    grad.d_query = (hga_tensor){.data = (void *)(uintptr_t)io.value.data, .rows = INT64_C(1) << 32, .head_stride = 1};
+    assert_status(HGA_EINVAL, hga_plan_gradient(plan, own, &io, &grad));
+    assert_non_null(strstr(hga_error_detail(), "the gradient of the query"));
+    free(io.tape);
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+}
+
 /* The caller's values, summed up at once by the scales of their types: of tensors of rows that have gaps, too. */
 static void scaled_sums_of_the_values_themselves(void **state)
 {
@@ -146,6 +164,7 @@ static void scaled_sums_of_the_values_themselves(void **state)
         slope_run(&fast, (hga_options){.threads = 2});
         assert_same_slopes(&plain, &fast, 2e-5);
         assert_true(fabsf(fast.of[SLOW_TYPE_SCALE][0]) > 1e-3f);
+        refuse_zeros_over_the_values(&p, &fast);
         free(wide);
         slope_clear(&plain), slope_clear(&fast), problem_clear(&p);
     }

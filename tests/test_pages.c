@@ -254,6 +254,8 @@ static void rows_of_nothing_are_refused(void **state)
     assert_status(HGA_EINVAL, hga_plan_touch(plan, HGA_IO_OUT, &t));
     t.rows++, t.dtype = (hga_dtype)7;
     assert_status(HGA_EUNSUPPORTED, hga_plan_touch(plan, HGA_IO_OUT, &t));
+    t = p.io.out, t.row_stride = PTRDIFF_MAX / 4;
+    assert_status(HGA_EOVERFLOW, hga_plan_touch(plan, HGA_IO_OUT, &t));
     hga_plan_destroy(plan), problem_clear(&p);
 }
 
