@@ -104,7 +104,8 @@ static hga_status load_topology(hardware *t, const char *described)
     if (failed) return hga_fail(HGA_EEXTERNAL, "hwloc: setting up failed, errno %d", errno);
     if (hwloc_topology_load(t->hw) == 0) return HGA_OK;
     if (described)
-        return hga_fail(HGA_EINVAL, "'%.200s' is not a topology that can be built, errno %d", described, errno);
+        return hga_fail(is_file(described) ? HGA_EFORMAT : HGA_EINVAL,
+                        "'%.200s' is not a topology that can be built, errno %d", described, errno);
     return hga_fail(HGA_EEXTERNAL, "hwloc: discovery failed, errno %d", errno);
 }
 
