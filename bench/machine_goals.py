@@ -299,18 +299,29 @@ def chosen_of(goals, name, a):
 
 @contextlib.contextmanager
 def written(path):
-    """A function that writes what was found; the file is opened before minutes are spent. "-": standard output."""
-    with contextlib.ExitStack() as files:
-        try:
-            file = None if not path else sys.stdout if path == "-" else files.enter_context(open(path, "w", encoding="utf-8"))
-        except OSError as e:
-            sys.exit(f"{path}: {e.strerror}")
+    """A function that writes what was found. A file that cannot be written is refused before minutes are spent; one that is there
+    stays until the new one is whole. "-": standard output."""
+    part = pathlib.Path(f"{path}.part")
+    is_file = path and path != "-"
+    try:
+        if is_file:
+            part.write_text("", encoding="utf-8")
+    except OSError as e:
+        sys.exit(f"{path}: {e.strerror}")
 
-        def write(context, runs, rows):
-            if file is not None:
-                json.dump({"context": context, "benchmarks": runs, "goals": rows}, file, indent=1)
+    def write(context, runs, rows):
+        text = json.dumps({"context": context, "benchmarks": runs, "goals": rows}, indent=1)
+        if is_file:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        elif path:
+            print(text)
 
+    try:
         yield write
+    finally:
+        if is_file and part.exists():
+            part.unlink()
 
 
 def add_options(a):

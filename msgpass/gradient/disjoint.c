@@ -1,4 +1,5 @@
-/* disjoint.c: gradients are disjoint from each other and from everything that the call reads. */
+/* disjoint.c: the tensors of a gradient's call, listed once; its gradients are disjoint from each other and from
+   everything that the call reads. */
 #include "gradient.h"
 #include "gradient_check.h"
 #include "overlap.h"

@@ -217,6 +217,16 @@ class Machine(unittest.TestCase):
             run = json.loads(pathlib.Path(path).read_text())
         self.assertTrue(run["context"]["peaks"] and run["goals"] and run["benchmarks"])
 
+    def test_a_run_that_fails_leaves_the_file_of_another(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "run.json")
+            path.write_text("of another")
+            for file, says in ((path, "no hga"), (path.parent / "none" / "run.json", "No such file")):
+                done = subprocess.run([sys.executable, BENCH / "machine_goals.py", "--only", "a token behind", "--tool", "/bin/echo", "--json", file],
+                                      capture_output=True, text=True, check=False)  # fmt: skip
+                self.assertEqual((done.returncode, says in done.stderr), (1, True), done.stderr)
+            self.assertEqual((path.read_text(), os.listdir(folder)), ("of another", ["run.json"]))
+
     def run_goals(self, *words):
         return subprocess.run([sys.executable, BENCH / "goals.py", "--tokens", "96", "--seconds", "0.01", *words], capture_output=True, text=True, check=False)
 
