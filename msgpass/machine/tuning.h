@@ -49,7 +49,8 @@ typedef struct tuned {
 typedef struct tuning_words {
     char text[500];
 } tuning_words;
-/* "AuthenticAMD family 25, second cache 1024 kB: pack_readers 3, stream_output 33554432, ..; these numbers were measured on Zen 4" */
+/* "AuthenticAMD family 25, second cache 1024 kB: pack_readers 3, stream_output 33554432, ..; these numbers were
+   measured on Zen 4 and 5" */
 tuning_words tuned_say(const tuned *t);
 /* The same as an object of jansson's; NULL: no memory. */
 struct json_t *tuned_json(const tuned *t);
