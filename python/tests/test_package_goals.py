@@ -23,6 +23,7 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 if BENCH.exists():
     sys.path.insert(0, str(BENCH))
     import compare
+    import figures
     import goals
     import machine_goals
 
@@ -250,6 +251,58 @@ class Machine(unittest.TestCase):
 
 
 @unittest.skipUnless(BENCH.exists(), "the benches are not here")
+@unittest.skipUnless(BENCH.exists(), "no sources")
+class Figures(unittest.TestCase):
+    """figures.py: rows name pages and programs that exist; a run keeps what it has, and tells what failed."""
+
+    def test_rows_name_pages_that_name_their_program(self):
+        for name, minutes, pages, command in figures.ROWS:
+            script = next((word for word in command.split() if word.endswith(".py")), None)
+            words = [script] if script else ["hga run", "run.sh"] if name == "run" else ["hga bench", "bench_options"]
+            for page in set(pages.split(", ")) - {"README.md"}:
+                with self.subTest(name, page=page):
+                    text = (ROOT / page).read_text()
+                    self.assertTrue(any(pathlib.Path(word).name in text for word in words), f"{page} does not say {words}")
+                    self.assertGreater(minutes, 0)
+            if script:
+                self.assertTrue((ROOT / script).exists(), script)
+
+    def test_options_are_those_of_the_programs(self):
+        for name, _, _, command in figures.ROWS:
+            program, *words = command.split()
+            if program == "{hga}":
+                known = subprocess.run([TOOL, words[0], "--help"], capture_output=True, text=True, check=True).stdout
+            elif program == "{python}":
+                known = (ROOT / words[0]).read_text() + "".join(p.read_text() for p in (BENCH / "compare.py", BENCH / "machine_goals.py"))
+            else:
+                continue
+            for option in (word for word in words if word.startswith("--")):
+                with self.subTest(name, option=option):
+                    self.assertIn(option, known)
+
+    def run_rows(self, folder, rows, *names):
+        said = io.StringIO()
+        with unittest.mock.patch.object(figures, "ROWS", rows), contextlib.redirect_stdout(said):
+            with unittest.mock.patch.object(sys, "argv", ["figures.py", str(folder), *names]):
+                return figures.main(), said.getvalue()
+
+    def test_a_run_keeps_what_it_has_and_goes_on_behind_a_failure(self):
+        folder = scratch(self)
+        rows = (("bad", 1, "", "false"), ("good", 1, "", "echo 7 >{out}.json; echo printed"))
+        status, said = self.run_rows(folder, rows)
+        self.assertEqual(status, 1)
+        self.assertIn("bad: failed, status 1", said)
+        self.assertEqual((folder / "good.txt").read_text(), "$ echo 7 >good.json; echo printed\nprinted\n")
+        self.assertEqual((folder / "good.json").read_text(), "7\n")
+        self.assertFalse((folder / "bad.txt").exists())
+        status, said = self.run_rows(folder, (("bad", 1, "", "true"), rows[1]))
+        self.assertEqual((status, said.count("done"), "good" in said), (0, 1, False))
+
+    def test_a_wrong_name_is_told_with_those_that_there_are(self):
+        with self.assertRaisesRegex(SystemExit, "speed: no such row; there are run, hierarchies"):
+            self.run_rows(scratch(self), figures.ROWS, "speed")
+
+
 class Runs(unittest.TestCase):
     """compare_runs.py on runs as Google Benchmark writes them."""
 
