@@ -471,6 +471,10 @@ static void what_has_no_gradient_is_refused(void **state)
         hga_gradient_input input = (hga_gradient_input)(HGA_GRADIENT_TABLE + t);
         assert_status(HGA_EINVAL, hga_plan_loss(plan, &p.io, &s.grad, input, 0, 0.1, &loss));
     }
+    s.grad.d_user[0].data = s.d_out;
+    assert_status(HGA_EINVAL, hga_plan_loss(plan, &p.io, &s.grad, HGA_GRADIENT_KEY, 0, 0.1, &loss));
+    assert_string_equal(hga_error_detail(), "the gradient of user tensor 0 is requested, but the program has 0");
+    s.grad.d_user[0].data = NULL;
     s.grad.d_softcap = s.d_out;
     assert_status(HGA_EUNSUPPORTED, hga_plan_prepare(plan, NULL, &p.io, &s.grad, NULL));
     s.grad.d_softcap = NULL, s.grad.d_table[HGA_MAX_TABLES - 1] = s.d_out;
