@@ -4,7 +4,7 @@ import contextlib
 import unittest
 from unittest import mock
 
-import since  # noqa: F401
+import since
 from shared import OnOneThread, at_any_size, refused
 
 try:
@@ -106,14 +106,36 @@ class OwnName(OnOneThread, unittest.TestCase):
         (a, _), (b, _) = self.outputs(model.double(), own, given)
         torch.testing.assert_close(b, a)
 
-    def test_after_one_pass_softcaps_have_the_mask_that_the_model_adds(self):
+    def test_softcaps_have_the_mask_that_the_model_adds(self):
         model, own, given = models()["gemma 2"]
         mask = torch.ones(2, TOKENS, dtype=torch.long)
         mask[1, 50:] = 0
         for more in ({}, {"attention_mask": mask}):
-            _, ((a, _), (b, _)) = (self.outputs(model.eval(), own, {**given, **more}) for _ in range(2))
+            (a, _), (b, _) = self.outputs(model.eval(), own, {**given, **more})
             self.assertTrue(torch.equal(a, b))
+
+    @unittest.skipUnless(hasattr(tf, "GptOssConfig"), "transformers has no GPT-OSS")
+    def test_after_one_pass_sinks_have_the_mask_that_the_model_adds(self):
+        small = {**SMALL, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 9, "num_local_experts": 2, "num_experts_per_tok": 1}
+        model = tf.GptOssModel(tf.GptOssConfig(**small, pad_token_id=0)).eval()
+        given = {"input_ids": ids_of()}
+        _, ((a, _), (b, _)) = (self.outputs(model, "eager", given) for _ in range(2))
+        self.assertTrue(torch.equal(a, b))
         self.assertIs(_own._EAGER.get(id(model.config)), model.config)
+
+    @unittest.skipIf(not hasattr(tf, "T5GemmaConfig") or since.older("torch", "2.6"), "there is no T5Gemma, or none that runs")
+    def test_one_configuration_of_an_encoder_and_a_decoder(self):
+        """Its encoder's layers say that they are causal; what they see is for the mask to say."""
+        part = tf.T5GemmaModuleConfig(
+            vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+            head_dim=32, query_pre_attn_scalar=32, sliding_window=16,
+        )  # fmt: skip
+        model = tf.T5GemmaModel(tf.T5GemmaConfig(encoder=part, decoder=part)).eval()
+        ids = torch.randint(64, (1, 12), generator=torch.Generator().manual_seed(1))
+        for more in ({}, {"attention_mask": torch.ones(1, 12, dtype=torch.long)}):
+            for _ in range(2):
+                (a, _), (b, _) = self.outputs(model, "eager", {"input_ids": ids, "decoder_input_ids": ids.flip(1), **more})
+                torch.testing.assert_close(b, a)
 
     def test_a_mask_that_changes_in_place_is_seen(self):
         model, own, given = models()["gemma 2"]

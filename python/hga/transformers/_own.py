@@ -84,8 +84,14 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
     return seen[:, None]
 
 
-# By id: configurations of models whose layers have asked for what sdpa does not know. Their masks are added to scores.
+# Configurations by id: of models whose layers have asked for what sdpa does not know, and of those whose last masks were therefore
+# the ones that are added to scores. There no mask hides nothing; elsewhere it may be a causal one.
 _EAGER: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
+_ADDS: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
+
+
+def _is_in(them: "weakref.WeakValueDictionary[int, Any]", config: Any) -> bool:
+    return config is not None and not torch.compiler.is_compiling() and them.get(id(config)) is config
 
 
 def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -106,21 +112,21 @@ def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optio
     forward = _eager_of(module)
     if forward is None:
         raise refuse(f"{NAME}: {type(module).__name__} has a softcap or a sink, and transformers no function for them")
-    if hasattr(module, "config") and not torch.compiler.is_compiling():
-        _EAGER[id(module.config)] = module.config
     if mask is None and causal and query.shape[2] > 1:
         mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril(key.shape[2] - query.shape[2])[None, None]
     if mask is not None and mask.dtype == torch.bool:
         mask = _added(mask, query.dtype)
+    if hasattr(module, "config") and not torch.compiler.is_compiling():
+        _EAGER[id(module.config)] = module.config
     return forward(module, query, key, value, mask, **more)
 
 
 def _as_transformers(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], is_causal: Optional[bool], **more: Any) -> Any:
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
-    mask = _pairs(mask, causal)
     if more.get("softcap") is not None or more.get("s_aux") is not None:
-        return _eagerly(module, query, key, value, mask, causal, **more)
-    return private(_SDPA)(module, query, key, value, mask, is_causal=is_causal, **more)
+        causal = causal and not (mask is None and _is_in(_ADDS, getattr(module, "config", None)))
+        return _eagerly(module, query, key, value, _pairs(mask, causal), causal, **more)
+    return private(_SDPA)(module, query, key, value, _pairs(mask, causal), is_causal=is_causal, **more)
 
 
 # ---- texts with padding behind them ----
@@ -253,7 +259,11 @@ def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
         if padding is None or not is_numbered(numbers) or numbers.shape[2] == 1 or bool(padding.all()):  # in a window rows of padding may see none
             return numbers
     config = more.get("config")
-    theirs = _EAGER_MASK if config is not None and _EAGER.get(id(config)) is config else _SDPA_MASK
+    theirs = _SDPA_MASK
+    if _is_in(_EAGER, config) or getattr(config, "attn_logit_softcapping", None) is not None:
+        theirs = _EAGER_MASK
+        if not torch.compiler.is_compiling():
+            _ADDS[id(config)] = config
     found: Optional[Tensor] = private(theirs)(batch_size=batch_size, kv_length=kv_length, **more)
     return found
 
