@@ -114,6 +114,17 @@ class OwnName(OnOneThread, unittest.TestCase):
             (a, _), (b, _) = self.outputs(model.eval(), own, {**given, **more})
             self.assertTrue(torch.equal(a, b))
 
+    def test_softcaps_with_padding_under_compile(self):
+        model, own, given = models()["gemma 2"]
+        mask = torch.ones(2, TOKENS, dtype=torch.long)
+        mask[0, :11] = mask[1, 50:] = 0
+        given = {**given, "attention_mask": mask, "use_cache": False}
+        (a, _), _ = self.outputs(model.eval(), own, given)
+        torch._dynamo.reset()
+        with torch.no_grad():
+            b = torch.compile(model, fullgraph=True, backend="aot_eager")(**given)[0]
+        torch.testing.assert_close(b[mask.bool()], a[mask.bool()], atol=2e-5, rtol=2e-5)
+
     @unittest.skipUnless(hasattr(tf, "GptOssConfig"), "transformers has no GPT-OSS")
     def test_after_one_pass_sinks_have_the_mask_that_the_model_adds(self):
         small = {**SMALL, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 9, "num_local_experts": 2, "num_experts_per_tok": 1}
