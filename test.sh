@@ -17,7 +17,7 @@ quick|1|the release build, its unit tests and the rules of the sources: for dail
 asan|8|AddressSanitizer and UBSan: the library, the readers, the tool and the fuzzers
 oldest|20|Python with older releases of torch, transformers, PyG, JAX: the oldest ones, then those of a year ago (or the set that is named)
 newword|4|a word that calls bring, added on trial to a copy: C, JSON, the tool and Python know it
-arm|60|64-bit ARM: cross-compiled, and run by an emulator on each instruction set; of Python a wheel, with numpy
+arm|65|64-bit ARM: cross-compiled, and run by an emulator on each instruction set; of Python a wheel, with numpy
 coverage|6|which lines and branches the tests reach; fails nobody
 '
 form=${1-full} chosen=${2-}
