@@ -417,7 +417,7 @@ done:
 /* If one rank is out of memory, all fail. */
 static hga_status agree_on_status(MPI_Comm comm, hga_status st)
 {
-    int mine = st, worst = st;
+    int mine = (int)st, worst = mine;
     MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, comm);
     if (st || !worst) return st;
     return hga_fail((hga_status)worst, "another rank has no exchange: %s", hga_status_name((hga_status)worst));

@@ -87,7 +87,8 @@ static inline void expect_bits(const problem *p, const char *how, hga_id rank, c
                     program_columns(&p->program, &p->shape, f));
     for (int i = 0; i < HGA_N_TABLES; i++)
         if (want->entries[i] && memcmp(got->table[i], want->table[i], (size_t)want->entries[i] * sizeof(float)))
-            fail_msg("%s, %s: rank %d has other bits of the gradient of %s", p->name, how, rank, call_row(i)->name);
+            fail_msg("%s, %s: rank %d has other bits of the gradient of %s", p->name, how, rank,
+                     call_row((hga_call_table)i)->name);
 }
 
 /* ---- a run ---- */
@@ -267,7 +268,8 @@ static inline void hold_back(const holding *h, const hga_id *cuts, hga_id n_rank
         assert_int_equal(b[r].at.f.live, 0);
         for (int i = 0; i < HGA_N_TABLES; i++)
             if (b[r].g.entries[i])
-                assert_same_bits(call_row(i)->name, b[r].g.table[i], b[0].g.table[i], b[0].g.entries[i]);
+                assert_same_bits(call_row((hga_call_table)i)->name, b[r].g.table[i], b[0].g.table[i],
+                                 b[0].g.entries[i]);
     }
     close_all(b, xs, n_ranks);
 }

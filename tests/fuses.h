@@ -33,7 +33,8 @@ static inline int blow(fuse *f)
 {
     long left = f->left;
     while (left && !atomic_compare_exchange_weak(&f->left, &left, left - 1)) continue;
-    return left == 1 ? f->blown = 1 : 0;
+    if (left == 1) f->blown = 1;
+    return left == 1;
 }
 
 /* The size is stored before the block, so that release can check it. */

@@ -362,7 +362,7 @@ static void rows_of_blocks_take_a_hundredth(void **state)
     assert_ok(hga_decoder_create(p.graph, &p.program, &c.shape, &(hga_decode_options){.plan = c.plan}, &dense));
     open_session(&s, &p, &c, &o);
     assert_int_equal(hga_decoder_cache_rows(s.decoder, 3000) - hga_decoder_cache_rows(dense, 3000), 3000 / 64);
-    assert_true(hga_decoder_cache_bytes(s.decoder, 3000) < 1.01 * (double)hga_decoder_cache_bytes(dense, 3000));
+    assert_true((double)hga_decoder_cache_bytes(s.decoder, 3000) < 1.01 * (double)hga_decoder_cache_bytes(dense, 3000));
     assert_true(hga_decoder_cache_bytes(s.decoder, 3000) > hga_decoder_cache_bytes(dense, 3000));
     hga_decoder_destroy(dense);
     session_close(&s), problem_clear(&p);

@@ -15,7 +15,8 @@ static void expect_same_gradients(const problem *p, const back_run *a, const bac
                          program_gradient(&p->program, &b->g.grad, f)->data, n);
     }
     for (int i = 0; i < HGA_N_TABLES; i++)
-        if (a->g.entries[i]) assert_same_bits(call_row(i)->name, a->g.table[i], b->g.table[i], a->g.entries[i]);
+        if (a->g.entries[i])
+            assert_same_bits(call_row((hga_call_table)i)->name, a->g.table[i], b->g.table[i], a->g.entries[i]);
 }
 
 static void threads_change_no_bit(void **state)

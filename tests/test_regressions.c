@@ -149,7 +149,7 @@ static void the_users_tensors_are_not_copied(void **state)
     assert_ok(hga_program_mean(&p, 0, x, y, 0));
     assert_ok(hga_program_weighted_sum(&p, 0, y, o));
     hga_io io = {.out = {.data = out, .rows = 2},
-                 .type_scale = {(float[]){1}, 1},
+                 .type_scale = {.data = (float[]){1}, .rows = 1},
                  .user = {{.data = input, .rows = 2}, {.data = taken, .rows = 2}}};
     assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1},
                             &(hga_options){.precision = HGA_PRECISION_BF16}, &io));

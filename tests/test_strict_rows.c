@@ -25,7 +25,7 @@ static hga_graph *draw_runs(uint64_t seed, uint64_t other)
         hga_id end = 0;
         for (hga_id runs = (hga_id)random_below(&rng, 5); runs > 0; runs--) {
             hga_id longest = random_below(&rng, 3) ? 20 : N;
-            hga_id first = end + (hga_id)random_below(&rng, 40), n = 1 + (hga_id)random_below(&rng, (uint64_t)longest);
+            hga_id first = end + (hga_id)random_below(&rng, 40), n = 1 + (hga_id)random_below(&rng, longest);
             if (first >= N) break;
             end = first + n < N ? first + n : N;
             assert_ok(hga_builder_add_block(b, r, v, 1, first, end - first, 0));

@@ -189,7 +189,7 @@ static void find_goers(const worker *w, hga_id stage, pair_solvers *solvers)
         solvers->applies |= (1u << SOLVER_TILES | 1u << SOLVER_STRICT) & w->workspace->solvers[stage];
     if (solvers->families > 0) solvers->applies |= 1u << SOLVER_FAMILIES;
     solvers->last = SOLVER_HEADS;
-    while (!applies(w, stage, solvers->last)) solvers->last++;
+    while (!applies(w, stage, (int)solvers->last)) solvers->last++;
     if (solvers->rows > 0) solvers->applies |= 1u << solvers->last;
 }
 

@@ -13,7 +13,7 @@ const char *const program_normaliser_names[] = {HGA_NORMALISERS(NAME) NULL};
 #undef NAME
 
 static const hga_normaliser_row rows[HGA_N_NORMALISERS + 1] = {
-    [HGA_NORMALISER_SOFTMAX] = {"softmax"},
+    [HGA_NORMALISER_SOFTMAX] = {.name = "softmax"},
     [HGA_NORMALISER_SIGMOID] = {"sigmoid", "B", 0, -FLT_MAX, FLT_MAX,
                                 "each weight by itself, 1 / (1 + e^-(score + B))"},
     [HGA_NORMALISER_ENTMAX] = {"entmax", "ALPHA", 1, 1.05, 2,

@@ -84,7 +84,7 @@ int64_t solver_fits(worker *w, attend_solver_id solver, const wave_item *item, i
 {
     const attend_solver *x = &solvers[solver];
     const phase *ph = &w->plan->phases.list[item->phase];
-    if (!x->take || !(x->jobs >> ph->job & 1) || !applies(w, ph->stage, solver)) return 0;
+    if (!x->take || !(x->jobs >> ph->job & 1) || !applies(w, ph->stage, (int)solver)) return 0;
     return x->fits ? x->fits(w, item, n) : 1;
 }
 
