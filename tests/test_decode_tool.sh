@@ -162,7 +162,7 @@ no() { # no STATUS TEXT WORDS..
     # shellcheck disable=SC2086
     fact "refused: $2" refused "$1" "$2" "$hga" decode "${@:3}" $q --out nothing.npy
 }
-no 2 'the output of token 0 sees token 64, which comes later' window
+no 2 'the output of token 0 depends on token 64' window
 no 2 'sees token' htransformer -p block=4
 no 2 'sees token' hsa -p branching=3 -p causal=1 -p mode=self
 no 2 'sees token' bpt --query bq.npy --key bk.npy --value bv.npy

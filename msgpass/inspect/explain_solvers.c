@@ -250,7 +250,7 @@ static void say_pairs(FILE *f, const pair_solvers *x)
 
 static void say_goers(FILE *f, const pair_solvers *x)
 {
-    const char *before = "      ways: ";
+    const char *before = "      solvers: ";
     for (attend_solver_id i = 0; i <= x->last; i++)
         if (x->applies >> i & 1) fprintf(f, "%s%s", before, solver_name(i)), before = "; ";
     if (x->applies) fputc('\n', f);
