@@ -135,7 +135,8 @@ static void describe(const hga_call_row *row, size_t capacity, char *text)
                  row->numbers ? row->numbers : "", row->says, without);
 }
 
-/* "from scores to weights: softmax; sigmoid, sigmoid:B, each weight by itself, ..; .. (default: ..)", of the rows of normalisers. */
+/* "from scores to weights: softmax; sigmoid, sigmoid:B, each weight by itself, ..; .. (default: ..)", of the rows of
+   normalisers. */
 static const char *describe_normalisers(void)
 {
     static char says[512];

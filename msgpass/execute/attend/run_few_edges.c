@@ -1,6 +1,6 @@
 /* run_few_edges.c: panels whose edges are listed one by one and whose heads are narrow, as graph networks have them.
-   Rows of few edges are computed together, up to a chunk of edges. Rows of more edges run one by one. Which of the two a
-   row takes depends on its own edges and on the shape alone. */
+   Rows of few edges are computed together, up to a chunk of edges. Rows of more edges run one by one. Which of the two
+   it is depends on the row's own edges and on the shape alone. */
 #include "attend.h"
 #include "dropout.h"
 #include "panel_rows.h"

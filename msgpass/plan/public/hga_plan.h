@@ -178,8 +178,8 @@ HGA_API void hga_plan_destroy(hga_plan *plan);
 
 /* Bytes that hga_workspace_create will allocate. Three things take memory later, which this does not count.
 
-   With a plan's first workspace the plan caches what is expensive to compute about the graph, and in the first execution
-   of all rows with rel_key or rel_bias what these need: at most a tenth of the bytes of the caller's tensors.
+   With a plan's first workspace the plan caches what is expensive to compute about the graph, and in the first
+   execution of all rows with rel_key or rel_bias what these need: at most a tenth of the bytes of the caller's tensors.
    hga_plan_bytes counts it. It makes executions faster and changes no bits. An update drops it, and workspaces made
    before run without it.
 
