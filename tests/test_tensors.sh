@@ -124,7 +124,7 @@ fact safetensors_too equal "$("$hga" tensor model.safetensors | tail -n +2 | tr 
 fact a_tensor_beside_fp8_is_read gives_as fp8.safetensors:x.q single.npy
 fact and_one_of_bfloat16 gives_as fp8.safetensors:w bfloat_as_single.npy
 fact fp8_is_listed equal "$("$hga" tensor fp8.safetensors | tail -n +5 | tr -s ' ')" "$(printf 'n int64 (24,)\nf F8_E4M3 (4, 5)\ns F4 (8,)')"
-fact fp8_is_not_read refused 3 "fp8.safetensors:f: has the type F8_E4M3, which is none of" run fp8.safetensors:f new.npy
+fact fp8_is_not_read refused 3 "fp8.safetensors:f: has the type F8_E4M3, which is not one of" run fp8.safetensors:f new.npy
 fact an_archive_without_arrays_is_one equal "$("$hga" tensor empty.npz --json | tr -d ' \n')" '{"schema":1,"tensors":[]}'
 fact other_arrays_are_listed_too equal "$("$hga" tensor beside.npz | tail -n +2 | tr -s ' ')" \
     "$(printf 'a float16 (24, 2, 8)\nu uint8 (3,)\nb bool (2, 2)\nt text ()')"

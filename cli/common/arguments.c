@@ -233,8 +233,8 @@ static int complain_about(const parsing *p, char **argv, int key)
     }
     if (n == 2) return complain(CLI_USAGE, "%.*s: which option, --%s or --%s?", (int)length, typed, meant[0], meant[1]);
     if (takes_parameters && length > 2)
-        return complain(CLI_USAGE, "unknown option '%s'; if it is a parameter of a VARIANT, write -p %.*s=VALUE", typed,
-                        (int)length - 2, typed + 2);
+        return complain(CLI_USAGE, "unknown option '%s'; if it is a parameter of a VARIANT, write -p %s%s", typed,
+                        typed + 2, strchr(typed, '=') ? "" : "=VALUE");
     return complain(CLI_USAGE, "unknown option '%s'%s", typed,
                     takes_parameters ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE" : "");
 }
