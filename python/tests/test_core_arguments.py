@@ -233,10 +233,10 @@ class Kinds(unittest.TestCase):
         graph, r = hga.Graph.from_edges([0], [1], 2), hga.routed(8, block=2, k=1)
         array = np.array([1, 2], object)
         calls = [
-            ("normaliser is .*not a text", [], lambda x_: h.attention(*x, normaliser=x_)), ("precision is .*none of", "", lambda x_: h.attention(*x, precision=x_)),
-            ("precision is .*none of", "", lambda x_: r.attention(*x, precision=x_)), ("precision is .*none of", "f61", lambda x_: r.choice(*x[:2], precision=x_)),
-            ("order is .*none of", [], graph.order), ("rule is .*none of", [], lambda x_: hga.bpt(8, rule=x_)), ("share is .*none of", [], lambda x_: hga.routed(8, share=x_)),
-            ("repeated is .*none of", [], lambda x_: hga.Graph.from_edges([0], [1], 2, repeated=x_)), ("lse is .*neither", "no", lambda x_: h.attention(*x, lse=x_)),
+            ("normaliser is .*not a text", [], lambda x_: h.attention(*x, normaliser=x_)), ("precision is .*not one of", "", lambda x_: h.attention(*x, precision=x_)),
+            ("precision is .*not one of", "", lambda x_: r.attention(*x, precision=x_)), ("precision is .*not one of", "f61", lambda x_: r.choice(*x[:2], precision=x_)),
+            ("order is .*not one of", [], graph.order), ("rule is .*not one of", [], lambda x_: hga.bpt(8, rule=x_)), ("share is .*not one of", [], lambda x_: hga.routed(8, share=x_)),
+            ("repeated is .*not one of", [], lambda x_: hga.Graph.from_edges([0], [1], 2, repeated=x_)), ("lse is .*neither", "no", lambda x_: h.attention(*x, lse=x_)),
             ("max_edges is .*not a whole", "9", lambda x_: h.view(max_edges=x_)), ("dropout is .*not a number", "a", lambda x_: r.attention(*x, dropout=x_)),
         ]  # fmt: skip
         wide = np.zeros((40, 40), "c8")

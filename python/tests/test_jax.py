@@ -465,7 +465,7 @@ class Refused(Jax):
             (lambda: attention(h, q, k, v, dropout=1.5), "dropout 1.5 is not in"),
             (lambda: attention(h, q, k, v, dropout=0.5, seed=jnp.float32(1)), "seed is float32, neither"),
             (lambda: attention(h, q, k, v, seed=-1), "seed is -1"),
-            (lambda: attention(h, q, k, v, precision="f16"), "precision is 'f16', none of"),
+            (lambda: attention(h, q, k, v, precision="f16"), "precision is 'f16', not one of"),
             (lambda: attention(h, q, k, v, isa="mmx"), "instruction set mmx"),
             (lambda: attention(h, q, k, v, layout="bndh"), "layout 'bndh' is neither"),
             (lambda: attention(h, q, k, v, layout=["bhnd"]), "layout .* is neither"),
