@@ -604,7 +604,7 @@ class Refusals(unittest.TestCase):
         h = CAUSAL["dense"]
         d, (q, k, v) = decoder(h), tensors(h)
         c = d.cache()
-        self.refused(r"query has 3 heads of 12 columns in layout 'bhnd', the decoder 4 of 12", c.append, q[:3], k, v)
+        self.refused(r"query has 3 heads of 12 columns in layout 'bhnd', the decoder has 4 of 12", c.append, q[:3], k, v)
         self.refused(r"key has 2 heads of 11 columns", c.append, q, k[..., :11], v)
         self.refused(r"value has 2 heads of 12 columns.*2 of 9", c.append, q, k, k)
         self.refused(r"key has 80 rows, query 90", c.append, q, k[:, :80], v)

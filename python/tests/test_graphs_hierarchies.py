@@ -164,7 +164,7 @@ class Graphs(unittest.TestCase):
                     continue
                 if end not in ("gexf", "dot", "graph"):  # these are not read, or are undirected
                     self.assertTrue(np.array_equal(hga.Graph.read(path).edges()[:, :2], g.edges()[:, :2]), end)
-            refused(self, "ends in none", lambda: g.write(os.path.join(folder, "g.xyz")))
+            refused(self, "must end in one of", lambda: g.write(os.path.join(folder, "g.xyz")))
             with self.assertRaises(hga.Error):
                 hga.Graph.read(os.path.join(folder, "nothing.mtx"))
 
