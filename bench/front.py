@@ -284,11 +284,11 @@ def table_line(t):
 def caption(rates, tokens):
     reached = ", ".join(f"{name} {rate:.0f}" for name, rate in rates)
     versions = f"torch {torch.__version__.split('+')[0]}, transformers {transformers.__version__}, hga {hga.__version__}"
-    return (f"*Processor time of one thread of an {processor()}, {datetime.date.today()}, {versions}, float32, random weights; in turns, the least of {FEWEST} to {MOST} rounds. "
-            f"GFLOP a second of dense attention, {HEADS} x {DIM}, {tokens} tokens: {reached}. Apart: outputs (and gradients), in shares of the largest.*")  # fmt: skip
+    return (f"*Processor time of one thread of an {processor()}, {datetime.date.today()}, {versions}, float32, random weights; runs take turns; the least of {FEWEST} to {MOST} rounds. "
+            f"GFLOP a second of dense attention, {HEADS} x {DIM}, {tokens} tokens: {reached}. Difference: of outputs (and gradients), relative to the largest.*")  # fmt: skip
 
 
-HEAD = "| | beside | takes | hga | times as fast | apart |\n|---|---|---|---|---|---|"
+HEAD = "| | compared with | its time | hga's time | times as fast | difference |\n|---|---|---|---|---|---|"
 
 
 def place_in(path):

@@ -84,8 +84,8 @@ static hga_status check_blocks(const hga_routed *p, int64_t row, const chosen_li
             return hga_fail(HGA_EINVAL, "choice: row %lld has block %d, and there are %d", (long long)row, c->block[i],
                             n_blocks);
         if (i > 0 && c->block[i] <= c->block[i - 1])
-            return hga_fail(HGA_EINVAL, "choice: row %lld has block %d behind block %d; blocks ascend", (long long)row,
-                            c->block[i], c->block[i - 1]);
+            return hga_fail(HGA_EINVAL, "choice: row %lld has block %d after block %d; blocks must ascend",
+                            (long long)row, c->block[i], c->block[i - 1]);
         if (p->causal && c->block[i] > last)
             return hga_fail(HGA_EINVAL, "choice: row %lld has block %d, which comes later", (long long)row,
                             c->block[i]);

@@ -19,8 +19,8 @@ static hga_status check_side(const char *what, const int32_t *segment, hga_id n)
     for (hga_id i = 0; i < n; i++) {
         if (segment[i] < -1) return hga_fail(HGA_EINVAL, "%s: token %d is in %d; -1 is none", what, i, segment[i]);
         if (segment[i] >= 0 && segment[i] < last)
-            return hga_fail(HGA_EINVAL, "%s: token %d is in segment %d, behind one in %d; segments are in order", what,
-                            i, segment[i], last);
+            return hga_fail(HGA_EINVAL, "%s: token %d is in segment %d, after one in %d; segments must be in order",
+                            what, i, segment[i], last);
         if (segment[i] >= 0) last = segment[i];
     }
     return HGA_OK;

@@ -28,13 +28,13 @@ static int check_arguments(void *input)
 
 static const option_row options[] = {
     {"choice", TEXT(typed_attend, chosen.choice), "FILE", ARGUMENTS_MORE,
-     "of routed: write the blocks that were chosen, int32 [choosers][query blocks][slots], -1 behind a row's last; of "
+     "for routed: write the blocks that were chosen, int32 [choosers][query blocks][slots], -1 after a row's last; of "
      "a batch with its axis in front, as --block-weights and --block-scores",
      3},
     {"block-weights", TEXT(typed_attend, chosen.weights), "FILE", ARGUMENTS_MORE,
-     "of routed: write what each chosen block weighs, [heads][tokens][slots]", 3},
+     "for routed: write what each chosen block weighs, [heads][tokens][slots]", 3},
     {"block-scores", TEXT(typed_attend, chosen.scores), "FILE", ARGUMENTS_MORE,
-     "of routed with -p score=given: read the scores of blocks, [choosers][query blocks][blocks]", 3},
+     "for routed with -p score=given: read the scores of blocks, [choosers][query blocks][blocks]", 3},
     {"edge-out", TEXT(typed_attend, tensors.paths.edge_out), "FILE", ARGUMENTS_MORE,
      "where the sums of --edge-value go, [rows][heads][features]", 3},
     {"node-map", TEXT(typed_attend, node_map), "FILE", ARGUMENTS_MORE,
@@ -171,13 +171,12 @@ static int write_results(const typed_attend *a, const attend_io *all, const resu
 
 int run_attend(int argc, char **argv)
 {
-    const option_part parts[] = {
-        {&variant_list, offsetof(typed_attend, variant), NULL, 0},
-        {&machine_list, offsetof(typed_attend, options), NULL, 0},
-        {gradient_list(), offsetof(typed_attend, gradients), NULL, 0},
-        {call_list(CALL_WITH_SUMS), offsetof(typed_attend, call), "What is done with scores:", 4},
-        {&tensors_list, offsetof(typed_attend, tensors), NULL, 0},
-        {0}};
+    const option_part parts[] = {{&variant_list, offsetof(typed_attend, variant), NULL, 0},
+                                 {&machine_list, offsetof(typed_attend, options), NULL, 0},
+                                 {gradient_list(), offsetof(typed_attend, gradients), NULL, 0},
+                                 {call_list(CALL_WITH_SUMS), offsetof(typed_attend, call), "Scores:", 4},
+                                 {&tensors_list, offsetof(typed_attend, tensors), NULL, 0},
+                                 {0}};
     const option_list line = {
         .rows = options,
         .parts = parts,

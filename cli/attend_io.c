@@ -18,7 +18,7 @@ static void start(void *input) { ((typed_tensors *)input)->out_type = TYPE_F32; 
 static const option_row options[] = {
     {"query", TEXT(typed_tensors, paths.query), "FILE", 0,
      "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input", 2},
-    {"key", TEXT(typed_tensors, paths.key), "FILE", 0, "key tensor; its heads divide the query's", 2},
+    {"key", TEXT(typed_tensors, paths.key), "FILE", 0, "key tensor; its number of heads divides the query's", 2},
     {"value", TEXT(typed_tensors, paths.value), "FILE", 0, "value tensor, with the key's rows and heads", 2},
     {"out", TEXT(typed_tensors, paths.out), "FILE", 0, "the file of the output; - is standard output", 2},
     {"lse", TEXT(typed_tensors, paths.lse), "FILE", 0,

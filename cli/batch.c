@@ -88,8 +88,13 @@ static int single_length(const variant_job *job, hga_id *tokens)
     if (q->dim[0] > INT32_MAX) return complain(CLI_DATA, "%s: %lld rows are too many", q->path, (long long)q->dim[0]);
     *tokens = job->variant->tokens_of ? job->variant->tokens_of((hga_id)q->dim[0]) : (hga_id)q->dim[0];
     if (*tokens >= 1) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: %lld rows; no tree of %s has so many nodes", q->path, (long long)q->dim[0],
-                    job->name);
+    hga_id less = (hga_id)q->dim[0];
+    while (less > 1 && job->variant->tokens_of(less) < 1) less--;
+    return complain(
+        CLI_DATA,
+        "%s: has %lld rows; rows of %s are nodes, tokens first, and no number of tokens has so many: %d tokens "
+        "have %d",
+        q->path, (long long)q->dim[0], job->name, job->variant->tokens_of(less), less);
 }
 
 int samples_of(const variant_job *job, samples *s, int *batch)

@@ -86,21 +86,21 @@ static const option_row options[] = {
      "print what would run, the memory it would take, and about how long", 9},
     {"peers", READ(read_peers), "LIST", 0,
      "also time other implementations on the same case: openblas (dense), passes (scores, softmax, sums, as graph "
-     "libraries do), graphblas, all; of a program with several stages they run the attended edges alone (default: "
+     "libraries do), graphblas, all; where a program has several stages, they run the attended edges alone (default: "
      "none)",
      1},
     {"dim-v", ID(arguments, all.shape.dim_v, 1, MAX_DIM), "D", 0, "dimension of a value (default: --dim)", 7},
     {"rel-key", FLAG(arguments, all.relative), NULL, 0,
      "with random relative keys, a row for each type of the first attended relation (then by default without "
-     "treeformer-coarse, which scores no sources)",
+     "treeformer-coarse, which has no scores)",
      1},
     {"gradient", FLAG(arguments, all.gradient), NULL, 0,
      "also time the backward pass: a row gradient:VARIANT below each case, in turns with the forward pass, and its "
      "time over forward's (programs with user stages have none)",
      1},
     {"by-memory", FLAG(arguments, all.by_memory), NULL, 0,
-     "compare each case with the memory's bandwidth (rows in order and at random), measured in turns with it, whatever "
-     "limits the case",
+     "compare each case with the memory bandwidth (rows in order and at random), measured in turns with it, even if "
+     "arithmetic limits the case",
      1},
     {"decode", FLAG(arguments, decode), NULL, 0,
      "time causal variants token by token: --tokens are contexts, after which tokens are appended one by one. Beside "
@@ -113,9 +113,10 @@ static const option_row options[] = {
      "variants: " DEFAULT_SHARED ")",
      2},
     {"latency", ABOVE_0(arguments, link.latency_us), "US", 0,
-     "with --ranks: predict with US microseconds a message (default: measured between the first rank and the last)", 2},
+     "with --ranks: predict with US microseconds per message (default: measured between the first rank and the last)",
+     2},
     {"gbits", ABOVE_0(arguments, link.gbits), "G", 0,
-     "with --ranks: predict with G gigabits a second (default: measured)", 2},
+     "with --ranks: predict with G gigabits per second (default: measured)", 2},
     {0},
 };
 
@@ -281,7 +282,7 @@ int run_bench(int argc, char **argv)
     const option_part parts[] = {{&shape_list, offsetof(arguments, all.shape), NULL, 0},
                                  {&rules_list, offsetof(arguments, all.rules), NULL, 0},
                                  {&bench_output_list, offsetof(arguments, out), NULL, 0},
-                                 {call_list(CALL_OF_SHAPE), offsetof(arguments, call), "What is done with scores:", 4},
+                                 {call_list(CALL_OF_SHAPE), offsetof(arguments, call), "Scores:", 4},
                                  {0}};
     const option_list line = {
         .rows = options,

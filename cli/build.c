@@ -71,7 +71,8 @@ static int text_model_build(const char *path, const typed_variant *typed, const 
     int status = CLI_GOOD;
     *names = (words){0};
     TRY(variant_settings(typed, &s, &v));
-    if (setting_array(&s, "tokens")) TRY(complain(CLI_USAGE, "--text: one text is no batch of lengths"));
+    if (setting_array(&s, "tokens"))
+        TRY(complain(CLI_USAGE, "--text: tokens=@LENGTHS.npy is for a batch, and this is one text"));
     if (setting_is_set(&s, "tokens")) most = setting_id(&s, "tokens");
     TRY(whole_file_read(path, &text, &bytes));
     TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, most, &tree), CLI_DATA, path));

@@ -263,15 +263,15 @@ static const option_row options[] = {
      "fail unless every pair of tokens is covered once (default: only if its builder promised it)", 0},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
     {"gradient", FLAG(arguments, gradient), NULL, 0,
-     "instead: compare a VARIANT's gradients with differences of a loss in double, and end with 1 where one is wrong "
-     "by more than 1e-5",
+     "instead: compare a VARIANT's gradients with finite differences in double; exit with 1 if one is off by more than "
+     "1e-5",
      2},
-    {"query", TEXT(arguments, back.paths.query), "FILE", 0, "of --gradient: the tensors (default: small random ones)",
-     2},
-    {"key", TEXT(arguments, back.paths.key), "FILE", 0, "of --gradient", 2},
-    {"value", TEXT(arguments, back.paths.value), "FILE", 0, "of --gradient", 2},
+    {"query", TEXT(arguments, back.paths.query), "FILE", 0,
+     "with --gradient: the query tensor (default: small random tensors)", 2},
+    {"key", TEXT(arguments, back.paths.key), "FILE", 0, "with --gradient: the key tensor", 2},
+    {"value", TEXT(arguments, back.paths.value), "FILE", 0, "with --gradient: the value tensor", 2},
     {"seed", WHOLE(arguments, back.seed, 0, INT64_MAX), "N", 0,
-     "of --gradient: seed of random tensors, and of the sample of entries (default: 0)", 2},
+     "with --gradient: seed of the random tensors, and of the sample of entries that is checked (default: 0)", 2},
     {0},
 };
 
@@ -279,7 +279,7 @@ int run_check(int argc, char **argv)
 {
     const option_part parts[] = {{&graph_list, offsetof(arguments, source), NULL, 0},
                                  {&chosen_head_list, offsetof(arguments, source.chosen), NULL, 0},
-                                 {call_list(CALL_WHOLE), offsetof(arguments, call), "Of --gradient:", 10},
+                                 {call_list(CALL_WHOLE), offsetof(arguments, call), "With --gradient:", 10},
                                  {0}};
     const option_list line = {.rows = options,
                               .parts = parts,

@@ -207,7 +207,8 @@ static int check(void *input)
 static const option_row options[] = {
     {"query", TEXT(arguments, paths.query), "FILE", 0,
      "query tensor of the tokens, [rows][dim] or [rows][heads][dim]; - is standard input", 1},
-    {"key", TEXT(arguments, paths.key), "FILE", 0, "key tensor of as many rows; its heads divide the query's", 1},
+    {"key", TEXT(arguments, paths.key), "FILE", 0,
+     "key tensor of as many rows; its number of heads divides the query's", 1},
     {"value", TEXT(arguments, paths.value), "FILE", 0, "value tensor, with the key's rows and heads", 1},
     {"causal", FLAG(arguments, causal), NULL, 0, "no token sees a later one; compared with causal dense attention", 2},
     {"variants", TEXT(arguments, variants), "LIST", 0, "names with commas between them (default: all)", 2},
@@ -230,18 +231,17 @@ static const char doc[] =
     "KL(variant || dense) in nats, on the first 1024 tokens (fewer with many heads). FLOP and ms are of one execution, "
     "after the graph and its plan are made; a key head that several query heads share is measured as if each had its "
     "own. MB is graph, plan, workspace and tensors together. --softcap and the other options for scores apply to all, "
-    "dense attention among them; variants that cannot have them are left out, and named.\n\n"
+    "dense attention among them; variants that do not support them are left out, and listed.\n\n"
     "Candidates are windows, bpt, htransformer and hsa with parameters from a few tokens up to where they see "
     "everything, as -p takes them, and Treeformers of several heights whose hyperplanes have seeded random directions "
-    "and pass through the origin (split=random) or the median key of their node (split=median); coarse levels weigh "
-    "alike. In bpt, where rows are nodes, a span has the mean of its tokens' rows.";
+    "and pass through the origin (split=random) or the median key of their node (split=median); all levels of "
+    "treeformer-coarse have the same weight. In bpt, where rows are nodes, a span has the mean of its tokens' rows.";
 
 int run_choose(int argc, char **argv)
 {
-    const option_part parts[] = {
-        {&machine_list, offsetof(arguments, options), NULL, 0},
-        {call_list(CALL_OF_VARIANTS), offsetof(arguments, call), "What is done with scores:", 4},
-        {0}};
+    const option_part parts[] = {{&machine_list, offsetof(arguments, options), NULL, 0},
+                                 {call_list(CALL_OF_VARIANTS), offsetof(arguments, call), "Scores:", 4},
+                                 {0}};
     const option_list line = {.rows = options, .parts = parts, .check = check, .says = doc};
     arguments a = {.seconds = default_seconds, .seed = DEFAULT_SEED};
     bench b = {.a = &a, .rows = json_array()};

@@ -12,18 +12,18 @@
 
 static const option_row head_options[] = {
     {"head", ID_SAID(chosen_source, head, 0, MAX_HEADS - 1, typed_head), "H", 0,
-     "of routed: the graph that this query head chose", 2},
+     "for routed: the graph that this query head chose", 2},
     {0},
 };
 static const option_row scores_options[] = {
     {"block-scores", TEXT(chosen_source, scores), "FILE", ARGUMENTS_MORE,
-     "of routed with -p score=given: the scores of blocks, [choosers][query blocks][blocks]", 2},
+     "for routed with -p score=given: the scores of blocks, [choosers][query blocks][blocks]", 2},
     {0},
 };
 static const option_row options[] = {
     {"query", TEXT(chosen_source, query), "FILE", 0,
-     "of routed: queries [rows][dim] or [rows][heads][dim], which choose the graph", 2},
-    {"key", TEXT(chosen_source, key), "FILE", 0, "of routed: keys, likewise", 2},
+     "for routed: the queries that choose the graph, [rows][dim] or [rows][heads][dim]", 2},
+    {"key", TEXT(chosen_source, key), "FILE", 0, "for routed: the keys that go with --query", 2},
     {"layout", CHOICE(chosen_source, layout, LAYOUT_WORDS), "L", ARGUMENTS_MORE,
      "of these: nhd, or hnd, heads first, as torch has it (default: nhd)", 2},
     {0},

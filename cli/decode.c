@@ -35,8 +35,8 @@ static const char doc[] =
     "what later tokens read.\v"
     "The output is that of `hga attend`, row by row; a row of a node (bpt) is written with its last token. Tensors of "
     "four axes are a batch: each sample has a cache, and one call appends to all. The table has microseconds a token "
-    "of a sample: median, worst, and the medians of the first and the last thousand. It also has the most that a cache "
-    "held; at its last token a cache frees everything.";
+    "of a sample: median, worst, and the medians of the first and the last thousand. It also has the largest size of a "
+    "cache: with the last token that a cache can take, it frees all its rows.";
 
 /* ---- the samples ---- */
 
@@ -173,13 +173,12 @@ static int tell(int as_json, json_t *document)
 
 int run_decode(int argc, char **argv)
 {
-    const option_part parts[] = {
-        {&variant_list, offsetof(arguments, variant), NULL, 0},
-        {&machine_list, offsetof(arguments, options), NULL, 0},
-        {call_list(CALL_WITHOUT_EDGES), offsetof(arguments, call), "What is done with scores:", 4},
-        {&tensors_list, offsetof(arguments, tensors), NULL, 0},
-        {&decoding_list, offsetof(arguments, decoding), NULL, 0},
-        {0}};
+    const option_part parts[] = {{&variant_list, offsetof(arguments, variant), NULL, 0},
+                                 {&machine_list, offsetof(arguments, options), NULL, 0},
+                                 {call_list(CALL_WITHOUT_EDGES), offsetof(arguments, call), "Scores:", 4},
+                                 {&tensors_list, offsetof(arguments, tensors), NULL, 0},
+                                 {&decoding_list, offsetof(arguments, decoding), NULL, 0},
+                                 {0}};
     const option_list line = {
         .rows = options, .parts = parts, .check = check_arguments, .words = "VARIANT", .says = doc};
     arguments a = {0};

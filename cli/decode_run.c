@@ -45,7 +45,7 @@ static void start(void *input)
 
 static const option_row decoding_options[] = {
     {"chunks", READ(read_chunks), "LIST", 0,
-     "numbers of tokens of the appends; the list is repeated. random:SEED: 1 to 64, drawn at random (default: 1)", 5},
+     "how many tokens each append has; the list is repeated. random:SEED: 1 to 64 at random (default: 1)", 5},
     {"same", FLAG(typed_decoding, same), NULL, 0,
      "rows have the bits that `hga attend` gives them (default: within 2e-6)", 5},
     {"fork-at", ID(typed_decoding, at[FORK], 0, INT32_MAX), "T", 0,
@@ -56,7 +56,8 @@ static const option_row decoding_options[] = {
     {"save-at", ID(typed_decoding, at[SAVE], 0, INT32_MAX), "T", 0,
      "save the cache when it has T tokens (default: at the end)", 5},
     {"resume", TEXT(typed_decoding, resume), "FILE", 0,
-     "start with the cache of a file; the tensors also have its tokens, whose rows of the output are NaN", 5},
+     "start with the cache in a file. The tensors begin with the tokens that it has; their rows of the output are NaN",
+     5},
     {0},
 };
 const option_list decoding_list = {.rows = decoding_options, .start = start};

@@ -47,7 +47,7 @@ int run_explain(int argc, char **argv)
                                  {&shape_list, offsetof(arguments, shape), NULL, 0},
                                  {&machine_list, offsetof(arguments, options), NULL, 0},
                                  {&ranks_list, offsetof(arguments, ranks), NULL, 0},
-                                 {call_list(CALL_OF_SHAPE), offsetof(arguments, call), "What is done with scores:", 4},
+                                 {call_list(CALL_OF_SHAPE), offsetof(arguments, call), "Scores:", 4},
                                  {&chosen_list, offsetof(arguments, chosen), NULL, 0},
                                  {0}};
     const option_list line = {.rows = options,
@@ -64,8 +64,7 @@ int run_explain(int argc, char **argv)
         TRY(complain(CLI_USAGE, "explain: %s changes nothing that --ranks counts", call_typed(&a.call)));
     a.variant.takes_order = 1;
     if (a.ranks.n > 0) return explain_ranks(&a.variant, &a.shape, &a.options, &a.ranks, a.json);
-    if (arguments_present("latency gbits output"))
-        TRY(complain(CLI_USAGE, "explain: --latency, --gbits and -o go with --ranks"));
+    if (arguments_present("latency gbits output")) TRY(complain(CLI_USAGE, "--latency, --gbits and -o need --ranks"));
     TRY(chosen_build(&a.variant, &a.chosen, CHOSEN_FIRST, 0, &m));
     TRY(ordered_say(&m));
     TRY(call_put(&a.call, &m));

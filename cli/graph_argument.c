@@ -24,7 +24,7 @@ static int read_lines(const char *path, json_t **list)
         size_t length = n && text[at + n - 1] == '\r' ? n - 1 : n, line = json_array_size(*list) + 1;
         if (memchr(text + at, 0, length)) TRY(complain(CLI_DATA, "%s: line %zu has a zero byte", path, line));
         if (json_array_append_new(*list, json_stringn(text + at, length)) != 0)
-            TRY(complain(CLI_DATA, "%s: line %zu is no UTF-8, or memory ran out", path, line));
+            TRY(complain(CLI_DATA, "%s: line %zu is not UTF-8, or memory ran out", path, line));
     }
 done:
     free(text);
@@ -40,7 +40,7 @@ static int find_words(const char *path, const json_t *document, const char ***wo
     MUST(take(*n, sizeof **word, word));
     for (hga_id i = 0; i < *n; i++) {
         (*word)[i] = json_string_value(json_array_get(list, (size_t)i));
-        if (!(*word)[i]) return complain(CLI_DATA, "%s: words[%d] is no text", path, i);
+        if (!(*word)[i]) return complain(CLI_DATA, "%s: words[%d] is not a text", path, i);
     }
     return CLI_GOOD;
 }
@@ -96,16 +96,17 @@ static int take_graph(char *word, void *input)
 
 static const option_row options[] = {
     {"parameter,p", READ(add_parameter), "NAME=VALUE", 0,
-     "of a VARIANT: a parameter, repeatable; `hga help VARIANT` lists them", 1},
-    {"tokens,n", TEXT(graph_argument, typed.tokens), "N", 0, "of a VARIANT: the number of tokens", 1},
+     "for a VARIANT: a parameter, repeatable; `hga help VARIANT` lists them", 1},
+    {"tokens,n", TEXT(graph_argument, typed.tokens), "N", 0, "for a VARIANT: the number of tokens", 1},
     {"parents", TEXT(graph_argument, parents), "FILE", 0,
-     "of a GRAPH that is a file of edges: the parent of every node by the file's numbers, -1 without, as .npy", 1},
+     "for a file of edges: .npy with the parent of every node, in the file's numbering; -1: no parent", 1},
     {"tree", TEXT(graph_argument, tree), "metis:LIST", 0,
-     "of a GRAPH that is a file of edges: clusters that METIS finds, of so many nodes each, level by level "
-     "(metis:8,8,8); edges join the clusters of what they join",
+     "for a file of edges: put levels of clusters above the nodes, which METIS finds; metis:8,8,8 is three levels, "
+     "with "
+     "8 nodes to a cluster. An edge between two nodes also joins their clusters",
      1},
     {"pattern", FLAG(graph_argument, pattern), NULL, 0,
-     "of a GRAPH that is a file of edges: every edge has weight 1, whatever the file says (zeros, negative values)", 1},
+     "for a file of edges: every edge has weight 1, whatever the file says (zeros, negative values)", 1},
     {"words", TEXT(graph_argument, words), "FILE", 0,
      "the words of the tokens, one a line, or .json with a list of them, which lists and pictures show", 1},
     {0},

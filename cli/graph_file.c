@@ -258,7 +258,9 @@ int graph_target_check(const graph_target *t)
     if (!t->path) return complain(CLI_USAGE, "-o FILE is missing");
     const struct format *f = format_of(t);
     if (!f && t->format) return complain(CLI_USAGE, "--format: '%s' is not one of: %s", t->format, format_names);
-    if (!f) return complain(CLI_USAGE, "-o %s: the name's end is none of: %s; say --format", t->path, format_names);
+    if (!f)
+        return complain(CLI_USAGE, "-o %s: no format has this suffix; give --format, one of: %s", t->path,
+                        format_names);
     int all = t->relation && strcmp(t->relation, "all") == 0;
     if (t->relation && f->relations == EVERY && !all)
         return complain(CLI_USAGE, "--relation: %s %s every relation", f->name, f->is_picture ? "shows" : "holds");

@@ -181,7 +181,8 @@ static int row_document(const graph_file *f, const row_wish *of, json_t **out)
     int status = CLI_GOOD;
     *out = NULL;
     if (wish.name) TRY(find_named(f->graph, &wish));
-    if (wish.token >= n_queries) TRY(complain(CLI_USAGE, "--row: token %d of %d", wish.token, n_queries));
+    if (wish.token >= n_queries)
+        TRY(complain(CLI_USAGE, "--row: no token %d; there are 0 .. %d", wish.token, n_queries - 1));
     TRY(find_edges(f, &wish, &list));
     TRY(list_edges(f, &wish, &list, rows));
     *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish.token, "weighed", wish.by.tensors.query != NULL, "heads",
@@ -304,7 +305,8 @@ static int read_ascii(const char *text, void *input)
 
 static const option_row options[] = {
     {"causal", FLAG(arguments, look.causal), NULL, 0,
-     "count pairs of a token and itself or an earlier one (default: only if its builder promised that it is causal)",
+     "count only pairs in which a token sees itself or an earlier one (default: if the graph's builder promised "
+     "causality)",
      1},
     {"layers", FLAG(arguments, look.all_layers), NULL, 0,
      "count layers without a time limit, some minutes at most (default: at most a second on irregular graphs)", 1},

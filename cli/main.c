@@ -45,6 +45,8 @@ static int complain_of_name(const char *name, int variants)
     int n = 0;
     const char *here = variants ? hga_variant_elsewhere(name) : NULL;
     if (here) return complain(CLI_USAGE, "no subcommand and no variant '%s': as a variant it is %s", name, here);
+    if (!variants && hga_variant_named(name))
+        return complain(CLI_USAGE, "'%s' is a variant, not a subcommand: `hga help %s` has its parameters", name, name);
     for (size_t i = 0; i < N_COMMANDS; i++) known[n++] = commands[i].name;
     for (const hga_variant *v = hga_variants(); variants && v->name && n < MOST; v++) known[n++] = v->name;
     nearest_hint(name, known, n, hint);

@@ -31,7 +31,8 @@ static int check(const char *title, hga_id n, const node_ids *map)
     for (hga_id v = 0; v < n; v++) {
         hga_id id = map->id[v];
         if (id < 0 || id >= n || seen[id])
-            TRY(complain(CLI_OUTSIDE, "%s: node %d has the graph's number %d, which is no node's or another's", title,
+            TRY(complain(CLI_OUTSIDE,
+                         "%s: node %d has the graph's number %d, which is no node's number, or another node's", title,
                          v, id));
         seen[id] = 1;
     }

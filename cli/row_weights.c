@@ -132,7 +132,7 @@ static int check(void *input)
 static const option_row options[] = {
     {"query", TEXT(weighing, tensors.query), "FILE", 0,
      "queries [rows][dim] or [rows][heads][dim], for the attention weights", 2},
-    {"key", TEXT(weighing, tensors.key), "FILE", 0, "keys, likewise", 2},
+    {"key", TEXT(weighing, tensors.key), "FILE", 0, "keys [rows][dim] or [rows][heads][dim]", 2},
     {"layout", CHOICE(weighing, layout, LAYOUT_WORDS), "L", 0,
      "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 2},
     {0},

@@ -67,7 +67,7 @@ static const option_row options[] = {
      "use at most N words of the text, 0 for all (default: 8192)", 1},
     {"variants", TEXT(arguments, variants), "LIST", 0,
      "names with commas between them; dense is always there (default: all)", 1},
-    {"seed", WHOLE(arguments, text.seed, 0, INT64_MAX), "N", 0, "of the features and projections (default: 1)", 1},
+    {"seed", WHOLE(arguments, text.seed, 0, INT64_MAX), "N", 0, "seed of the features and projections (default: 1)", 1},
     {"report", TEXT(arguments, report), "FILE", 0,
      "the page with table, patterns, times against length, plans and viewers (default: report.html)", 2},
     {"no-report", READ(write_no_report), NULL, 0, "write no page, and measure no shorter texts", 2},
@@ -86,7 +86,7 @@ static const char doc[] =
     "edges are those of all attended relations. FLOP and ms are of one execution, after the graph and its plan are "
     "made. \"of peak\" is the share of this machine's measured fp32 peak. \"x dense\" and the errors compare a variant "
     "with the engine's own dense attention, a causal one with causal dense; --normaliser and the other options for "
-    "scores apply to all variants, dense among them; variants that cannot have them are left out, and named. MB is "
+    "scores apply to all variants, dense among them; variants that do not support them are left out, and listed. MB is "
     "graph, plan, workspace and tensors together. rel L2 is the distance of the output from dense attention's; KL is "
     "the mean over rows of KL(variant's attention || dense attention) in nats, measured on the first 1024 words. In "
     "bpt, where rows are nodes, a span has the mean of its words' rows.";
@@ -328,12 +328,11 @@ static int measure(run *r)
 
 int run_run(int argc, char **argv)
 {
-    const option_part parts[] = {
-        {&shape_list, offsetof(arguments, text.shape), NULL, 0},
-        {&machine_list, offsetof(arguments, text.options), NULL, 0},
-        {&rules_list, offsetof(arguments, rules), NULL, 0},
-        {call_list(CALL_OF_VARIANTS), offsetof(arguments, call), "What is done with scores:", 4},
-        {0}};
+    const option_part parts[] = {{&shape_list, offsetof(arguments, text.shape), NULL, 0},
+                                 {&machine_list, offsetof(arguments, text.options), NULL, 0},
+                                 {&rules_list, offsetof(arguments, rules), NULL, 0},
+                                 {call_list(CALL_OF_VARIANTS), offsetof(arguments, call), "Scores:", 4},
+                                 {0}};
     const option_list line = {
         .rows = options, .parts = parts, .take = take_path, .check = check, .words = "[TEXT]", .says = doc};
     run r = {.rows = json_array()};

@@ -24,7 +24,7 @@ static int read_shape(const char *text, int *n_dims, int64_t dim[static NPY_MAX_
         char *end;
         errno = 0;
         long long n = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : 0;
-        if (n < 1) return complain(CLI_USAGE, "--random: '%s' is no shape such as 8191x8x64", text);
+        if (n < 1) return complain(CLI_USAGE, "--random: '%s' is not a shape such as 8191x8x64", text);
         if (*n_dims == NPY_MAX_DIMS)
             return complain(CLI_USAGE, "--random: %s has over %d dimensions", text, NPY_MAX_DIMS);
         if (errno || __builtin_mul_overflow(*count, (int64_t)n, count) || *count > INT64_MAX / (int64_t)sizeof(float))
@@ -32,7 +32,7 @@ static int read_shape(const char *text, int *n_dims, int64_t dim[static NPY_MAX_
         dim[(*n_dims)++] = n;
         at = end;
     } while (*at == 'x' && at++);
-    return *at ? complain(CLI_USAGE, "--random: '%s' is no shape such as 8191x8x64", text) : CLI_GOOD;
+    return *at ? complain(CLI_USAGE, "--random: '%s' is not a shape such as 8191x8x64", text) : CLI_GOOD;
 }
 
 /* Two at a time (Box and Muller 1958), from two uniform numbers of which the first is not 0. */
@@ -94,12 +94,13 @@ static const option_row options[] = {
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
     {"random", TEXT(arguments, random), "SHAPE", 0,
      "instead of reading: write float32 numbers, standard normal; SHAPE is 8191x8x64", 0},
-    {"seed", WHOLE(arguments, seed, 0, INT64_MAX), "N", 0, "of --random: which numbers (default: 0)", 0},
-    {"output,o", TEXT(arguments, output), "FILE", 0, "of --random: the .npy file", 0},
+    {"seed", WHOLE(arguments, seed, 0, INT64_MAX), "N", 0, "with --random: seed of the numbers (default: 0)", 0},
+    {"output,o", TEXT(arguments, output), "FILE", 0, "with --random: the .npy file to write", 0},
     {0}};
 
-static const char doc[] = "The arrays in a .npy, .npz or .safetensors file: name, type, shape."
-                          "\vEvery option that reads a tensor takes FILE:NAME, one array of several.";
+static const char doc[] =
+    "The arrays in a .npy, .npz or .safetensors file: name, type, shape."
+    "\vWhere a file has several arrays, FILE:NAME is one of them, in every option that reads a tensor.";
 
 static const column columns[] = {
     {"name", "name", NULL, 0}, {"type", "type", NULL, 0}, {"shape", "shape", NULL, 0}, {0}};
@@ -118,7 +119,7 @@ static int list_arrays(const char *path, json_t *rows)
         json_t *row = json_pack("{s:s%, s:s, s:s}", "name", *t.name ? t.name : "-", *t.name ? strlen(t.name) : 1,
                                 "type", t.has.kind ? hga_npy_type(&t.has, type) : t.type, "shape",
                                 hga_npy_shape(t.has.n_dims, t.has.dim, shape));
-        if (json_array_append_new(rows, row)) TRY(complain(CLI_OUTSIDE, "out of memory, or a name is no UTF-8"));
+        if (json_array_append_new(rows, row)) TRY(complain(CLI_OUTSIDE, "out of memory, or a name is not UTF-8"));
     }
 done:
     hga_arrays_close(file);

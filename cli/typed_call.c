@@ -48,7 +48,8 @@ static int put_normaliser(const typed_normaliser *typed, model *m)
     if (typed->which == HGA_NORMALISER_SIGMOID && sends(&m->program, HGA_ENERGY))
         return complain(CLI_USAGE, "--normaliser: the energies of %s are softmax's or entmax's", m->title);
     if (normaliser_makes_zeros(typed) && merges(&m->program))
-        return complain(CLI_USAGE, "--normaliser: %s merges states, which rows of entmax cannot be", m->title);
+        return complain(CLI_USAGE, "--normaliser: %s merges softmax states, and those of entmax cannot be merged",
+                        m->title);
     return complain_of(hga_program_normalise(&m->program, typed->which, typed->alpha), CLI_USAGE, m->title);
 }
 
@@ -134,11 +135,12 @@ static void describe(const hga_call_row *row, size_t capacity, char *text)
                  row->numbers ? row->numbers : "", row->says, without);
 }
 
-/* "of scores: softmax; sigmoid, sigmoid:B, each weight by itself, ..; .. (default: ..)", of the rows of normalisers. */
+/* "from scores to weights: softmax; sigmoid, sigmoid:B, each weight by itself, ..; .. (default: ..)", of the rows of
+   normalisers. */
 static const char *describe_normalisers(void)
 {
     static char says[512];
-    size_t at = (size_t)snprintf(says, sizeof says, "of scores");
+    size_t at = (size_t)snprintf(says, sizeof says, "from scores to weights");
     const char *before = ": ";
     for (const hga_normaliser_row *row = hga_normalisers(); row->name && at < sizeof says; row++, before = "; ")
         at += (size_t)snprintf(says + at, sizeof says - at, "%s%s%s%s%s%s%s%s", before,

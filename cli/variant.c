@@ -61,6 +61,8 @@ static int complain_of_name(const char *name)
     const char *known[MOST], *here = hga_variant_elsewhere(name);
     int n = 0;
     if (here) return complain(CLI_USAGE, "no variant '%s': here it is %s", name, here);
+    if (strchr(name, '='))
+        return complain(CLI_USAGE, "no variant '%s'; parameters follow a variant after colons: VARIANT:%s", name, name);
     for (const hga_variant *v = hga_variants(); v->name && n < MOST; v++) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, " %s", v->name);
@@ -211,7 +213,7 @@ static const option_row variant_options[] = {
      "a parameter of the variant, repeatable; @FILE.npy is an array", 1},
     {"tokens,n", TEXT(typed_variant, tokens), "N", 0, "the number of tokens, as -p tokens=N", 1},
     {"pattern", READ(ignore_all_weights), NULL, ARGUMENTS_MORE,
-     "of graph=FILE, a file of edges: every edge has weight 1, as -p weights=ignore", 1},
+     "for graph=FILE, a file of edges: every edge has weight 1, as -p weights=ignore", 1},
     {0},
 };
 

@@ -110,7 +110,7 @@ static const option_row options[] = {
 
 static const char doc[] =
     "A graph as an interactive page: one file, no network. GRAPH is a file, - for JSON from standard input, or a "
-    "folder, whose files attend as HSA has it.\vThe page shows each "
+    "folder, whose tree of files becomes a hierarchy of HSA.\vThe page shows each "
     "relation as a matrix to zoom into, over nodes or over the tokens they stand for; point at a cell to see its "
     "edges, click it to see how far its row's token reaches, layer by layer. "
     "Graphs of fewer than 2000 edges are also drawn as nodes and links. The page contains the graph as it is stored, "

@@ -456,7 +456,7 @@ hga_status hga_dist_mpi(int fortran_comm, hga_exchange *out)
     *out = (hga_exchange){0};
     if (st) return st;
     MPI_Comm comm = MPI_Comm_f2c((MPI_Fint)fortran_comm);
-    if (comm == MPI_COMM_NULL) return hga_fail(HGA_EINVAL, "MPI: handle %d is no communicator", fortran_comm);
+    if (comm == MPI_COMM_NULL) return hga_fail(HGA_EINVAL, "MPI: handle %d is not a communicator", fortran_comm);
     return open_exchange(comm, 0, out);
 }
 

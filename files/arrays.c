@@ -129,7 +129,7 @@ static hga_status open_kind(hga_arrays *x)
     if (n >= 6 && memcmp(lead, "\x93NUMPY", 6) == 0) return open_npy(x);
     if (n >= 10 && lead[8] == '{') return safetensors_open(x, bytes);
     hga_status st = check_fetched(x->path, lead, (int64_t)n);
-    return st ? st : hga_fail(HGA_EFORMAT, "%s: is no .npy, .npz or .safetensors file", x->path);
+    return st ? st : hga_fail(HGA_EFORMAT, "%s: not a .npy, .npz or .safetensors file", x->path);
 }
 
 hga_status hga_arrays_open(const hga_allocator *a, const char *path, hga_arrays **out)
@@ -224,7 +224,7 @@ static hga_status check_kind(const char *name, const array_entry *a, int is_whol
     const hga_npy *h = &a->is.has;
     const int is_real = h->kind == 'f' || h->kind == 'V';
     if (!h->kind)
-        return hga_fail(HGA_EFORMAT, "%s: has the type %s, which is none of F16 BF16 F32 F64 I32 I64", name,
+        return hga_fail(HGA_EFORMAT, "%s: has the type %s, which is not one of F16 BF16 F32 F64 I32 I64", name,
                         a->is.type);
     if (!is_real && (h->kind != 'i' || h->size < 4))
         return hga_fail(HGA_EFORMAT, "%s: its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", name);

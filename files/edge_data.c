@@ -13,7 +13,7 @@ typedef struct dictionary {
 
 static hga_status wrong(const dictionary *d)
 {
-    return scan_wrong(d->x, "'%.*s' is no end of a dictionary of Python's",
+    return scan_wrong(d->x, "'%.*s' is not the end of a Python dictionary",
                       (int)(d->end - d->at < 40 ? d->end - d->at : 40), d->at);
 }
 

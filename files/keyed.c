@@ -109,7 +109,7 @@ static hga_status read_side(keyed *k, const char *value, int64_t n)
             k->now.side = i, k->x.has_sides |= i != HGA_SIDE_BOTH;
             return HGA_OK;
         }
-    return scan_wrong(&k->x, "side '%.*s' is none of both, query and key", (int)(n < 40 ? n : 40), value);
+    return scan_wrong(&k->x, "side '%.*s' is neither query nor key", (int)(n < 40 ? n : 40), value);
 }
 
 static hga_status read_type(keyed *k, const char *name, const char *value, int64_t n)

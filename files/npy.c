@@ -85,7 +85,7 @@ static const struct {
     const char *key, *wrong;
     const char *(*read)(const char *, hga_npy *);
 } entries[] = {
-    {"descr", "its type is no number, truth value or text that we know", read_descr},
+    {"descr", "its type is not a number, truth value or text that hga reads", read_descr},
     {"fortran_order", "fortran_order is not True or False", read_order},
     {"shape", "its shape is not a tuple of at most 8 sizes", read_npy_shape},
 };

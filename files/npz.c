@@ -28,7 +28,7 @@ static hga_status zip_wrong(const npz *z, int error, const char *what, const cha
 
 static hga_status archive_wrong(npz *z)
 {
-    return zip_wrong(z, zip_error_code_zip(zip_get_error(z->zip)), "is no .npz file", zip_strerror(z->zip));
+    return zip_wrong(z, zip_error_code_zip(zip_get_error(z->zip)), "not a .npz file", zip_strerror(z->zip));
 }
 
 static hga_status copy_text(const npz *z, const char *text, size_t n, char **out)
@@ -52,7 +52,7 @@ static hga_status open_zip(npz *z, const void *bytes, int64_t n)
     zip_source_t *source = bytes ? zip_source_buffer_create(bytes, (zip_uint64_t)n, 0, &error)
                                  : zip_source_file_create(z->path, 0, -1, &error);
     z->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
-    if (!z->zip) st = zip_wrong(z, zip_error_code_zip(&error), "is no .npz file", zip_error_strerror(&error));
+    if (!z->zip) st = zip_wrong(z, zip_error_code_zip(&error), "not a .npz file", zip_error_strerror(&error));
     if (source && !z->zip) zip_source_free(source);
     zip_error_fini(&error);
     return st;

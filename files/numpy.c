@@ -39,11 +39,11 @@ hga_status numpy_open(const char *name, void *bytes, int64_t n, int most_axes, n
 hga_status numpy_integer(const numpy *x, int64_t i, int64_t *out)
 {
     hga_status st = hga_npy_whole(&x->has, x->data + i * x->has.size, out);
-    return st ? hga_fail(st, "%s: element %lld is no whole number of 63 bits", x->name, (long long)i) : HGA_OK;
+    return st ? hga_fail(st, "%s: element %lld is not a whole number of 63 bits", x->name, (long long)i) : HGA_OK;
 }
 
 hga_status numpy_real(const numpy *x, int64_t i, double *out)
 {
     hga_status st = hga_npy_real(&x->has, x->data + i * x->has.size, out);
-    return st ? hga_fail(st, "%s: element %lld is no number", x->name, (long long)i) : HGA_OK;
+    return st ? hga_fail(st, "%s: element %lld is not a number", x->name, (long long)i) : HGA_OK;
 }

@@ -186,7 +186,7 @@ static hga_status number_columns(table *t)
     for (int i = 0; i < t->n_cells && i < 2 && !t->has_data; i++)
         if (!scan_text_real(t->cell[i].text, t->cell[i].n, &number))
             return scan_wrong(&t->k.x,
-                              "'%.*s' is no number of a node, and no columns are named source and destination (or "
+                              "'%.*s' is not the number of a node, and no columns are named source and destination (or "
                               "from and to, src and dst, source and target, u and v), which names of nodes need",
                               (int)(t->cell[i].n < 40 ? t->cell[i].n : 40), t->cell[i].text);
     memcpy(t->column, order, sizeof order);

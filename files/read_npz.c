@@ -297,7 +297,7 @@ static hga_status read_matrix(matrix *m)
     HGA_TRY(read_shape(m));
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (is_format(&m->member[FORMAT].array, formats[i].name)) return formats[i].read(m);
-    st = hga_fail(HGA_EFORMAT, "%s: the matrix is none of csr, csc, coo, bsr, dia", m->x->name);
+    st = hga_fail(HGA_EFORMAT, "%s: the matrix is not one of csr, csc, coo, bsr, dia", m->x->name);
 done:
     return st;
 }

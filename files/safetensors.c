@@ -19,13 +19,13 @@ static hga_status read_header(hga_arrays *x, int64_t bytes, int64_t *first)
         for (int i = 0; i < 8; i++) n |= (uint64_t)size[i] << 8 * i;
     if (n < 2 || n > MOST_HEADER || 8 + (int64_t)n > bytes)
         return hga_fail(HGA_EFORMAT,
-                        "%s: is no .npy, .npz or .safetensors file: its header would have %" PRIu64 " bytes", x->path,
+                        "%s: not a .npy, .npz or .safetensors file: its header would have %" PRIu64 " bytes", x->path,
                         n);
     *first = 8 + (int64_t)n;
     HGA_TRY(hga_new(x->by, (int64_t)n, 1, &text));
     if (fread(text, 1, n, x->stream) != n) HGA_TRY(hga_fail(HGA_EIO, "cannot read %s to its end", x->path));
     HGA_TRY(json_parse(x->path, text, n, &x->header));
-    if (!json_is_object(x->header)) st = hga_fail(HGA_EFORMAT, "%s: its header is no JSON object", x->path);
+    if (!json_is_object(x->header)) st = hga_fail(HGA_EFORMAT, "%s: its header is not a JSON object", x->path);
 done:
     hga_delete(x->by, text, (int64_t)n, 1);
     return st;
@@ -49,7 +49,7 @@ static hga_status read_shape(const hga_arrays *x, const char *name, const json_t
     size_t i;
     json_t *size;
     if (!json_is_array(shape) || json_array_size(shape) > HGA_NPY_DIMS)
-        return hga_fail(HGA_EFORMAT, "%s:%s: its shape is none of at most %d sizes", x->path, name, HGA_NPY_DIMS);
+        return hga_fail(HGA_EFORMAT, "%s:%s: its shape is not a list of at most %d sizes", x->path, name, HGA_NPY_DIMS);
     h->n_dims = (int)json_array_size(shape), h->count = 1;
     json_array_foreach(shape, i, size)
     {

@@ -73,7 +73,7 @@ hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *
     const char *name = all.all ? "all relations" : relation_view(g, relation).name;
     hga_nodes nodes = hga_graph_nodes(g);
     if (all.n_edges > max_edges)
-        return hga_fail(HGA_EINVAL, "%s%s %s %lld edges, a drawing may have %lld", all.all ? "" : "relation ", name,
+        return hga_fail(HGA_EINVAL, "%s%s %s %lld edges, more than max_edges, %lld", all.all ? "" : "relation ", name,
                         all.all ? "have" : "has", (long long)all.n_edges, (long long)max_edges);
     dot w = {.typed = !all.all && relation_view(g, relation).n_types > 1};
     HGA_TRY(output_open(&w.out, path));

@@ -28,7 +28,7 @@ static hga_status parents_are_higher(const hga_graph *g)
 }
 
 /* The rule that lists of children agree with the parents: every listed child has this parent, and none is missing. */
-static hga_status children_are_the_parents_turned_round(const hga_graph *g)
+static hga_status children_match_parents(const hga_graph *g)
 {
     if (!g->children.ptr) return HGA_OK;
     hga_id base = g->node.level_ptr[1], n = 0;
@@ -162,8 +162,7 @@ const hga_rule *hga_graph_rules(void)
     static const hga_rule rules[] = {
         {"levels_partition_the_nodes", "levels are runs of nodes, tokens first", levels_partition_the_nodes},
         {"parents_are_higher", "a node's parent is on a higher level", parents_are_higher},
-        {"children_are_the_parents_turned_round", "the lists of children say what the parents say",
-         children_are_the_parents_turned_round},
+        {"children_match_parents", "the lists of children say what the parents say", children_match_parents},
         {"masses_are_finite", "every mass is finite and not negative", masses_are_finite},
         {"spans_are_tokens", "spans lie among the tokens", spans_are_tokens},
         {"queries_and_keys_are_tokens", "the query and key ranges lie among the tokens", queries_and_keys_are_tokens},

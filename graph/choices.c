@@ -51,8 +51,9 @@ static hga_status check_choice_list(const draft *d, const hga_choice *c, hga_pos
             return hga_fail(HGA_EGRAPH, "relation %s, choice %lld: row %lld has block %d, and there are %d", d->name,
                             at, row, x[i], n_blocks);
         if (i > 0 && x[i] <= x[i - 1])
-            return hga_fail(HGA_EGRAPH, "relation %s, choice %lld: row %lld has block %d behind block %d; they ascend",
-                            d->name, at, row, x[i], x[i - 1]);
+            return hga_fail(HGA_EGRAPH,
+                            "relation %s, choice %lld: row %lld has block %d after block %d; they must ascend", d->name,
+                            at, row, x[i], x[i - 1]);
     }
     if (c->causal && n > 0 && (int64_t)x[n - 1] * c->block >= end)
         return hga_fail(HGA_EGRAPH, "relation %s, choice %lld: row %lld has block %d, which comes later", d->name, at,

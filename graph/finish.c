@@ -142,7 +142,7 @@ static hga_status find_positions(const hga_builder *b, hga_graph *g)
     for (int64_t i = 0; i < b->positions.n; i++) {
         const positions *p = &b->positions.list[i];
         if (p->first + (int64_t)p->n > tokens)
-            return hga_fail(HGA_EGRAPH, "node %d is given a position, but is no token", p->first + p->n - 1);
+            return hga_fail(HGA_EGRAPH, "node %d is given a position, but is not a token", p->first + p->n - 1);
         for (hga_id k = 0; k < p->n; k++) g->node.position[p->first + k] = p->position;
     }
 done:

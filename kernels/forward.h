@@ -119,7 +119,7 @@ typedef struct kernel_heads {
 
 /* n rows, of at most KERNEL_CHUNK edges each, whose heads lie together: edges first[i] .. first[i + 1] - 1 are row i's.
    dim is dim_v, or 1 with additive scores. */
-typedef struct kernel_light {
+typedef struct kernel_few_edges {
     hga_id n, heads, dim, dim_v;
     const hga_id *first;              /* [n + 1] */
     const float *const *q;            /* [n] rows [heads][dim], not scaled */
@@ -133,7 +133,7 @@ typedef struct kernel_light {
     int far;                          /* rows of keys and values are in memory, and are prefetched */
     float *const *out;                /* [n] rows [heads][dim_v], written */
     float *const *lse;                /* [n] rows [heads], written */
-} kernel_light;
+} kernel_few_edges;
 
 /* The most edges of a row of a family. */
 enum { KERNEL_FAMILY = 16 };

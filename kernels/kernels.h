@@ -26,9 +26,9 @@ typedef struct kernel_table {
     void (*sum_heads)(hga_id n, hga_id heads, const float *const *x, hga_id columns, const float *w, float *out,
                       ptrdiff_t out_head);
     /* rows of few edges with narrow heads, finished: out normalised, lse natural; 0 and -inf without edges */
-    void (*attend_light)(const kernel_light *c);
+    void (*attend_few_edges)(const kernel_few_edges *c);
     /* whether it takes heads of so many columns */
-    int (*light_fits)(hga_id heads, hga_id dim, hga_id dim_v);
+    int (*few_edges_fit)(hga_id heads, hga_id dim, hga_id dim_v);
     /* the states of rows with few edges, finished: out normalised, lse natural; 0 and -inf without edges */
     void (*attend_family)(const kernel_family *c);
     /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] ln 2 + log sum[i]; 0 and -inf where the state is empty. Outputs may

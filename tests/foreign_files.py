@@ -292,7 +292,7 @@ csv_refused = [
     ("a zero weight", "0,1,0\n", "--pattern"),
     ("a node called like a remark", "source,target\nAnn,Bob\n#tag,Ann\n", "line 3: a line that begins with # may be a remark or an edge"),
     ("a first node called so", "source\ttarget\n%x\tAnn\n", "line 2: a line that begins with % may be a remark or an edge"),
-    ("a dictionary without an end", "0 1 {'weight': 2\n", "no end of a dictionary"),
+    ("a dictionary without an end", "0 1 {'weight': 2\n", "not the end of a Python dictionary"),
     ("a weight of a dictionary that is none", "0 1 {'weight': 'x'}\n", "weight 'x' is not a number; --pattern"),
     ("UTF-16", "0\t1\n".encode("utf-16"), "UTF-16"),
 ]

@@ -383,7 +383,7 @@ static void a_file_may_ask_for_the_default_program(void **state)
         hga_status st = hga_program_read_file(NULL, name, &g, &p);
         if (i) {
             assert_int_equal(st, HGA_EFORMAT);
-            assert_non_null(strstr(hga_error_detail(), i == 1 ? "has no program" : "'x' is no program"));
+            assert_non_null(strstr(hga_error_detail(), i == 1 ? "has no program" : "'x' is not a program"));
             assert_null(g);
             continue;
         }

@@ -68,8 +68,8 @@ static void options_that_cannot_be_are_refused(void **state)
         hga_options options;
         const char *says;
     } wrong[] = {
-        {{.threads = -1}, "-1 threads"},
-        {{.threads = 5000}, "5000 threads"},
+        {{.threads = -1}, "threads is -1"},
+        {{.threads = 5000}, "threads is 5000"},
         {{.cut_edges = -1}, "cut_edges -1"},
         {{.precision = (hga_precision)7}, "7 is not a precision"},
         {{.dropout = 1}, "dropout 1"},

@@ -104,7 +104,7 @@ done <<'END'
 2|tokens|build window -o O/x.npy
 2|stray|build window stray --tokens 5 -o O/x.npy
 2|nosuch|help nosuch
-2|parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE|build window --tokens 5 --left=2 -o O/x.npy
+2|unknown option '--left=2'; if it is a parameter of a VARIANT, write -p left=2|build window --tokens 5 --left=2 -o O/x.npy
 3|I/no_parents.npy|explain I/no_parents.npy
 2|window: left is given twice|explain window:left=3:left=5 --tokens 8
 2|no variant ''|explain :window:left=3 --tokens 8

@@ -255,7 +255,7 @@ static void wrong_choices_are_named(void **state)
     c = good, c.chosen = NULL;
     assert_says(hga_builder_add_choice(b, near, &c), HGA_EINVAL, "no lists of blocks");
     chosen[3] = 0;
-    assert_says(hga_builder_add_choice(b, near, &good), HGA_EGRAPH, "row 4 has block 0 behind block 0");
+    assert_says(hga_builder_add_choice(b, near, &good), HGA_EGRAPH, "row 4 has block 0 after block 0");
     chosen[3] = 2;
     assert_ok(hga_builder_add_choice(b, near, &good));
     assert_says(hga_builder_add_choice(b, near, &good), HGA_EGRAPH,

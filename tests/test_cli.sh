@@ -243,8 +243,8 @@ if [ -z "${HGA_TEST_QUICK-}" ]; then
     fact and_in_an_order says ' 2 *halo *2 ' "$hga" explain graph=chain.csv -p order=rcm --ranks 2
 fi
 fact explain_of_ranks_wants_as_many_tokens refused 2 '9 ranks for 8 tokens' "$hga" explain window --tokens 8 --ranks 9
-fact explain_of_a_network_wants_ranks refused 2 'go with --ranks' "$hga" explain window --tokens 8 --gbits 100
-fact a_picture_wants_ranks refused 2 '-o go with --ranks' "$hga" explain window --tokens 8 -o ranks.svg
+fact explain_of_a_network_wants_ranks refused 2 'need --ranks' "$hga" explain window --tokens 8 --gbits 100
+fact a_picture_wants_ranks refused 2 '-o need --ranks' "$hga" explain window --tokens 8 -o ranks.svg
 fact a_picture_of_ranks_wants_a_kind_of_file refused 2 "'ranks.txt' does not end in .svg or .png" "$hga" explain window --tokens 8 --ranks 2 -o ranks.txt
 fact explain_of_ranks_is_drawn silent "$hga" explain window -p left=64 -p right=64 --tokens 512 --ranks 1,2,4 -o ranks.svg
 for line in 'computing, the busiest rank, 4 ranks:' 'its exchange, 2 ranks:' 'exchange of dense, ring, 4 ranks:' 'exchange of dense, heads, 2 ranks:' 'exchange of routed, all-to-all, 4 ranks:'; do

@@ -56,7 +56,7 @@ counts() { shows few "$(($(options every | grep -vx normalizer | wc -l) - $(opti
 fact it_counts_the_others counts
 same() { "$hga" attend --help | cmp - few && "$hga" attend --help-all | cmp - every; }
 fact the_options_print_the_same same
-one_group() { sed -n '/^ What is done with scores:$/,/^$/p' every | grep -oE -- '^      --[a-z-]+' | tr -d ' \n'; }
+one_group() { sed -n '/^ Scores:$/,/^$/p' every | grep -oE -- '^      --[a-z-]+' | tr -d ' \n'; }
 fact options_of_scores_are_one_group equal "$(one_group)" --additive--edge-bias--edge-key--edge-value--node-pos--normaliser--rel-bias--rel-key--scale--sink--slopes--softcap
 fact what_is_left_out_still_works "$hga" explain dense -n 8 --softcap 3
 fact a_variants_help_takes_all "$hga" help bpt --all

@@ -155,7 +155,7 @@ static void what_sees_a_later_token_is_refused_and_named(void **state)
         assert_true(token >= 0);
         assert_status(HGA_EUNSUPPORTED, hga_decoder_create(p.graph, &p.program, &p.shape, NULL, &d));
         char say[80];
-        snprintf(say, sizeof say, "the output of token %d sees token %d", token, sees);
+        snprintf(say, sizeof say, "the output of token %d depends on token %d", token, sees);
         if (!strstr(hga_error_detail(), say)) fail_msg("%s: '%s' does not say '%s'", some[i], hga_error_detail(), say);
         assert_null(d);
         problem_clear(&p);

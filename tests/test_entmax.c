@@ -351,7 +351,7 @@ static void what_merges_states_is_refused_by_name(void **state)
     static const struct {
         const char *variant, *because;
     } rows[] = {{"hsa_causal_self", "entmax of energies is not defined on causal graphs"},
-                {"neighbours", "spread merges states, which entmax's rows cannot be"}};
+                {"neighbours", "spread merges states, and those of entmax cannot be merged"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         problem p;
         variant_build(variant_named(rows[i].variant), 100, 1, &shapes[0], &p);
@@ -384,7 +384,7 @@ static void what_has_no_meaning_is_refused_by_name(void **state)
     const hga_stage *s = find_stage(&p.program, HGA_SCORE);
     assert_ok(hga_program_attend_more(&p.program, s->relation, s->query, s->key, s->value, s->out, 0));
     put_entmax(&p, 2);
-    refused(&p, "attend more merges states, which entmax's rows cannot be");
+    refused(&p, "attend more merges states, and those of entmax cannot be merged");
     p.program.stage[p.program.n_stages - 1].alpha = 1.5;
     refused(&p, "alpha 1.5, where a stage before it has 2");
     hga_program_init(&none);

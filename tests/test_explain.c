@@ -190,7 +190,7 @@ static void the_way_of_each_pair_is_told(void **state)
     assert_lines(
         text, "      pairs:", "parts:",
         "      pairs: 88.7 % in tiles that are 100 % full, 11.1 % in families, 0.2 % row by row, all heads at once\n"
-        "      ways: tiles; families; row by row, all heads at once\n"
+        "      solvers: tiles; families; row by row, all heads at once\n"
         "      not tiles head by head: no rows have one wide block and nothing else\n"
         "      not splits together: no long rows share the columns of their splits\n"
         "      not by columns: rows share their columns with those beside them\n"

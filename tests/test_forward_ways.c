@@ -48,8 +48,8 @@ static const row rows[] = {
     {SOLVER_STRICT, "window left=20 right=9", 400, TYPE_BIASES, {.strict_rows = 1}, 0},
     {SOLVER_FAMILIES, "hsa branching=2,4", 300, TYPE_KEYS, {0}, 0},
     {SOLVER_FAMILIES, FOURS, 300, TYPE_KEYS, {0}, 0},
-    {SOLVER_LIGHT, LISTED, 300, CAP | POSITIONS, {0}, 0},
-    {SOLVER_LIGHT, LISTED, 300, 0, {.strict_rows = 1}, 0},
+    {SOLVER_FEW_EDGES, LISTED, 300, CAP | POSITIONS, {0}, 0},
+    {SOLVER_FEW_EDGES, LISTED, 300, 0, {.strict_rows = 1}, 0},
     {SOLVER_HEADS, "bpt k=4", 300, TYPE_KEYS | CAP, {0}, 0},
     {SOLVER_ROWS, "htransformer block=8", 300, EDGE_BIASES, {.strict_rows = 1}, 0},
     {SOLVER_ROWS, "window left=20 right=9", 300, EDGE_BIASES, {.strict_rows = 1}, 0},
@@ -190,7 +190,7 @@ static void sigmoids_have_plain_results_each_way(void **state)
 {
     (void)state;
     const float bias = -1.5f;
-    const unsigned of_softmax = 1u << SOLVER_WHOLE | 1u << SOLVER_LIGHT;
+    const unsigned of_softmax = 1u << SOLVER_WHOLE | 1u << SOLVER_FEW_EDGES;
     unsigned seen = of_softmax;
     for (int i = 0; i < N_ROWS; i++) {
         problem p = problem_of(rows[i].words, rows[i].tokens, rows[i].call_has, 0);

@@ -217,7 +217,7 @@ fact sigmoids_go_there_and_back "$hga" attend dense "${there[@]}" --normaliser s
 fact as_numpy_has_them python3 sigmoid.py sigmoid
 fact entmax_goes_there_and_back "$hga" attend dense "${there[@]}" --normaliser entmax:1.5
 fact as_numpy_has_it python3 sigmoid.py entmax
-fact and_programs_that_merge_states_have_none refused 2 "merges states, which rows of entmax cannot be" "$hga" attend htransformer -p block=4 "${there[@]}" --normaliser entmax:2
+fact and_programs_that_merge_states_have_none refused 2 "merges softmax states, and those of entmax cannot be merged" "$hga" attend htransformer -p block=4 "${there[@]}" --normaliser entmax:2
 fact unless_it_is_softmax "$hga" attend hsa -p branching=4,5 "${there[@]}" --normaliser entmax:1
 fact energies_have_entmax_too "$hga" attend hsa -p branching=4,5 "${there[@]}" --normaliser entmax:1.5
 fact whose_weights_are_checked_by_differences "$hga" check --gradient hsa -p branching=2,3 --tokens 20 --normaliser entmax:1.5

@@ -216,7 +216,7 @@ echo '{' >broken.json
 fact a_graph_is_needed refused 2 "GRAPH or VARIANT is missing" "$hga" inspect
 fact a_missing_file refused 3 "none.json" "$hga" inspect none.json
 fact broken_json refused 3 "broken.json" "$hga" inspect broken.json
-fact a_token_beyond_the_last refused 2 "token 20 of 20" "$hga" inspect g.json --row 20
+fact a_token_beyond_the_last refused 2 "no token 20; there are 0 .. 19" "$hga" inspect g.json --row 20
 fact a_token_below_zero refused 2 "--row" "$hga" inspect g.json --row -1
 fact a_token_that_is_no_number refused 2 "--row" "$hga" inspect g.json --row x
 fact queries_without_keys refused 2 "go together" "$hga" inspect g.json --row 1 --query q.npy

@@ -307,7 +307,7 @@ static void what_has_no_meaning_is_refused_with_its_number(void **state)
     d.n_segments = d.n_dilations = HGA_MAX_STAGES + 1;
     REFUSED(HGA_EINVAL, hga_build_dilated(&d, &g, &program), "25 of them");
     hga_segmented s = {.n_tokens = 4, .query_segment = falls};
-    REFUSED(HGA_EINVAL, hga_build_segments(&s, &g, &program), "token 3 is in segment 1, behind one in 2");
+    REFUSED(HGA_EINVAL, hga_build_segments(&s, &g, &program), "token 3 is in segment 1, after one in 2");
     s.query_segment = wrong, s.n_tokens = 2;
     REFUSED(HGA_EINVAL, hga_build_segments(&s, &g, &program), "token 1 is in -2");
     s.query_segment = ones, s.n_keys = 3;

@@ -511,7 +511,7 @@ static void ranges_are_checked(void **state)
     for (int64_t rows = -1; rows < 4; rows += 4) {
         o = (hga_options){.rows = rows};
         assert_status(HGA_EINVAL, hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
-        assert_detail("is none of HGA_EVERY_ROW, HGA_SOME_ROWS, HGA_ROWS_THAT_STAY");
+        assert_detail("is not one of HGA_EVERY_ROW, HGA_SOME_ROWS, HGA_ROWS_THAT_STAY");
     }
     problem_clear(&p);
 }

@@ -311,7 +311,7 @@ static void wrong_choices_are_named(void **state)
     assert_string_equal(hga_error_detail(), "choice: row 1 has block 2, which comes later");
     choice[1][1] = 0;
     assert_status(HGA_EINVAL, hga_build_routed(&p, &g, &program));
-    assert_string_equal(hga_error_detail(), "choice: row 1 has block 0 behind block 0; blocks ascend");
+    assert_string_equal(hga_error_detail(), "choice: row 1 has block 0 after block 0; blocks must ascend");
     choice[1][1] = 4;
     assert_status(HGA_EINVAL, hga_build_routed(&p, &g, &program));
     assert_string_equal(hga_error_detail(), "choice: row 1 has block 4, and there are 4");

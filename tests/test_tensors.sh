@@ -124,7 +124,7 @@ fact safetensors_too equal "$("$hga" tensor model.safetensors | tail -n +2 | tr 
 fact a_tensor_beside_fp8_is_read gives_as fp8.safetensors:x.q single.npy
 fact and_one_of_bfloat16 gives_as fp8.safetensors:w bfloat_as_single.npy
 fact fp8_is_listed equal "$("$hga" tensor fp8.safetensors | tail -n +5 | tr -s ' ')" "$(printf 'n int64 (24,)\nf F8_E4M3 (4, 5)\ns F4 (8,)')"
-fact fp8_is_not_read refused 3 "fp8.safetensors:f: has the type F8_E4M3, which is none of" run fp8.safetensors:f new.npy
+fact fp8_is_not_read refused 3 "fp8.safetensors:f: has the type F8_E4M3, which is not one of" run fp8.safetensors:f new.npy
 fact an_archive_without_arrays_is_one equal "$("$hga" tensor empty.npz --json | tr -d ' \n')" '{"schema":1,"tensors":[]}'
 fact other_arrays_are_listed_too equal "$("$hga" tensor beside.npz | tail -n +2 | tr -s ' ')" \
     "$(printf 'a float16 (24, 2, 8)\nu uint8 (3,)\nb bool (2, 2)\nt text ()')"
@@ -147,7 +147,7 @@ fact nor_end_before_the_file refused 3 "after.safetensors: its tensors end at by
 fact nor_after_it refused 3 "beyond.safetensors: its tensors end at byte 3264 of 3260" "$hga" tensor beyond.safetensors
 fact nor_twice_under_one_name refused 3 "twice.safetensors" run twice.safetensors:h new.npy
 fact metadata_are_no_tensor refused 3 "has no tensor '__metadata__'" run model.safetensors:__metadata__ new.npy
-fact an_archive_must_be_whole refused 3 "cut.npz: is no .npz file" run cut.npz:a new.npy
+fact an_archive_must_be_whole refused 3 "cut.npz: not a .npz file" run cut.npz:a new.npy
 fact one_array_has_no_name refused 3 "single.npy: is one array" run single.npy:a new.npy
 fact a_missing_file_is_named refused 3 "gone.npz:a" run gone.npz:a new.npy
 fact a_list_is_of_whole_arrays refused 3 "missing.npz:b: has 1496 bytes of elements where its shape needs 1536" "$hga" tensor missing.npz
@@ -157,7 +157,7 @@ fact one_array_is_whole_too refused 3 "missing.npy: has 1496 bytes of elements w
 fact or_longer refused 3 "more.npy: goes on after its 1536 bytes of elements" "$hga" tensor more.npy
 for command in tensor 'attend dense --key single.npy --value single.npy --out new.npy --query'; do
     # shellcheck disable=SC2086 # words
-    fact an_absurd_header_is_told refused 3 "absurd.safetensors: is no .npy, .npz or .safetensors file: its header would have 4611686018427387904 bytes" "$hga" $command absurd.safetensors
+    fact an_absurd_header_is_told refused 3 "absurd.safetensors: not a .npy, .npz or .safetensors file: its header would have 4611686018427387904 bytes" "$hga" $command absurd.safetensors
     # shellcheck disable=SC2086 # words
     fact one_of_as_many_as_there_are refused 3 "its header would have 18446744073709551615 bytes" "$hga" $command absurd_too.safetensors
 done
@@ -210,9 +210,9 @@ random 31x4x8 --seed 6 -o other.npy
 fact the_seed_says_which same_bytes random.npy again.npy
 differs() { ! cmp -s random.npy other.npy; }
 fact another_seed_another_tensor differs
-fact a_shape_is_whole_numbers refused 2 "'3x' is no shape" random 3x -o new.npy
-fact none_of_them_0 refused 2 "'3x0' is no shape" random 3x0 -o new.npy
-fact nor_negative refused 2 "'-3' is no shape" "$hga" tensor --random=-3 -o new.npy
+fact a_shape_is_whole_numbers refused 2 "'3x' is not a shape" random 3x -o new.npy
+fact none_of_them_0 refused 2 "'3x0' is not a shape" random 3x0 -o new.npy
+fact nor_negative refused 2 "'-3' is not a shape" "$hga" tensor --random=-3 -o new.npy
 fact of_eight_dimensions_at_most refused 2 "over 8 dimensions" random 1x1x1x1x1x1x1x1x1 -o new.npy
 fact that_memory_can_hold refused 2 "more numbers than memory" random 4294967296x4294967296 -o new.npy
 # AddressSanitizer would end the process, and has a word to say besides.

@@ -144,7 +144,7 @@ static void the_output_is_written_everywhere(void **state)
            o = field(&p, "o", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES);
     (void)x;
     add_means_up(&p, o, o);
-    refused(&p, cross(0, 1, NULL, 0), "reads field 'o', which is no input and not written before");
+    refused(&p, cross(0, 1, NULL, 0), "reads field 'o', which is neither an input nor written before");
 }
 
 /* ---- user stages ---- */
@@ -215,7 +215,7 @@ static void what_nobody_writes_is_not_read(void **state)
     hga_stage s = user_stage(4, 1u << never);
     p.n_stages = 0;
     assert_ok(hga_program_add_stage(&p, &s));
-    refused(&p, cross(0, 1, (hga_id[]){0}, 1), "reads field 'never', which is no input");
+    refused(&p, cross(0, 1, (hga_id[]){0}, 1), "reads field 'never', which is neither an input");
 }
 
 /* What a user function was shown. */

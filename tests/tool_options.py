@@ -62,7 +62,7 @@ REFUSED = (
     (lambda o: o["ranks"] > 1 and not is_attend(o), None),
     (lambda o: o["ranks"] > 1 and o["source"] == "mask", "are different tokens"),
     (lambda o: o["ranks"] > 1 and (o["source"] == "leaves" or o["source"] in ("coarse", "routed") and o["tree"] != "written"), "routes any token anywhere"),
-    (lambda o: o["way"] == "decode" and o["source"] not in (*CAUSAL, "mask"), "which comes later"),
+    (lambda o: o["way"] == "decode" and o["source"] not in (*CAUSAL, "mask"), "decoding needs a causal hierarchy"),
     (lambda o: o["way"] == "decode" and o["source"] == "mask", "decoding is of self-attention"),
     (lambda o: o["way"] == "decode" and (o["edge-bias"] or o["edge-key"]), None),
     (lambda o: o["edge-key"] and o["ranks"] > 1, "edge_key on ranks"),
@@ -80,7 +80,7 @@ REFUSED = (
     (lambda o: (o["slopes"] or o["edge-key"]) and o["source"] == "leaves", "has a tree for each head"),
     (lambda o: o["rel-bias"] and o["source"] == "leaves", "has a tree for each head"),
     (lambda o: o["slopes"] and o["source"] == "neighbourhood", "distances mean nothing here"),
-    (lambda o: o["normaliser"] == "entmax" and merges(o), "which rows of entmax cannot be"),
+    (lambda o: o["normaliser"] == "entmax" and merges(o), "those of entmax cannot be merged"),
     (lambda o: (o["softcap"] or o["normaliser"] != "softmax") and o["source"] == "parents", "are softmax's"),
     (lambda o: o["heads"] == "rows" and (o["samples"] or o["source"] == "leaves"), None),
 )  # fmt: skip

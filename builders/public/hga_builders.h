@@ -42,7 +42,7 @@ typedef struct hga_window {
    then yours (hga_graph_destroy). */
 HGA_API hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program);
 
-/* BP-Transformer (Ye et al. 2019, section 3; SEMANTICS of the odd rule in builders/README.md). Rows of every tensor are
+/* BP-Transformer (Ye et al. 2019, section 3; builders/README.md says what the rules mean). Rows of every tensor are
    nodes. Relation `near`. */
 typedef enum hga_bpt_rule { HGA_BPT_SHIFTED, HGA_BPT_TEXT, HGA_BPT_ALGORITHM1 } hga_bpt_rule;
 typedef struct hga_bpt {
@@ -167,7 +167,7 @@ HGA_API hga_status hga_coarse_gradient(const hga_treeformer *p, const hga_coarse
 HGA_API hga_status hga_leaf_histogram(const int32_t *leaf, hga_id n, hga_id n_heads, hga_id n_leaves, int64_t *count,
                                       double *entropy);
 
-/* Which leaf of `parent` is token 0, 1, ..: in depth-first order, children by increasing id; or by increasing id. */
+/* How the leaves of `parent` are numbered as tokens: depth first, children by increasing id; or by increasing id. */
 typedef enum hga_hsa_leaves { HGA_LEAVES_DEPTH_FIRST, HGA_LEAVES_BY_ID } hga_hsa_leaves;
 /* HSA (Amizadeh et al. 2025): Algorithms 1-3 with the sign of line 18 corrected. The tree is `parent` (or hopping
    windows of `branching`: lowest level first, the last number repeated until one root is left). Relation `sibling`, or
@@ -336,10 +336,10 @@ typedef struct hga_routed_choice {
 } hga_routed_choice;
 
 /* Attention to the blocks that hga_select_blocks chose by content: query blocks attend to the blocks of keys that they
-   chose, causal ones to tokens up to their own. Rows are folded, one chooser's tokens after another's: row c * n_tokens
-   + t is token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads). Relation `chosen`. HGA_EINVAL: a
-   row of the choice names a block that is not there, or comes later, or does not ascend; or there is no choice: without
-   one there is no graph.
+   chose; with `causal` each token attends only to tokens up to itself. Rows are folded, one chooser's tokens after
+   another's: row c * n_tokens + t is token t of chooser c, and reads keys of head c / (n_choosers / n_key_heads).
+   Relation `chosen`. HGA_EINVAL: a row of the choice names a block that is not there, or comes later, or does not
+   ascend; or there is no choice: without one there is no graph.
 
    Causal tokens that choose for themselves (query_block 1) are parts (hga_builder_set_parts): their rows of the output
    have the bits that they have among more tokens. */

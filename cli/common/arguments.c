@@ -172,8 +172,10 @@ static int print_help(parsing *p, int all)
 {
     const char *command = strrchr(p->command, ' ');
     int more = all ? 0 : hide_more(p);
+    setenv("ARGP_HELP_FMT", "no-dup-args-note", 0); /* the note would be on every page */
     argp_help(p->argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, (char *)(uintptr_t)p->command);
-    if (more) printf("\n%d more options: `hga help %s --all`\n", more, command ? command + 1 : p->command);
+    const char *name = command ? command + 1 : p->command;
+    if (more) printf("\n%d more option%s: `hga help %s --all`\n", more, more == 1 ? "" : "s", name);
     exit(fflush(stdout) ? complain(CLI_OUTSIDE, "standard output cannot be written") : CLI_GOOD);
 }
 
@@ -230,6 +232,9 @@ static int complain_about(const parsing *p, char **argv, int key)
             meant[n++] = name;
     }
     if (n == 2) return complain(CLI_USAGE, "%.*s: which option, --%s or --%s?", (int)length, typed, meant[0], meant[1]);
+    if (takes_parameters && length > 2)
+        return complain(CLI_USAGE, "unknown option '%s'; if it is a parameter of a VARIANT, write -p %s%s", typed,
+                        typed + 2, strchr(typed, '=') ? "" : "=VALUE");
     return complain(CLI_USAGE, "unknown option '%s'%s", typed,
                     takes_parameters ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE" : "");
 }

@@ -101,7 +101,7 @@ int tree_file_read(const char *path, hga_tree *out)
     case MARKDOWN: return read_document(path, hga_tree_markdown, out);
     case PARENTS: return read_parents(path, out);
     case LINKAGE: return read_linkage(path, out);
-    default: return complain(CLI_DATA, "%s: is no tree", path);
+    default: return complain(CLI_DATA, "%s: not a tree", path);
     }
 }
 

@@ -44,7 +44,7 @@ subcommand_page() {
             name = at ? substr(text, 1, at - 1) : text; what = at ? substr(text, RSTART + RLENGTH) : ""
             if (!at && match(text, /=[A-Z]+=?[A-Z]* /)) { name = substr(text, 1, RSTART + RLENGTH - 2); what = substr(text, RSTART + RLENGTH) }
             print ".TP\n.B " roff(name) (what == "" ? "" : "\n" roff(what)); blank = 0; next }
-        # " Of --gradient:", above the options that belong together
+        # " With --gradient:", above the options that belong together
         /^ [A-Z].*:$/ && options && !notes { text = $0; sub(/^ /, "", text); sub(/:$/, "", text); print ".SS \"" roff(text) "\""; blank = 0; next }
         # What a long name pushed to a line of its own.
         /^                    / && options && !notes && !variants { sub(/^ +/, ""); print roff($0); blank = 0; next }

@@ -199,18 +199,20 @@ HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const
    single edges or orders. HGA_EGRAPH names a list that does not ascend, or a block that is not there or comes later. */
 HGA_API hga_status hga_builder_add_choice(hga_builder *b, hga_id relation, const hga_choice *choice);
 
-/* What the last rows of each level would see if there were more of them. Rows are computed sixteen at a time, and the
-   method for sixteen depends on all of them. With `longer`, rows of the graph have the bits that they have in any
-   longer graph; without it the last bits of rows after a level's last complete sixteen may differ. `longer` has the
-   levels and blocks of a graph of the same relations with more nodes: levels with edges have at least enough for a
-   complete last sixteen. Each row of b's graph has the same edges there, nodes counted within levels. The call empties
-   `longer`, as hga_builder_finish does, whatever the outcome. It is for relations of blocks, without orders or single
-   edges: HGA_EUNSUPPORTED names another. hga_builder_finish returns HGA_EGRAPH, with the node, if a row after a level's
-   last complete sixteen has other edges there. Files store it (`longer`). Graphs made by concatenating, transposing or
-   compressing do not keep it. An empty `longer` is for graphs with orders. It says that rows keep their edges whatever
-   nodes are added, each at the same distance from the first column of its block's instance. Such rows are computed from
-   their own edges alone, as with hga_options.strict_rows, with columns counted from that first column. Nothing checks
-   it. */
+/* Declare how the graph would continue, so that rows keep their bits when nodes are added. Rows are computed sixteen at
+   a time, and the method for sixteen rows depends on all of them. Therefore, without `longer`, the last bits of rows
+   after a level's last complete sixteen may differ from those in a longer graph.
+
+   `longer` is a builder with the levels and blocks of a larger graph of the same relations. Each level with edges needs
+   enough nodes to complete the last sixteen, and each row of b's graph has the same edges there, nodes counted within
+   levels. The call empties `longer`, as hga_builder_finish does, whatever the outcome. It is for relations of blocks;
+   HGA_EUNSUPPORTED names one with orders or single edges. hga_builder_finish returns HGA_EGRAPH, with the node, if a
+   row after a level's last complete sixteen has other edges in `longer`. Files store it (`longer`). Graphs made by
+   concatenating, transposing or compressing do not keep it.
+
+   For graphs with orders pass an empty `longer`. It promises that rows keep their edges whatever nodes are added, each
+   at the same distance from the first column of its block's instance; nothing checks that. Such rows are computed from
+   their own edges alone, as with hga_options.strict_rows, with columns counted from that first column. */
 HGA_API hga_status hga_builder_set_longer(hga_builder *b, hga_builder *longer);
 
 /* Divide the nodes into n consecutive parts, such as heads or samples: part i begins at node first[i]; first[0] is 0,
@@ -377,18 +379,19 @@ HGA_API hga_status hga_graph_compress(const hga_graph *g, hga_graph **out);
    done, from 0 to 1, and the context that you passed. NULL is accepted. */
 typedef void (*hga_progress)(double done, void *context);
 
-/* A graph of tokens alone under a tree of clusters, as METIS's multilevel schemes coarsen. Above the m nodes of level l
-   stand (m - 1) / size[l] + 1 clusters of about size[l] of them each (at least 2), with few edges between clusters,
-   level by level until the sizes end or one cluster is left. An edge u -> v is, on every level, also one from the
-   cluster that u is in to that of v, of the same relation and type; equal ones are one. So a cluster with edges inside
-   has one to itself, and no edge joins what no tokens' edge joins. An edge's weight is the mean of those of all pairs
-   of tokens in its ends, 0 where they are not joined, by mass: on every level the edges into a cluster count together
-   as much as the tokens in it have neighbours, and edges of tokens without mass join no clusters. Tokens keep their
-   numbers, names, masses and positions; claims are not kept. hga_program_hierarchy over *out attends each token's
-   neighbours and, through the clusters that it is in, the means of the neighbouring clusters. Equal graphs give equal
-   trees. HGA_EINVAL for a graph that has levels already, or sizes below 2; HGA_EUNSUPPORTED for tokens on two sides,
-   and in a library without METIS; HGA_EOVERFLOW for more than METIS can hold; HGA_ENOMEM. `progress` gets the share of
-   the clusters that are found. Source: Karypis and Kumar 1998. */
+/* Put a tree of clusters over a graph of tokens, as METIS's multilevel schemes coarsen. The m nodes of level l are
+   divided into (m - 1) / size[l] + 1 clusters of about size[l] nodes each (at least 2), with few edges between
+   clusters; the clusters are level l + 1. This goes on until the sizes end or one cluster is left. An edge u -> v also
+   makes an edge, on every level, from u's cluster to v's, of the same relation and type; equal edges become one. So a
+   cluster with edges inside has an edge to itself, and no edge joins clusters whose tokens no edge joins. The weight of
+   such an edge is the mean over all pairs of a token of one cluster and a token of the other, weighted by mass, in
+   which pairs without an edge count 0. So on every level the edges into a cluster count together as much as the tokens
+   in it have neighbours, and edges of tokens without mass join no clusters. Tokens keep their numbers, names, masses
+   and positions; claims are not kept. hga_program_hierarchy over *out attends each token's neighbours and, through the
+   clusters that it is in, the means of the neighbouring clusters. Equal graphs give equal trees. HGA_EINVAL for a graph
+   that has levels already, or sizes below 2; HGA_EUNSUPPORTED for tokens on two sides, and in a library without METIS;
+   HGA_EOVERFLOW for more than METIS can hold; HGA_ENOMEM. `progress` gets the share of the clusters that are found.
+   Source: Karypis and Kumar 1998. */
 HGA_API hga_status hga_graph_coarsen(const hga_graph *g, const hga_id *size, hga_id n_sizes, hga_progress progress,
                                      void *context, hga_graph **out);
 
@@ -418,16 +421,16 @@ HGA_API hga_status hga_graph_renumber(const hga_graph *g, const hga_id *order, h
    the renumbered graph, which is how edge biases move along. */
 HGA_API hga_status hga_graph_renumbered_edges(const hga_graph *g, hga_id relation, const hga_id *order, hga_pos *edge);
 
-/* What the numbers of a graph's nodes are worth, over all its relations. */
+/* How well a graph's nodes are numbered, over all its relations: the smaller, the better. */
 typedef struct hga_locality {
     hga_pos edges;
-    hga_pos cut;      /* edges between different ones of some runs of nodes with equally many edges */
-    hga_pos gathered; /* rows of sources read when 128 rows at a time read each of theirs once */
-    hga_id bandwidth; /* the largest difference of the numbers of an edge's ends */
-    double distance;  /* the mean one */
+    hga_pos cut;      /* edges that join two parts, where parts are runs of nodes with equally many edges */
+    hga_pos gathered; /* source rows that are read if each 128 consecutive rows read each of their sources once */
+    hga_id bandwidth; /* the largest difference between the numbers of an edge's two ends */
+    double distance;  /* the mean difference */
 } hga_locality;
 
-/* Measure what the numbers of a graph's nodes are worth; parts: runs of nodes for `cut`, at least 1. */
+/* Measure how well a graph's nodes are numbered; parts: how many parts `cut` counts between, at least 1. */
 HGA_API hga_status hga_graph_locality(const hga_graph *g, hga_id parts, hga_locality *out);
 
 /* List a forest's nodes depth first; order[n] has each node before its children, siblings by increasing id, one root's
@@ -453,8 +456,8 @@ typedef struct hga_mask_runs {
 
 /* A mask over tokens; start from a zeroed one. It has one of `sees`, `bytes` and `runs`. */
 typedef struct hga_mask {
-    hga_id n_queries, n_keys; /* as many: tokens that see each other, unless `cross` says otherwise */
-    int cross;                /* queries and keys are different tokens, which they are where they are not as many */
+    hga_id n_queries, n_keys; /* equal: queries and keys are the same tokens, unless `cross` is 1 */
+    int cross;                /* 1: they are different tokens, as they always are where the two numbers differ */
     int relative;             /* an edge's type is query - key + n_keys - 1, for tables by distance; 0: types are 0 */
     hga_predicate sees;       /* called with ascending rows, each once, on the calling thread */
     void *context;

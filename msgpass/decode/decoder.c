@@ -18,7 +18,7 @@ static hga_status check_options(const hga_decode_options *o)
     if (refused) return hga_fail(HGA_EUNSUPPORTED, "decoding: option %s has no meaning token by token", refused);
     if (o->rollback < 0) return hga_fail(HGA_EINVAL, "rollback %d is negative", o->rollback);
     if (o->page_rows < 0 || o->page_rows > 64 || (o->page_rows & (o->page_rows - 1)))
-        return hga_fail(HGA_EINVAL, "page_rows %d is no power of two up to 64", o->page_rows);
+        return hga_fail(HGA_EINVAL, "page_rows %d is not a power of two up to 64", o->page_rows);
     if (o->page_type != HGA_F32 && o->page_type != HGA_BF16)
         return hga_fail(HGA_EUNSUPPORTED, "page_type %d: pages are of HGA_F32 or HGA_BF16", (int)o->page_type);
     return HGA_OK;

@@ -317,7 +317,8 @@ static hga_status check_output(const hga_decoder *d, const readers *r)
     for (hga_id v = d->io_first; v < d->io_first + d->io_n; v++) {
         int32_t own = r->ready->token[v], sees = r->ready->of[out][v];
         if (sees > own && sees > 0)
-            return hga_fail(HGA_EUNSUPPORTED, "decoding: the output of token %d sees token %d, which comes later",
+            return hga_fail(HGA_EUNSUPPORTED,
+                            "decoding needs a causal hierarchy: the output of token %d depends on token %d",
                             own < 0 ? 0 : own, sees);
         if (r->last[out][v] > own && r->last[out][v] > 0)
             return hga_fail(HGA_EUNSUPPORTED, "decoding: token %d reads the output of token %d, which is yours by then",

@@ -216,7 +216,7 @@ const char *linear_stages_refuse(const hga_plan *plan, reason *buffer)
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) there |= 1u << f;
     for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++) {
-        if (!kind_sums(plan->stage[s - p->stage].kind)) return reason_of(buffer, "stage '%s' is no sum", s->name);
+        if (!kind_sums(plan->stage[s - p->stage].kind)) return reason_of(buffer, "stage '%s' is not a sum", s->name);
         if (s->relation < 0 || s->order != HGA_FLAT)
             return reason_of(buffer, "stage '%s' runs along the tree or level by level", s->name);
         if (there >> s->out & 1u) return reason_of(buffer, "stage '%s' writes a field a second time", s->name);

@@ -142,7 +142,7 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_solver
     if (stage_is_fused(plan, s)) fprintf(f, " (%s)", plan->machine.kernels->isa);
     fprintf(f, ", %lld panels in %lld phases", (long long)sp->panels, (long long)stage_phases(plan, s));
     if (sp->cut) fprintf(f, ", first below level %d, each subtree by itself", sp->cut_level);
-    if (sp->n_long) fprintf(f, ", %d long rows in %d pieces", sp->n_long, sp->n_splits);
+    if (sp->n_long) fprintf(f, ", %d long rows in %d splits", sp->n_long, sp->n_splits);
     fputc('\n', f);
     solvers_say(f, plan, s, solvers);
 }
@@ -183,13 +183,13 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_solvers *solvers)
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
     for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i, &solvers[i]);
     parts_say(f, plan);
-    fprintf(f, "schedule: %lld panels in %d waves, the longest shares of which are %.2f of all work%s\n",
+    fprintf(f, "schedule: %lld panels in %d waves, whose busiest threads do %.2f of all work%s\n",
             (long long)plan->waves.n_items, plan->waves.n, waves_longest_shares(plan),
             plan->waves.alone && plan->team.n > 1 ? "; too little work for more than one thread" : "");
     for (hga_id i = 0; i < plan->fields.n_pools; i++)
-        fprintf(f, "%lld rows of %lld floats in the workspace serve %lld one after another\n",
-                (long long)plan->fields.pool[i].rows, (long long)plan->fields.pool[i].floats,
-                (long long)plan->fields.pool[i].nodes);
+        fprintf(f, "%lld rows of %lld floats take turns in %lld slots of the workspace\n",
+                (long long)plan->fields.pool[i].nodes, (long long)plan->fields.pool[i].floats,
+                (long long)plan->fields.pool[i].rows);
 }
 
 static hga_status explain_words(const hga_plan *plan, const hga_io *io, char **text)

@@ -126,16 +126,16 @@ static void count_columns(worker *w, const wave_item *item, int64_t together, pa
 }
 
 /* Counts a panel's listed edges, by rows of few and of many. */
-static void count_light(worker *w, const phase *ph, const wave_item *item, pair_solvers *solvers)
+static void count_few_edges(worker *w, const phase *ph, const wave_item *item, pair_solvers *solvers)
 {
     const hga_pos *ptr = w->plan->stage[ph->stage].relation.ptr;
     panel_rows rows;
-    solvers->applies |= 1u << SOLVER_LIGHT;
+    solvers->applies |= 1u << SOLVER_FEW_EDGES;
     if (!find_panel(w, ph, ph->stage, item->panel, &rows)) return;
     for (hga_id i = 0; i < rows.n; i++) {
         if (rows.node[i] < 0) continue;
         const hga_pos edges = ptr[rows.node[i] + 1] - ptr[rows.node[i]];
-        *(edges <= KERNEL_CHUNK ? &solvers->light : &solvers->rows) += (double)edges;
+        *(edges <= KERNEL_CHUNK ? &solvers->few_edges : &solvers->rows) += (double)edges;
     }
 }
 
@@ -152,8 +152,8 @@ static void count_panel(worker *w, const wave_item *item, int64_t n, pair_solver
         count_columns(w, item, together, solvers);
         return;
     }
-    if (solver_fits(w, SOLVER_LIGHT, item, n)) {
-        count_light(w, ph, item, solvers);
+    if (solver_fits(w, SOLVER_FEW_EDGES, item, n)) {
+        count_few_edges(w, ph, item, solvers);
         return;
     }
     if (!open_panel(w, *item, &rows)) return;
@@ -233,7 +233,7 @@ hga_status solvers_find(const hga_plan *plan, const hga_io *io, pair_solvers sol
 /* Prints the shares of the stage's pairs in tiles, families and rows. */
 static void say_pairs(FILE *f, const pair_solvers *x)
 {
-    double all = x->tiles + x->families + x->light + x->rows;
+    double all = x->tiles + x->families + x->few_edges + x->rows;
     const char *comma = "";
     if (!(all > 0)) return;
     fprintf(f, "      pairs: ");
@@ -241,7 +241,7 @@ static void say_pairs(FILE *f, const pair_solvers *x)
         fprintf(f, "%.1f %% in tiles that are %.0f %% full", 100 * x->tiles / all, 100 * x->tiles / x->tile_slots),
             comma = ", ";
     if (x->families > 0) fprintf(f, "%s%.1f %% in families", comma, 100 * x->families / all), comma = ", ";
-    if (x->light > 0) fprintf(f, "%s%.1f %% of rows of few edges", comma, 100 * x->light / all), comma = ", ";
+    if (x->few_edges > 0) fprintf(f, "%s%.1f %% of rows of few edges", comma, 100 * x->few_edges / all), comma = ", ";
     if (x->rows > 0) fprintf(f, "%s%.1f %% %s", comma, 100 * x->rows / all, solver_name(x->last));
     if (x->looked_at < x->panels)
         fprintf(f, " (%lld of %lld panels looked at)", (long long)x->looked_at, (long long)x->panels);
@@ -250,7 +250,7 @@ static void say_pairs(FILE *f, const pair_solvers *x)
 
 static void say_goers(FILE *f, const pair_solvers *x)
 {
-    const char *before = "      ways: ";
+    const char *before = "      solvers: ";
     for (attend_solver_id i = 0; i <= x->last; i++)
         if (x->applies >> i & 1) fprintf(f, "%s%s", before, solver_name(i)), before = "; ";
     if (x->applies) fputc('\n', f);
@@ -303,7 +303,7 @@ static json_t *refused_json(const hga_plan *plan, hga_id stage, const pair_solve
 json_t *solvers_json(const hga_plan *plan, hga_id stage, const pair_solvers *x)
 {
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o}", "tiles", x->tiles, "places", x->tile_slots,
-                     "families", x->families, "few_edges", x->light, "rows", x->rows, "panels", (json_int_t)x->panels,
-                     "looked_at", (json_int_t)x->looked_at, "ways", applies_json(x), "refused",
+                     "families", x->families, "few_edges", x->few_edges, "rows", x->rows, "panels",
+                     (json_int_t)x->panels, "looked_at", (json_int_t)x->looked_at, "ways", applies_json(x), "refused",
                      refused_json(plan, stage, x));
 }

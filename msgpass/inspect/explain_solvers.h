@@ -11,7 +11,7 @@
 /* Of a stage: pairs in tiles, and these tiles' slots; pairs in families, of rows of few edges, and row by row. Of long
    stages some panels are sampled, evenly spread. */
 typedef struct pair_solvers {
-    double tiles, tile_slots, families, light, rows;
+    double tiles, tile_slots, families, few_edges, rows;
     int64_t panels, looked_at;
     int attends;           /* 0: the rest is unused */
     unsigned applies;      /* solvers that run some panels, as bits */

@@ -208,7 +208,7 @@ static hga_status begin_search(row_search *s, hga_id token, const void *visit)
     HGA_TRY(program_check(s->p, s->g));
     s->nodes = hga_graph_nodes(s->g);
     if (token < 0 || token >= s->nodes.n_queries)
-        return hga_fail(HGA_EINVAL, "row: token %d of %d query tokens", token, s->nodes.n_queries);
+        return hga_fail(HGA_EINVAL, "row: no query token %d; there are 0 .. %d", token, s->nodes.n_queries - 1);
     HGA_TRY(search(s, token));
 done:
     return st;

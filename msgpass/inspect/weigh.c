@@ -313,7 +313,7 @@ hga_status weigh_begin(weighing *w)
         return hga_fail(HGA_EINVAL, "weights: %d heads of %d, %d key/value heads", shape->n_heads, shape->dim,
                         shape->n_kv_heads);
     if (w->head < 0 || w->head >= shape->n_heads)
-        return hga_fail(HGA_EINVAL, "weights: head %d of %d", w->head, shape->n_heads);
+        return hga_fail(HGA_EINVAL, "weights: no head %d; there are 0 .. %d", w->head, shape->n_heads - 1);
     hga_status st = call_check_tables(w->p, shape, hga_graph_nodes(w->g).n, w->io);
     if (st) return st;
     if (call_needs_positions(w->io)) {

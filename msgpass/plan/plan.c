@@ -25,11 +25,13 @@ static hga_status check_shape(hga_shape *s)
     if (s->n_kv_heads == 0) s->n_kv_heads = s->n_heads;
     if (s->dim_v == 0) s->dim_v = s->dim;
     if (s->n_heads < 1 || s->n_kv_heads < 1)
-        return hga_fail(HGA_EINVAL, "%d heads, %d key/value heads", s->n_heads, s->n_kv_heads);
+        return hga_fail(HGA_EINVAL, "the shape has %d heads and %d key/value heads; at least 1 is needed", s->n_heads,
+                        s->n_kv_heads);
     if (s->n_heads % s->n_kv_heads)
         return hga_fail(HGA_EINVAL, "%d key/value heads do not divide %d heads", s->n_kv_heads, s->n_heads);
     if (s->dim < 1 || s->dim_v < 1 || s->pos_dim < 0)
-        return hga_fail(HGA_EINVAL, "dim %d, dim_v %d, pos_dim %d", s->dim, s->dim_v, s->pos_dim);
+        return hga_fail(HGA_EINVAL, "the shape has dim %d, dim_v %d, pos_dim %d; at least 1, 1 and 0 are needed",
+                        s->dim, s->dim_v, s->pos_dim);
     int64_t row = (int64_t)s->n_heads * ((int64_t)(s->dim > s->dim_v ? s->dim : s->dim_v) + KERNEL_PAD);
     if (row > INT32_MAX / 8)
         return hga_fail(HGA_EOVERFLOW, "%d heads of %d and %d columns do not fit a row", s->n_heads, s->dim, s->dim_v);
@@ -41,7 +43,7 @@ static hga_status choose_machine(hga_plan *plan)
 {
     hga_status st = HGA_OK;
     const hga_options *o = &plan->options;
-    if (o->threads < 0 || o->threads > 4096) return hga_fail(HGA_EINVAL, "%d threads", o->threads);
+    if (o->threads < 0 || o->threads > 4096) return hga_fail(HGA_EINVAL, "threads is %d, not in 0 .. 4096", o->threads);
     HGA_TRY(isa_kernels(o->isa, &plan->machine.kernels));
     HGA_TRY(isa_tuning(&plan->machine.tuning));
     HGA_TRY(topology_open(o->topology, &plan->machine.topology));
@@ -183,7 +185,7 @@ static hga_status check_options(const hga_options *o)
     if (o->strict_rows < 0 || o->strict_rows > 1)
         return hga_fail(HGA_EINVAL, "strict_rows %lld is neither 0 nor 1", (long long)o->strict_rows);
     if (o->rows < HGA_EVERY_ROW || o->rows > HGA_ROWS_THAT_STAY)
-        return hga_fail(HGA_EINVAL, "options.rows %lld is none of HGA_EVERY_ROW, HGA_SOME_ROWS, HGA_ROWS_THAT_STAY",
+        return hga_fail(HGA_EINVAL, "options.rows %lld is not one of HGA_EVERY_ROW, HGA_SOME_ROWS, HGA_ROWS_THAT_STAY",
                         (long long)o->rows);
     if (!(o->dropout >= 0 && o->dropout < 1))
         return hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)o->dropout);

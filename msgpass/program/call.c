@@ -16,8 +16,8 @@
 static const hga_call_row tables[HGA_N_TABLES + 1] = {
     [HGA_TABLE_SCALE] = {"scale", "scale", EXTENTS(ONE, ONE), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
                          STANDARD(default_scale), -BOUND, BOUND, NAN, "finite, from -1e30 to 1e30",
-                         "what products of queries and keys are multiplied with (default: the program's, 1 / "
-                         "sqrt(dim), or 1 with additive scores)"},
+                         "factor of the products of queries and keys (default: the program's, 1 / sqrt(dim), or 1 "
+                         "with additive scores)"},
     [HGA_TABLE_REL_KEY] = {"rel_key", "rel-key", EXTENTS(TYPES, DIM), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
                            NO_STANDARD, ANY, "added to keys by edge type"},
     [HGA_TABLE_REL_BIAS] = {"rel_bias", "rel-bias", EXTENTS(TYPES, HEADS), HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SCORES,
@@ -29,7 +29,7 @@ static const hga_call_row tables[HGA_N_TABLES + 1] = {
                             NO_STANDARD, ANY, "position embeddings, whose products are added to scores"},
     [HGA_TABLE_TYPE_SCALE] = {"type_scale", "alpha", EXTENTS(TYPES, ONE),
                               HGA_CALL_GRADIENT | HGA_CALL_NEEDS_SUMS | HGA_CALL_BY_VARIANT, NO_STANDARD, ANY,
-                              "what sources of weighted sums are multiplied with, by edge type"},
+                              "factor of the sources of weighted sums, by edge type"},
     [HGA_TABLE_SINK] = {"sink", "sink", EXTENTS(HEADS, ONE),
                         HGA_CALL_GRADIENT | HGA_CALL_NEEDS_LSE | HGA_CALL_IS_REFUSED, NO_STANDARD, -FLT_MAX, FLT_MAX,
                         -INFINITY, "finite, or -inf for none", "each row's softmax denominator gains e^sink"},

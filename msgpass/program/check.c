@@ -189,7 +189,7 @@ static hga_status check_ready(const hga_program *p, const hga_stage *s, stage_ki
         kind == KIND_USER ? (s->reads & ~s->writes) | scored : program_fields(s, program_rules[kind].ready);
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (ready >> f & 1u && !before->holds[f])
-            return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s', which is no input and not written before",
+            return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s', which is neither an input nor written before",
                             s->name, p->field[f].name);
     return HGA_OK;
 }
@@ -254,8 +254,9 @@ static hga_status check_alpha(const hga_stage *s)
 static hga_status check_merges(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
     if (program_normaliser_is(p) & NORMALISER_MERGES || !kind_starts_from_out(kind)) return HGA_OK;
-    return hga_fail(HGA_EPROGRAM, "stage '%s': %s merges states, which %s's rows cannot be: each has one threshold",
-                    s->name, program_rules[kind].name, program_normaliser_names[program_normaliser(p)]);
+    return hga_fail(HGA_EPROGRAM,
+                    "stage '%s': %s merges states, and those of %s cannot be merged: a row has one threshold", s->name,
+                    program_rules[kind].name, program_normaliser_names[program_normaliser(p)]);
 }
 
 /* Whether the stage's state is one of `attend inside`, which has another number instead of a log-sum-exp. */

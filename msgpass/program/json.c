@@ -377,7 +377,8 @@ static hga_status parse_json(const char *text, json_t **root)
 static hga_status read_program_word(const char *word, const hga_graph *g, hga_program *p)
 {
     hga_id relation[HGA_MAX_STAGES], n = hga_graph_nodes(g).n_relations;
-    if (strcmp(word, "attend") != 0) return hga_fail(HGA_EFORMAT, "program: '%s' is no program, \"attend\" is", word);
+    if (strcmp(word, "attend") != 0)
+        return hga_fail(HGA_EFORMAT, "program: '%s' is not a program; the word \"attend\" is", word);
     if (n > HGA_MAX_STAGES)
         return hga_fail(HGA_EPROGRAM, "program: %d relations are more than %d stages", n, HGA_MAX_STAGES);
     for (hga_id r = 0; r < n; r++) relation[r] = r;

@@ -89,7 +89,9 @@ static hga_status check_shape(const hga_select_input *in)
     const hga_shape *s = &in->shape;
     hga_id kv = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
     if (s->n_heads < 1 || kv < 1 || s->n_heads % kv != 0)
-        return hga_fail(HGA_EINVAL, "%d heads on %d key/value heads", s->n_heads, kv);
+        return hga_fail(HGA_EINVAL,
+                        "%d heads and %d key/value heads: both are at least 1, and the second divides the first",
+                        s->n_heads, kv);
     return at_least("dim", s->dim, 1);
 }
 
@@ -132,7 +134,8 @@ hga_status selection_check(const hga_selection *s, const hga_select_input *in)
     if (st) return st;
     if ((unsigned)in->precision > HGA_PRECISION_BF16)
         return hga_fail(HGA_EINVAL, "precision is %d", (int)in->precision);
-    if (in->threads < 0 || in->threads > 4096) return hga_fail(HGA_EINVAL, "%d threads", in->threads);
+    if (in->threads < 0 || in->threads > 4096)
+        return hga_fail(HGA_EINVAL, "threads is %d, not in 0 .. 4096", in->threads);
     if (in->scale && !isfinite(*in->scale)) return hga_fail(HGA_EINVAL, "scale is %g; it must be finite", *in->scale);
     if (s->score == HGA_SELECT_SCORES)
         return in->scores || in->n_tokens == 0 ? HGA_OK : hga_fail(HGA_EINVAL, "scores are given, but given is NULL");

@@ -113,7 +113,7 @@ class Numbers(unittest.TestCase):
             self.assertEqual({other.bind for other in g._others()}, {"off"})
         self.assertEqual((ordered._in_order.bind, h.order("rcm").bind), ("off", "off"))
         for wrong in ("always", 1, None, []):
-            with self.assertRaisesRegex(hga.Error, "bind is .*none of off, on, auto"):
+            with self.assertRaisesRegex(hga.Error, "bind is .*not one of off, on, auto"):
                 h.bind = wrong
 
     def test_flags_are_true_or_false(self):
@@ -213,14 +213,14 @@ class Kinds(unittest.TestCase):
         refused_each(self, (
             ("stage 'ä{15}' runs functions of your own", lambda: pickle.dumps(program)),
             (r"x\.csv: .*\\xe9", lambda: hga.Graph.read(path)), ("relation is 3, not a text", lambda: hga.Graph.read(path, relation=3)),
-            ("a ndarray is no sparse matrix of scipy", lambda: hga.Graph.from_scipy(np.eye(3))), ("weight: could not convert", lambda: hga.Graph.from_edges([0], [1], 2, weight=["a"])),
+            ("a ndarray is not a sparse matrix of scipy", lambda: hga.Graph.from_scipy(np.eye(3))), ("weight: could not convert", lambda: hga.Graph.from_edges([0], [1], 2, weight=["a"])),
             ("source: .*inhomogeneous|source holds object", lambda: hga.Graph.from_edges([[0], [1, 2]], [1], 2)), ("kinds is 3, not a list", lambda: graph.with_kinds(3)),
         ))  # fmt: skip
 
     def test_files_have_names(self):
         graph, decoder = hga.Graph.from_edges([0], [1], 2), hga.dense(4, causal=True).decoder(heads=1, dim=4)
         h = graph.hierarchy()
-        for wrong, says in ((1, "is no name"), (True, "is no name"), (["x.json"], "is no name"), ("", "is empty"), ("\ud800", "no file's name has")):
+        for wrong, says in ((1, "is not a file name"), (True, "is not a file name"), (["x.json"], "is not a file name"), ("", "is empty"), ("\ud800", "no file's name has")):
             for call in (graph.write, h.write, h.view, decoder.read, decoder.cache().write, hga.read, hga.Graph.read, hga.Graph.from_folder):
                 with self.subTest(call=call, wrong=wrong), self.assertRaisesRegex(hga.Error, f"file.*{says}"):
                     call(wrong)
@@ -233,10 +233,10 @@ class Kinds(unittest.TestCase):
         graph, r = hga.Graph.from_edges([0], [1], 2), hga.routed(8, block=2, k=1)
         array = np.array([1, 2], object)
         calls = [
-            ("normaliser is .*not a text", [], lambda x_: h.attention(*x, normaliser=x_)), ("precision is .*none of", "", lambda x_: h.attention(*x, precision=x_)),
-            ("precision is .*none of", "", lambda x_: r.attention(*x, precision=x_)), ("precision is .*none of", "f61", lambda x_: r.choice(*x[:2], precision=x_)),
-            ("order is .*none of", [], graph.order), ("rule is .*none of", [], lambda x_: hga.bpt(8, rule=x_)), ("share is .*none of", [], lambda x_: hga.routed(8, share=x_)),
-            ("repeated is .*none of", [], lambda x_: hga.Graph.from_edges([0], [1], 2, repeated=x_)), ("lse is .*neither", "no", lambda x_: h.attention(*x, lse=x_)),
+            ("normaliser is .*not a text", [], lambda x_: h.attention(*x, normaliser=x_)), ("precision is .*not one of", "", lambda x_: h.attention(*x, precision=x_)),
+            ("precision is .*not one of", "", lambda x_: r.attention(*x, precision=x_)), ("precision is .*not one of", "f61", lambda x_: r.choice(*x[:2], precision=x_)),
+            ("order is .*not one of", [], graph.order), ("rule is .*not one of", [], lambda x_: hga.bpt(8, rule=x_)), ("share is .*not one of", [], lambda x_: hga.routed(8, share=x_)),
+            ("repeated is .*not one of", [], lambda x_: hga.Graph.from_edges([0], [1], 2, repeated=x_)), ("lse is .*neither", "no", lambda x_: h.attention(*x, lse=x_)),
             ("max_edges is .*not a whole", "9", lambda x_: h.view(max_edges=x_)), ("dropout is .*not a number", "a", lambda x_: r.attention(*x, dropout=x_)),
         ]  # fmt: skip
         wide = np.zeros((40, 40), "c8")
@@ -383,7 +383,7 @@ class Kinds(unittest.TestCase):
                 call()
             self.assertTrue(str(caught.exception).startswith(what) and str(caught.exception).endswith("' has a NUL inside"), caught.exception)
         self.assertEqual(os.listdir(folder), [])
-        refused(self, r"kind: '\\udc80' is no character of UTF-8", lambda: graph.with_kinds(["\udc80"]))
+        refused(self, r"kind: '\\udc80' is not a character of UTF-8", lambda: graph.with_kinds(["\udc80"]))
 
     def test_errors_are_of_the_kinds_that_people_catch(self):
         h, (q, k, v) = hga.dense(20), tensors(20)

@@ -73,7 +73,7 @@ class OfProcessors(unittest.TestCase):
 
     def test_a_wrong_word_is_refused_by_name(self):
         for wrong in ("f61", "f16", "", 3):
-            with self.assertRaisesRegex(hga.Error, f"precision is {wrong!r}, none of auto, f32, bf16"):
+            with self.assertRaisesRegex(hga.Error, f"precision is {wrong!r}, not one of auto, f32, bf16"):
                 self.h.attention(*self.x, precision=wrong)
         h = hga.dense(70, causal=True)
         with self.assertRaisesRegex(hga.Error, "precision is 'bf61', .*: did you mean 'bf16'"):

@@ -138,10 +138,10 @@ class Generate(unittest.TestCase):
         whole = checkpoint("dense")
         tensor = lambda **more: {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8], **more}  # noqa: E731
         for what, data in (
-            ("is no .npy, .npz or .safetensors file", b""),
-            ("is no .npy, .npz or .safetensors file", whole[:7]),
-            ("is no .npy, .npz or .safetensors file", struct.pack("<Q", 2**60) + bytes(100)),
-            ("its header would have 268435200 bytes|is no .npy", struct.pack("<Q", 2**28 - 256) + b"{" + bytes(99)),
+            ("not a .npy, .npz or .safetensors file", b""),
+            ("not a .npy, .npz or .safetensors file", whole[:7]),
+            ("not a .npy, .npz or .safetensors file", struct.pack("<Q", 2**60) + bytes(100)),
+            ("its header would have 268435200 bytes|not a .npy", struct.pack("<Q", 2**28 - 256) + b"{" + bytes(99)),
             (r"its header would have \d+ bytes", whole[:300]),
             (r"tensors end at byte \d+ of \d+", whole[:-4]),
             (r"tensors end at byte \d+ of \d+", whole + b"1234"),
@@ -164,8 +164,8 @@ class Generate(unittest.TestCase):
             ("size 1 of its shape is none", with_header({"a": tensor(shape=[2**40, 2**40])}, bytes(8))),
             ("size 1 of its shape is none", with_header({"a": tensor(shape=[2**58, 64])}, bytes(8))),
             ("size 1 of its shape is none", with_header({"a": tensor(shape=[2, -1])}, bytes(8))),
-            ("its shape is none of at most 8 sizes", with_header({"a": tensor(shape=[1] * 9)}, bytes(8))),
-            ("its shape is none of at most 8 sizes", with_header({"a": tensor(shape="2")}, bytes(8))),
+            ("its shape is not a list of at most 8 sizes", with_header({"a": tensor(shape=[1] * 9)}, bytes(8))),
+            ("its shape is not a list of at most 8 sizes", with_header({"a": tensor(shape="2")}, bytes(8))),
         ):
             with self.subTest(what):
                 self.refused(what, data)
@@ -173,7 +173,7 @@ class Generate(unittest.TestCase):
     def test_every_beginning_of_a_file_is_refused(self):
         whole = checkpoint("dense")
         for n in (*range(0, 40, 7), *range(40, len(whole), len(whole) // 25)):
-            self.refused("is no .npy|its header would|tensors end", whole[:n])
+            self.refused("not a .npy|its header would|tensors end", whole[:n])
 
     def test_checkpoints_of_other_models_are_refused(self):
         w = weights("dense")

@@ -175,7 +175,7 @@ class Nothing(unittest.TestCase):
     def test_what_does_not_fit_is_refused_though_nothing_is_computed(self):
         x = lambda *shape: torch.zeros(*shape)  # noqa: E731
         for words, inputs in {
-            "key has 9 columns, query 8": (x(0, 2, 5, 8), x(0, 2, 5, 9), x(0, 2, 5, 8)),
+            "key has 9 columns, query has 8": (x(0, 2, 5, 8), x(0, 2, 5, 9), x(0, 2, 5, 8)),
             r"value has shape \(0, 2, 6, 8\), key \(0, 2, 5, 8\)": (x(0, 2, 5, 8), x(0, 2, 5, 8), x(0, 2, 6, 8)),
             "query has 0 samples, key 3": (x(0, 2, 5, 8), x(3, 2, 5, 8), x(3, 2, 5, 8)),
             "query has 2 samples, value 3": (x(2, 2, 5, 8), x(2, 2, 5, 8), x(3, 2, 5, 8)),

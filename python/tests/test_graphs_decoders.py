@@ -265,7 +265,7 @@ class Rows(unittest.TestCase):
                 self.assertTrue(torch.equal(d.cache().append(of(q), of(k), of(v)), want))
         d = h.decoder(heads=2, dim=3, same=True)
         self.assertTrue(torch.equal(d.cache().append(q, *(x[:1].expand(2, 8, 3) for x in (k, v))), same))
-        refused(self, "the address of query is no multiple of 4 bytes", lambda: d.cache().append(odd, k, v))
+        refused(self, "the address of query is not a multiple of 4 bytes", lambda: d.cache().append(odd, k, v))
 
     @needs("torch")
     def test_after_plain_tensors_others_of_their_shape_are_told_apart(self):
@@ -571,7 +571,7 @@ class Refusals(unittest.TestCase):
             function(*arguments, **more)
 
     def test_what_sees_later_tokens_is_refused_with_both(self):
-        self.refused("the output of token 0 sees token 8, which comes later", decoder, hga.dense(9), kind=NotImplementedError)
+        self.refused("the output of token 0 depends on token 8", decoder, hga.dense(9), kind=NotImplementedError)
         self.refused("token", decoder, hga.htransformer(64, block=4))
         self.refused("token", decoder, hga.window(64, left=3, right=1))
 
@@ -604,7 +604,7 @@ class Refusals(unittest.TestCase):
         h = CAUSAL["dense"]
         d, (q, k, v) = decoder(h), tensors(h)
         c = d.cache()
-        self.refused(r"query has 3 heads of 12 columns in layout 'bhnd', the decoder 4 of 12", c.append, q[:3], k, v)
+        self.refused(r"query has 3 heads of 12 columns in layout 'bhnd', the decoder has 4 of 12", c.append, q[:3], k, v)
         self.refused(r"key has 2 heads of 11 columns", c.append, q, k[..., :11], v)
         self.refused(r"value has 2 heads of 12 columns.*2 of 9", c.append, q, k, k)
         self.refused(r"key has 80 rows, query 90", c.append, q, k[:, :80], v)

@@ -164,7 +164,7 @@ class Graphs(unittest.TestCase):
                     continue
                 if end not in ("gexf", "dot", "graph"):  # these are not read, or are undirected
                     self.assertTrue(np.array_equal(hga.Graph.read(path).edges()[:, :2], g.edges()[:, :2]), end)
-            refused(self, "ends in none", lambda: g.write(os.path.join(folder, "g.xyz")))
+            refused(self, "must end in one of", lambda: g.write(os.path.join(folder, "g.xyz")))
             with self.assertRaises(hga.Error):
                 hga.Graph.read(os.path.join(folder, "nothing.mtx"))
 
@@ -218,7 +218,7 @@ class Graphs(unittest.TestCase):
                     self.assertEqual(hga.Graph.from_scipy(m).hierarchy().edges().tolist(), hga.Graph.read(path, relation="near").hierarchy().edges().tolist())
         line = scipy.sparse.coo_array(np.ones(3))
         if len(line.shape) == 1:  # scipy 1.13 and later
-            refused(self, "shape .3,. is no matrix", lambda: hga.Graph.from_scipy(line))
+            refused(self, "shape .3,. is not a matrix", lambda: hga.Graph.from_scipy(line))
 
     @needs("networkx", "scipy")
     def test_weights_of_others_graphs_are_weights(self):
@@ -276,7 +276,7 @@ class Graphs(unittest.TestCase):
         w = weights_of(scores_of(q, k) + np.log([3, 1e-30, 1]))
         want = (w @ v)[:, 1]
         self.assertLess(abs(summed.hierarchy().attention(q, k, v)[:, 1] - want).max(), 1e-6)
-        with self.assertRaisesRegex(hga.Error, "repeated is 'twice', none of once, sum"):
+        with self.assertRaisesRegex(hga.Error, "repeated is 'twice', not one of once, sum"):
             hga.Graph.from_edges(source, destination, 3, repeated="twice")
 
     def test_files_say_what_is_passed_over_and_weights_are_left_out(self):
@@ -469,9 +469,9 @@ class Refusals(unittest.TestCase):
     def test_routed_trees_know_their_tokens(self):
         q, k, v = tensors(40, heads=2, dim=8)
         h = hga.treeformer_fine(39, height=1, weights=np.ones((1, 8), np.float32), bias=np.zeros(1, np.float32))
-        refused(self, "40 rows, the hierarchy 39", lambda: h.attention(q, k, v))
+        refused(self, "40 rows, the hierarchy has 39", lambda: h.attention(q, k, v))
         h = hga.treeformer_fine(40, n_keys=41, height=1, weights=np.ones((1, 8), np.float32), bias=np.zeros(1, np.float32))
-        refused(self, "key has 40 rows, the hierarchy 41", lambda: h.attention(q, k, v))
+        refused(self, "key has 40 rows, the hierarchy has 41", lambda: h.attention(q, k, v))
 
     def test_shapes_and_words_that_do_not_fit_are_refused(self):
         h, (q, k, v) = hga.dense(20), tensors(20)

@@ -166,7 +166,7 @@ class Choosing(unittest.TestCase):
             ("^seconds: -1.0 is not in", (q, k, v), {"seconds": -1}),
             ("variants is .*, not a text", (q, k, v), {"variants": ["window"]}),
             ("variants .* has a NUL inside", (q, k, v), {"variants": "window\0"}),
-            ("precision is 1, none of auto, f32, bf16", (q, k, v), {"precision": 1}),
+            ("precision is 1, not one of auto, f32, bf16", (q, k, v), {"precision": 1}),
             (r"layout \[\] is neither", (q, k, v), {"layout": []}),
         ):
             refused(self, text, lambda: hga.choose(*a, **more))

@@ -104,7 +104,7 @@ class Networkx(unittest.TestCase):
         for repeated in (None, "once"):
             with self.assertRaisesRegex(hga.Error, "edges between 'a' and 'b' have the weights 2 and 3: repeated='sum' counts each, weights='ignore' takes edges without weights"):
                 hga.Graph.from_networkx(g, repeated=repeated)
-        refused(self, "repeated is 'twice', none of once, sum", lambda: hga.Graph.from_networkx(g, repeated="twice"))
+        refused(self, "repeated is 'twice', not one of once, sum", lambda: hga.Graph.from_networkx(g, repeated="twice"))
         v = np.array([[[1.0], [5.0]]], np.float32)  # b has 5 edges' weight from a, none of its own
         x = np.zeros((1, 2, 1), np.float32)
         summed = hga.Graph.from_networkx(g, repeated="sum")

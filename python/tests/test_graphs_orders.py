@@ -183,7 +183,7 @@ class Orders(unittest.TestCase):
         g = mesh(4, 1)
         for call, text in (
             (lambda: g.order("rmc"), "did you mean 'rcm'"),
-            (lambda: g.hierarchy().order("best"), "none of rcm, metis, degree"),
+            (lambda: g.hierarchy().order("best"), "not one of rcm, metis, degree"),
             (lambda: g.renumber(np.arange(15)), "there are 16 nodes"),
             (lambda: g.renumber(np.zeros(16, np.int32)), "is the same node"),
             (lambda: g.locality(0), "parts"),

@@ -154,7 +154,7 @@ class Routed(unittest.TestCase):
         q, k, v = tensors(8)
         for says, wrong in (
             ("k=3 and threshold=0.5: blocks are chosen by one of them", {"k": 3, "threshold": 0.5}),
-            ("share is 'heads', none of head, group, all: did you mean 'head'", {"share": "heads"}),
+            ("share is 'heads', not one of head, group, all: did you mean 'head'", {"share": "heads"}),
             ("threshold is 1.5; it must be above 0 and at most 1", {"threshold": 1.5}),
             ("threshold is 0; it must be above 0 and at most 1", {"threshold": 0}),
             ("minmax bounds the products of one query, and query_block or prefill is 4", {"score": "minmax", "query_block": 4}),
@@ -165,8 +165,8 @@ class Routed(unittest.TestCase):
             ("sample is 9; it must be at most query_block or prefill, 8", {"score": "sample", "prefill": 8, "sample": 9}),
             ("sample: 0 is not in 1 .. 2147483647", {"score": "sample", "prefill": 8, "sample": 0}),
             ("choose for themselves; query_block or prefill is 4", {"score": "sample", "block": 4, "coarse": 8, "prefill": 4, "causal": True}),
-            ("score is 'samples', none of mean, minmax, given, sample: did you mean 'sample'", {"score": "samples"}),
-            ("query has 150 rows, the hierarchy 149", {"n_tokens": 149}),
+            ("score is 'samples', not one of mean, minmax, given, sample: did you mean 'sample'", {"score": "samples"}),
+            ("query has 150 rows, the hierarchy has 149", {"n_tokens": 149}),
             ("block: 0 is not in 1 .. 2147483647", {"block": 0}),
             ("k is 1099511627776; it must be less than 2147483648", {"k": 2**40}),
         ):
@@ -440,7 +440,7 @@ class Drawn(unittest.TestCase):
         for says, more in (
             ("score='given' and block_scores= go together", {"block_scores": np.zeros((HEADS, N, 10), np.float32)}),
             ("choice is int32 of shape (4, 149, 4), not whole numbers [choosers][query blocks][slots] = [4][150][..]", {"choice": choice[:, 1:]}),
-            ("-1 stands behind a row's last block", {"choice": np.where(choice == choice[..., :1], -1, choice)}),
+            ("after a row's last block only -1 may stand", {"choice": np.where(choice == choice[..., :1], -1, choice)}),
             ("has block 10, and there are 10", {"choice": np.where(np.arange(4) == 3, 10, choice)}),
             ("edge_bias: each of 4 choosers has edges of its own", {"edge_bias": np.zeros(7, np.float32)}),
             ("sink has shape (3,): numbers of 4 heads are needed", {"sink": np.zeros(3, np.float32)}),
@@ -517,7 +517,7 @@ class Batches(unittest.TestCase):
         q, k, v = self.q[0], self.k[0], self.v[0]
         h = hga.routed(block=BLOCK, k=4)
         self.refused(f"query has shape {(HEADS, 0, DIM)}: there is no token to choose for", lambda: h.choice(q[:, :0], k[:, :0]))
-        self.refused("precision is 'bf17', none of auto, f32, bf16: did you mean 'bf16'?", lambda: h.choice(q, k, precision="bf17"))
+        self.refused("precision is 'bf17', not one of auto, f32, bf16: did you mean 'bf16'?", lambda: h.choice(q, k, precision="bf17"))
         self.refused("rel_bias is a list, not a numpy array or a torch tensor", lambda: h.attention(q, k, v, rel_bias=[[0.0] * HEADS]))
         for wide in (q.astype(np.float16), q):
             for a in (h.attention(wide, k, v, return_block_weights=True), h.attention(wide[None], k[None], v[None], return_block_weights=True)):

@@ -349,7 +349,7 @@ class ByHead(unittest.TestCase):
         h = h.by_head(self.HEADS)
         q, (k, v, _) = tensors(1, heads=4)[0], tensors(2, heads=self.HEADS)
         refused(self, "query has 4 heads, the hierarchy has graphs for 3", lambda: h.attention(q, k, v))
-        refused(self, "query of shape .* has 39 rows .*the hierarchy 40", lambda: h.attention(v[:, 1:], k, v))
+        refused(self, "query of shape .* has 39 rows .*the hierarchy has 40", lambda: h.attention(v[:, 1:], k, v))
         for call in (lambda: h.weights(v, k, 0), lambda: h.decoder(heads=1, dim=8), lambda: h.order("rcm"), lambda: h.by_head(3)):
             self.assertRaises(hga.Error, call)
 

@@ -453,7 +453,7 @@ class Refused(Jax):
     def test_what_is_wrong_is_said_when_the_program_is_traced(self):
         h, (q, k, v) = VARIANTS["window"](), inputs()
         for f, says in (
-            (lambda: attention(h, q[:, :, 1:], k, v), r"query of shape \(2, 4, 47, 8\) has 47 rows in layout 'bhnd', the hierarchy 48"),
+            (lambda: attention(h, q[:, :, 1:], k, v), r"query of shape \(2, 4, 47, 8\) has 47 rows in layout 'bhnd', the hierarchy has 48"),
             (lambda: attention(h, q, k[:, :3], v[:, :3]), "4 query heads|heads"),
             (lambda: attention(h, q.astype(np.float64), k, v), "query has dtype float64"),
             (lambda: attention(h, [1.0], k, v), "query is a list, not an array of jax or numpy"),
@@ -465,7 +465,7 @@ class Refused(Jax):
             (lambda: attention(h, q, k, v, dropout=1.5), "dropout 1.5 is not in"),
             (lambda: attention(h, q, k, v, dropout=0.5, seed=jnp.float32(1)), "seed is float32, neither"),
             (lambda: attention(h, q, k, v, seed=-1), "seed is -1"),
-            (lambda: attention(h, q, k, v, precision="f16"), "precision is 'f16', none of"),
+            (lambda: attention(h, q, k, v, precision="f16"), "precision is 'f16', not one of"),
             (lambda: attention(h, q, k, v, isa="mmx"), "instruction set mmx"),
             (lambda: attention(h, q, k, v, layout="bndh"), "layout 'bndh' is neither"),
             (lambda: attention(h, q, k, v, layout=["bhnd"]), "layout .* is neither"),

@@ -102,7 +102,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(written[".svg"].read_text(), h._repr_svg_())
         self.assertEqual(written[".html"].read_text(), h.view())
         for end in (".png", ".npy", ".txt", ""):
-            refused(self, r"ends in none of \.json, \.svg, \.html; h\.graph\.write", lambda: h.write(written[end]))
+            refused(self, r"must end in \.json, \.svg or \.html; h\.graph\.write", lambda: h.write(written[end]))
             self.assertFalse(written[end].exists())
         refused(self, r"graph\.hierarchy\(\)\.write", lambda: h.graph.write(written[".svg"].with_name("graph.svg")))
         with self.assertRaises(OSError):

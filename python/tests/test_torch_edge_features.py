@@ -370,7 +370,7 @@ class Layers(unittest.TestCase):
             (f"edge_attr has shape (3, {F}), not [{e.shape[1]}, {F}]", lambda: with_features(x, e, f[:3])),
             ("edge_attr has type list", lambda: with_features(x, e, [1])),
             ("edge_attr goes with an edge_index, not with a Graph", lambda: with_features(x, graph, f)),
-            ("fill_value 'median' is none of", lambda: hga.torch.GATConv(IN, TO, edge_dim=F, fill_value="median")(x, e, f)),
+            ("fill_value 'median' is not one of", lambda: hga.torch.GATConv(IN, TO, edge_dim=F, fill_value="median")(x, e, f)),
             ("edge_attr is missing", lambda: hga.torch.TransformerConv(IN, TO, edge_dim=F)(x, e)),
             ("edge_dim is 0", lambda: hga.torch.GATConv(IN, TO, edge_dim=0)),
             ("return_attention_weights goes with an edge_index", lambda: with_features(x, graph, return_attention_weights=True)),

@@ -311,7 +311,7 @@ class Budgets(OnOneThread, unittest.TestCase):
         for says, wrong in (
             ("keys is None", dict(keys=None)), ("keys is '0.25'", dict(keys="0.25")), ("shares is None", dict(shares=None)),
             ("attention is None", dict(attention=None)),
-            ("file 5 is no name", dict(path=5)), ("no file can be written", dict(path=f"{folder}/no/b.json")), ("no file can be written", dict(path=folder)),
+            ("file 5 is not a file name", dict(path=5)), ("no file can be written", dict(path=f"{folder}/no/b.json")), ("no file can be written", dict(path=folder)),
             ("cannot have a colon", dict(path=f"{folder}/a:b")), ("coarse", dict(attention=f"{WORDS}:coarse=1")),
         ):  # fmt: skip
             with unittest.mock.patch.object(type(m), "forward", side_effect=AssertionError):
@@ -352,7 +352,7 @@ class Budgets(OnOneThread, unittest.TestCase):
         h = hga.build("routed:block=8:k-shares=0.5,1,0.01,0.3:causal=1", 100)
         self.assertEqual(h, hga.routed(100, block=8, k=[7, 13, 3, 4], causal=True))
         for says, words in (
-            ("k-shares: 2 is no share", "routed:k-shares=2"), ("k-shares is '0.5,x'", "routed:k-shares=0.5,x"),
+            ("k-shares: 2 is not a share", "routed:k-shares=2"), ("k-shares is '0.5,x'", "routed:k-shares=0.5,x"),
             ("k-shares are of routed", "routed:k-shares=0.5:k=3"), ("k-shares are of routed", "window:k-shares=0.5"),
             ("k-shares is given twice", "routed:k-shares=0.5:k-shares=0.5"),
         ):  # fmt: skip

@@ -1,7 +1,7 @@
-/* hga_decode.h: token by token. A program on a causal graph runs as its tokens come. A cache holds the rows that later
-   tokens read, of any hierarchy, and nothing else. You append the queries, keys and values of new tokens and get their
-   rows of the output. Make the graph of the longest sequence once. A decoder on it is const; any number of caches,
-   layers and threads may share it. */
+/* hga_decode.h: token by token. A program on a causal graph computes a token's rows when the token comes. In every
+   hierarchy the cache holds the rows that later tokens read, and nothing else. You append the queries, keys and values
+   of new tokens and get their rows of the output. Make the graph of the longest sequence once. A decoder on it is
+   const; any number of caches, layers and threads may share it. */
 #ifndef HGA_DECODE_H
 #define HGA_DECODE_H
 
@@ -29,14 +29,14 @@ typedef struct hga_decode_options {
        they are appended; the output is then that of rounded tensors. Rows that the program computes of them are cached
        unrounded. Else HGA_F32 */
     hga_dtype page_type;
-    /* NULL; or how tokens choose the blocks of earlier ones that they see: causal, query_block 1, not by the caller's
-       scores, on the graph of hga_build_routed_decoder. Their full pass is hga_select_blocks, hga_build_routed and
-       hga_plan_execute of all tokens. A cache has a row more for each complete block. Copied */
+    /* NULL, or how each token chooses the blocks of earlier tokens that it sees (copied). It must be causal, with
+       query_block 1 and without scores of the caller's, and the graph must be hga_build_routed_decoder's. The same rows
+       result from hga_select_blocks, hga_build_routed and hga_plan_execute over all tokens. A cache has one row more
+       for each complete block */
     const hga_selection *selection;
-    /* Above 1: in an append of several tokens they choose by query blocks of so many, counted from token 0, by the
-       mean of those queries that the append has, or by samples of them: a choice then reads up to prefill - 1 tokens
-       ahead. Where the selection's score is sampled, which prefill is needed for, single tokens choose by their mean.
-       0: as 1 */
+    /* Above 1: in an append of several tokens, blocks of so many queries, counted from token 0, choose together. They
+       choose by the mean of the queries that the append has, or by samples of them, so a choice reads up to prefill - 1
+       tokens ahead. A selection whose score is sampled needs this; a single token then chooses by means. 0: as 1 */
     hga_id prefill;
     uint64_t reserved[2]; /* 0 */
 } hga_decode_options;
@@ -67,11 +67,11 @@ HGA_API int64_t hga_decoder_cache_rows(const hga_decoder *d, hga_id tokens);
    no such level. */
 HGA_API int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens, hga_id level);
 
-/* Bytes of a workspace of the decoder before its first append: four for each node of the graph and each field, scratch
-   of the threads, and a few rows. Besides it has copies of the cache's computed rows (coarse keys and values), and rows
-   for all inputs and results of an append: their number depends on the cache and on the length of appends, not on the
-   number of tokens so far. Keys, values and queries of a cache are read in its pages, unless these are of 16 bits or
-   the plan rounds them; then it has a copy. */
+/* Bytes of a workspace of the decoder before its first append: four for each node of the graph and each field, the
+   threads' scratch memory, and a few rows. Appends add copies of the cache's computed rows (coarse keys and values),
+   and rows for an append's inputs and results. How many depends on the cache and on the length of appends, not on the
+   number of tokens so far. A cache's keys, values and queries are read in its pages; they are copied only if pages are
+   of 16 bits or the plan rounds rows. */
 HGA_API int64_t hga_decoder_workspace_bytes(const hga_decoder *d);
 /* Make a workspace for appends: one for each thread that calls hga_decoder_append at a time. It serves the caches of
    all pools of the decoder; appending to the cache that it served last is faster. */

@@ -15,7 +15,7 @@ typedef enum attend_solver_id {
     SOLVER_TILES,
     SOLVER_STRICT,
     SOLVER_FAMILIES,
-    SOLVER_LIGHT,
+    SOLVER_FEW_EDGES,
     SOLVER_HEADS,
     SOLVER_ROWS,
     SOLVER_WHOLE,

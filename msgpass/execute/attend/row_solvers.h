@@ -1,5 +1,5 @@
 /* row_solvers.h: solvers of splits (run_splits.c), of panels by columns (run_by_columns.c), of rows of few edges
-   (run_light.c) and of rows (run_rows.c). */
+   (run_few_edges.c) and of rows (run_rows.c). */
 #ifndef ROW_SOLVERS_H
 #define ROW_SOLVERS_H
 
@@ -22,12 +22,12 @@ void columns_run(worker *w, const wave_item *item, int64_t n);
 /* Adds the pairs that columns_run would compute, and the tile slots that they occupy; computes nothing. */
 void columns_look(worker *w, const wave_item *item, int64_t n, double *pairs, double *tile_slots);
 
-/* ---- run_light.c: panels of listed edges whose heads are narrow ---- */
+/* ---- run_few_edges.c: panels of listed edges whose heads are narrow ---- */
 
 /* 1 where the stage's edges and the shape are such; else 0. */
-int64_t light_fits_stage(worker *w, const wave_item *item, int64_t n);
+int64_t few_edges_fit_stage(worker *w, const wave_item *item, int64_t n);
 /* Runs one panel: rows of few edges together, others row by row. */
-void light_run(worker *w, const wave_item *item, int64_t n);
+void few_edges_run(worker *w, const wave_item *item, int64_t n);
 
 /* ---- run_rows.c ---- */
 

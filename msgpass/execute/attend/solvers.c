@@ -52,11 +52,11 @@ static const attend_solver solvers[N_ATTEND_SOLVERS] = {
                        tiles_run},
     [SOLVER_FAMILIES] = {"families", ROWS, NOT_IN_TILES | NOT_IN_FAMILIES, NULL, "no few rows have a few columns alone",
                          NULL},
-    [SOLVER_LIGHT] = {"few edges a row, all heads at once", ROWS,
-                      IS_PLAIN | HOLDS_ROWS | CALL_HAS_EDGE_BIASES | CALL_HAS_TYPE_BIASES | CALL_HAS_TYPE_KEYS |
-                          CALL_HAS_SLOPES | CALL_HAS_EDGE_VALUES | READS_SIXTEEN | FEW_HEADS | MANY_HEADS | CONTINUES |
-                          IS_LONE,
-                      light_fits_stage, "edges are in blocks, or heads are wide", light_run},
+    [SOLVER_FEW_EDGES] = {"few edges a row, all heads at once", ROWS,
+                          IS_PLAIN | HOLDS_ROWS | CALL_HAS_EDGE_BIASES | CALL_HAS_TYPE_BIASES | CALL_HAS_TYPE_KEYS |
+                              CALL_HAS_SLOPES | CALL_HAS_EDGE_VALUES | READS_SIXTEEN | FEW_HEADS | MANY_HEADS |
+                              CONTINUES | IS_LONE,
+                          few_edges_fit_stage, "edges are in blocks, or heads are wide", few_edges_run},
     [SOLVER_HEADS] = {"row by row, all heads at once", ROWS | HAVE_SPLITS,
                       IS_PLAIN | HOLDS_ROWS | CALL_HAS_EDGE_BIASES | CALL_HAS_TYPE_BIASES | CALL_HAS_SLOPES |
                           ADDS_KEYS | FEW_HEADS | MANY_HEADS,

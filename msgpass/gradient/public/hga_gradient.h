@@ -51,14 +51,13 @@ typedef struct hga_grad_io {
 
 /* Compute the gradients of the execution that left io->tape. Pass the same plan and the same tensors, io->out among
    them, and the same rows if you executed some rows alone (io->rows); the call does not read d_out and d_lse of other
-   rows. Where one stage attends to your tensors in the order of nodes and nothing else is done, some rows cost what
-   they and their columns cost, and zeros for the others: all keys and values, where several threads share a head.
-   Elsewhere they cost up to the whole. It leaves out stages whose results do not reach the output.
+   rows. Where the program is one stage that attends to your tensors in the order of nodes, some rows cost what they and
+   their columns cost, besides writing zeros elsewhere; if several threads share a head, all keys and values count. In
+   other programs some rows cost up to as much as all. Stages whose results do not reach the output are left out.
 
    Memory: the first call of a plan makes lists of the graph, in the plan's memory (hga_plan_bytes). The first call of a
-   workspace takes memory, which the workspace keeps. Later calls with the same tables, dtypes and rows, and requests of
-   the same gradients, allocate nothing and cannot fail for want of memory. hga_plan_prepare does all of that ahead of
-   time.
+   workspace takes memory, which the workspace keeps. Later calls with the same tables, dtypes and rows that request the
+   same gradients allocate nothing and cannot run out of memory. hga_plan_prepare does all of that ahead of time.
 
    Errors: HGA_EINVAL for no tape; for the tape of another plan, of the graph before hga_plan_update, or of other rows;
    for another plan's workspace; for a tensor that is missing or too short; for a gradient that overlaps itself, another
@@ -68,12 +67,12 @@ typedef struct hga_grad_io {
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
 
-/* Make ahead of time what gradients of the plan need: the plan's lists of its graph and, with a workspace (NULL: none),
-   the memory of a call and what it would find out. The call reads which tables, dtypes and rows `io` and `grad` have
-   and which gradients they request, and no numbers but tables of one entry; both NULL: packed float32, no tables, every
-   gradient requested. Any number of threads may prepare one plan, each with its own workspace. After HGA_ENOMEM you may
-   try again. HGA_EINVAL: a plan without options.gradient, another plan's workspace, one of io and grad without the
-   other.
+/* Do in advance what the first hga_plan_gradient would do: make the plan's lists of its graph and, for a workspace
+   (NULL: none), take the memory of a call and choose how to compute it. The call reads which tables, dtypes and rows
+   `io` and `grad` have and which gradients they request, and no numbers but tables of one entry; both NULL: packed
+   float32, no tables, every gradient requested. Any number of threads may prepare one plan, each with its own
+   workspace. After HGA_ENOMEM you may try again. HGA_EINVAL: a plan without options.gradient, another plan's workspace,
+   one of io and grad without the other.
 
    *bytes (NULL: not needed): what a workspace takes for such calls and keeps, whether you pass one or not. Not counted:
    what heads cache for each other, at most an eighth of the tensors and their gradients, and a quarter more under

@@ -61,9 +61,9 @@ typedef struct hga_options {
     /* 1: all fields' rows stay to the end, and the caller's are copied to the workspace, for hga_workspace_field; 0:
        rows of the workspace are reused once no stage needs them */
     int keep_fields;
-    /* rows with more edges, and more than a 64th of their relation's, are cut and merged; 0: 16384. Part of the
-       result's bits. (Rows that have consecutive columns alone, as spans have their tokens, are cut after 64 edges
-       where they are attended, whatever this says, and after 512 at most where they are summed.) */
+    /* a row with more edges than this, and more than a 64th of its relation's edges, is cut into splits, which are
+       merged; 0: 16384. The last bits of results depend on it. (A row whose columns are consecutive, as a span's tokens
+       are, is always cut: after 64 edges in attention, after 512 at most in sums.) */
     hga_pos cut_edges;
     const hga_allocator *allocator;
     int gradient;  /* 1: executions may leave a tape for hga_plan_gradient (hga_gradient.h) */
@@ -84,20 +84,21 @@ typedef struct hga_options {
 /* A tensor of yours [rows][heads][columns], borrowed for the call. Strides are in elements; 0 0 means packed. `rows` is
    how many rows the array has; fewer than the program needs on the graph are HGA_EINVAL. A field's tensor may be
    float16 or bfloat16, each by itself: an execution computes with the same numbers in float32, and rounds what it
-   writes to nearest, ties to even. The workspace takes memory for the float32 copies at the first such execution; keys
-   and values of bfloat16 are read where they lie where the plan's precision is BF16 and flat stages alone read them. An
-   output of 16 bits is read, too: rows that no stage writes keep what is there.
-   Log-sum-exps, and gradients of what is not a tensor, are float32.
+   writes to nearest, ties to even. The workspace takes memory for the float32 copies at the first such execution. Keys
+   and values of bfloat16 are read in place, without copies, if the plan's precision is BF16 and only flat stages read
+   them. Rows of a 16-bit output that no stage writes keep their values. Log-sum-exps, and gradients of what is not a
+   tensor, are float32.
 
-   A graph for each key/value head is one graph, whose rows are those of head 0, then those of head 1 .., and a plan of
-   one key/value head; the query heads that share a key/value head are the plan's heads. No tensor is copied for it:
-   with fold = n > 0 row i is at i / n * fold_stride + i % n * row_stride, its heads head_stride apart. So row h * n + t
-   of [n][heads][columns] has row_stride heads * columns and fold_stride columns (times the query heads that share a
-   key/value head), of [heads][n][columns] columns and n * columns. Where rows are token * heads + head, as the tree
-   builder's with a tree for each head, n is the heads, and the two strides are swapped. fold 0: not folded;
-   fold_stride 0: rows continue with row_stride. Each tensor may be folded by itself. With several heads one of the two
-   strides is their number times head_stride. Results have the bits of copies in the order of the rows; so have
-   gradients that are computed in the same way (hga_plan_gradient_tried). HGA_EUNSUPPORTED: ranks, decoders. */
+   Folding is for a graph that differs by key/value head. Make one graph, whose rows are those of head 0, then those of
+   head 1, and so on, and a plan of one key/value head; the query heads that share a key/value head are the plan's
+   heads. `fold` reads your tensors in place: with fold = n > 0 row i is at i / n * fold_stride + i % n * row_stride,
+   and its heads are head_stride apart. Row h * n + t of a tensor [n][heads][columns] has row_stride heads * columns and
+   fold_stride columns (times the query heads that share a key/value head); of [heads][n][columns] they are columns and
+   n * columns. Where rows are token * heads + head, as in the tree builder's graphs with a tree for each head, n is the
+   number of heads, and the two strides are swapped. fold 0: not folded; fold_stride 0: rows continue with row_stride.
+   Each tensor may be folded by itself. With several heads one of the two strides must be their number times
+   head_stride. Results have the same bits as with copies in the order of the rows; so have gradients that the same
+   solver computes (hga_plan_gradient_tried). Ranks and decoders refuse folded tensors (HGA_EUNSUPPORTED). */
 typedef struct hga_tensor {
     void *data;
     int64_t rows;
@@ -112,10 +113,10 @@ typedef struct hga_interval {
     int64_t first, n;
 } hga_interval;
 
-/* Some rows of the output, of plans with options.rows: ascending, disjoint intervals. They
-   have the bits that they have among all rows, and the other rows of out and lse stay as they are. What they do not
-   need is not computed, and a tape is of these rows. What must not overlap anything else (hga_io) is then all from the
-   first row to the last. */
+/* Some rows of the output, for plans with options.rows: ascending, disjoint intervals. They get the bits that they have
+   in a call of all rows; the other rows of out and lse keep their values. The call computes only what these rows need,
+   and its tape is for them alone. The rule against overlaps (see hga_io) applies to the whole range from the first of
+   these rows to the last. */
 typedef struct hga_rows {
     int64_t n_intervals;          /* 1 at least */
     const hga_interval *interval; /* [n_intervals] */
@@ -175,13 +176,16 @@ HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 /* Free a plan, after its workspaces; NULL is accepted. */
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
-/* Bytes that hga_workspace_create will allocate. A plan's first workspace also caches with the plan what is expensive
-   to compute of the graph, and its first execution of all rows with rel_key or rel_bias what these need: together at
-   most a tenth of the caller's tensors, which hga_plan_bytes counts. Executions are faster with it, of the same bits;
-   an update drops it, and workspaces made before run without it. The first call with slopes adds eight bytes a node to
-   the plan, until an update, and the first with biases of edges as many. A workspace's first call with biases of edges
-   takes 40 bytes for each edge of the widest row and each thread, where the relation has blocks, and 530 kB more for
-   each thread. */
+/* Bytes that hga_workspace_create will allocate. Three things take memory later, which this does not count.
+
+   With a plan's first workspace the plan caches what is expensive to compute about the graph, and in the first
+   execution of all rows with rel_key or rel_bias what these need: at most a tenth of the bytes of the caller's tensors.
+   hga_plan_bytes counts it. It makes executions faster and changes no bits. An update drops it, and workspaces made
+   before run without it.
+
+   The first call with slopes adds eight bytes a node to the plan, until an update; the first call with biases of edges
+   does, too. A workspace's first call with biases of edges takes 530 kB for each thread and, where the relation has
+   blocks, 40 bytes more for each thread and each edge of the widest row. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, retained for updates or in use. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
@@ -205,11 +209,11 @@ HGA_API int64_t hga_call_entries(hga_call_table which, const hga_shape *shape, h
 /* Count the rows or columns that an extent stands for: the shape's, the graph's nodes, or else n_input. */
 HGA_API int64_t hga_call_extent(hga_extent extent, const hga_shape *shape, hga_id n_nodes, int64_t n_input);
 
-/* Say which kernel each stage has, which solver computes its pairs in a call with the same features as this one, and
-   why no other, and in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with
+/* Describe how a plan runs: the kernel of each stage, the solver that computes its pairs in a call with the same
+   features as this one, and why no faster solver does; waves, threads, parts, domains and workspace. Free the text with
    hga_text_free. Of the call's tables only their presence matters, of numbers whether they are 0; io NULL: none is
-   present. With options.gradient also which solver computes gradients of all tensors, why no other, and the bytes of
-   tape and gradient; this prepares the plan (hga_plan_prepare). HGA_JSON: an object with the same. */
+   present. With options.gradient it also names the solver of the gradients of all tensors, why no faster one runs, and
+   the bytes of tape and gradient; this prepares the plan (hga_plan_prepare). HGA_JSON: an object with the same. */
 HGA_API hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, hga_format format, char **text);
 
 /* Make the workspace of one caller: the memory of executions of the plan, one at a time. *out is yours:
@@ -234,16 +238,16 @@ HGA_API int hga_workspace_fits(const hga_plan *plan, const hga_workspace *worksp
    last group of sixteen, if that was not whole, and for what reads such a group's rows. Only rows of more than
    cut_edges edges depend on the rest of the graph: whether they are a 64th of it, and so cut.
 
-   Graphs whose builder declared a longer graph (hga_builder_set_longer), as those of causal self-attention do,
-   except neither: their rows have the bits that they have in the builder's graph of any more tokens, and no row is cut
-   for its share of all edges. Where relations have orders, as of dilated attention, such graphs are computed as with
-   strict_rows, columns having their slots from the first of their block's instance.
+   Neither exception applies to graphs whose builder declared a longer graph (hga_builder_set_longer), as the builders
+   of causal self-attention do: their rows have the bits that they have in the builder's graph of more tokens, and no
+   row is cut for its share of all edges. If such a graph's relations have orders, as in dilated attention, it is
+   computed as with strict_rows, and columns have their slots from the first of their block's instance.
 
    With options.strict_rows a row's bits depend on its own edges and on what it reads, whatever the fifteen rows beside
-   it see, in any graph: columns of blocks have slots of their own, 64 to a chunk from the first node of their level on
-   (positions, with an order of sources), edges listed one by one follow, and no row is cut. A block's edges and single
-   edges are two things: what hga_graph_compress and hga_graph_from_predicate make of a mask depends on all rows.
-   Gradients are not promised. */
+   it see. This holds in any graph, and no row is cut. Columns of blocks have slots of their own, 64 to a chunk from the
+   first node of their level on (positions, with an order of sources); edges listed one by one follow them. So a row's
+   bits also depend on which of its edges are in blocks: what hga_graph_compress and hga_graph_from_predicate make of a
+   mask depends on all rows. Gradients are not promised. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
 /* Find a thread's rows. Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first,

@@ -13,7 +13,7 @@ extern "C" {
 /* The tables that a call may have, as members of hga_io and, with d_ before them, of hga_grad_io; hga_program.h has the
    formula. New ones come at the end. */
 #define HGA_CALL_TABLES(X)                                                                                   \
-    X(SCALE, scale)                     /* a number that products of queries and keys are multiplied with */ \
+    X(SCALE, scale)                     /* a number, the factor of products of queries and keys */           \
     X(REL_KEY, rel_key)                 /* [types][dim], added to keys, shared by heads */                   \
     X(REL_BIAS, rel_bias)               /* [types][heads], added after scaling */                            \
     X(EDGE_BIAS, edge_bias)             /* [edges][heads or 1], of the attended relation, canonical order */ \
@@ -34,9 +34,9 @@ typedef enum hga_call_table { HGA_CALL_TABLES(HGA_CALL_NUMBER) HGA_N_TABLES } hg
 #undef HGA_CALL_NUMBER
 enum { HGA_MAX_TABLES = 24 };
 
-/* A table [rows][columns] of yours, borrowed for the call; data NULL: the call does not have it. Rows are counted
-   where they are types, edges or nodes; columns, where there may be one for all heads, or any number. Elsewhere 0 means
-   as many as there are. A number is a table of one entry. */
+/* A table [rows][columns] of yours, borrowed for the call; data NULL: the call does not have it. Set `rows` where they
+   are types, edges or nodes, and `columns` where you may choose their number (one for all heads, say); elsewhere 0
+   means as many as the call needs. A number is a table of one entry. */
 typedef struct hga_table {
     const float *data;
     int64_t rows;
@@ -61,14 +61,15 @@ typedef enum hga_extent {
 /* Properties of a row. */
 enum {
     HGA_CALL_GRADIENT = 1,     /* has a gradient, hga_grad_io.d_table */
-    HGA_CALL_OF_GRAPH = 2,     /* the graph has it, no call has it: it has a gradient alone */
+    HGA_CALL_OF_GRAPH = 2,     /* the graph has it, not the call, which can only get its gradient */
     HGA_CALL_NEEDS_SCORES = 4, /* means nothing where no stage computes scores */
     HGA_CALL_NEEDS_SUMS = 8,   /* means nothing where no stage has weighted sums */
     HGA_CALL_NEEDS_LSE = 16,   /* means nothing where the output has no log-sum-exp */
     HGA_CALL_NO_ENERGY = 32,   /* means nothing where scores are those of an energy */
     HGA_CALL_NO_PRODUCT = 64,  /* means nothing where scores are products */
     HGA_CALL_NEEDS_BIAS = 128, /* means nothing where the normaliser has no bias */
-    /* where it means nothing it is refused (HGA_EUNSUPPORTED), but for a number that is 0; without this ignored */
+    /* where the table means nothing a call with it is refused (HGA_EUNSUPPORTED), unless it is a number that is 0;
+       without this flag the table is ignored there */
     HGA_CALL_IS_REFUSED = 256,
     HGA_CALL_BY_VARIANT = 512, /* a parameter of the variant sets it: the tool has no option of that name */
     HGA_CALL_BY_WORD = 1024,   /* the normaliser's word sets it: the tool has no option of that name */

@@ -99,10 +99,10 @@ typedef enum hga_width {
     HGA_WIDTH_SCALAR  /* one float, per query head */
 } hga_width;
 
-/* The caller's tensor that holds a field on its io rows; the engine keeps the field's other rows in the workspace.
-   Queries, keys and values are not written over. A stage may write rows of a tensor of the user's, which is an output
-   then, unless a stage before it reads the caller's values there (HGA_EPROGRAM): a second execution, and a gradient,
-   would find it changed. */
+/* The caller's tensor that holds a field on its io rows; the engine keeps the field's other rows in the workspace. No
+   stage writes queries, keys and values. A stage may write rows of a HGA_IO_USER tensor, which is then an output. If an
+   earlier stage reads the caller's values in these rows, the program is refused (HGA_EPROGRAM): a second execution, and
+   a gradient, would find them changed. */
 typedef enum hga_binding { HGA_INTERNAL, HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT, HGA_IO_USER } hga_binding;
 
 /* Nodes. As `io`: the rows the caller's tensor has. As `rows`: the nodes the field exists on, a superset of io. */
@@ -124,21 +124,26 @@ typedef struct hga_field {
 } hga_field;
 
 /* ---- user functions ---- */
-/* An aggregate over a row's in-edges, like SQL's xStep / xFinal, once for each row of the out field and each query
-   head: begin, then edge for every in-edge, then finish, also where there is no edge. What is shown. At a source: the
-   fields in the stage's `reads`; level by level also what the stage itself wrote on levels that came before. At the
-   row, in begin and edge: the fields in `reads` that are not in `writes`; in finish those and the fields in `writes`. A
-   field that holds no value on the node at that time (neither the caller nor a stage wrote that row), or that is not
-   shown, is NULL. A flat stage may not read what it writes. What may be written: in finish, every field in `writes`
-   that is not NULL, all its columns, and a state's lse; nothing else, and nothing in begin and edge but the aggregate.
-   The aggregate is `state_bytes` bytes aligned to 64, not cleared, and this row's and head's alone. It may be copied to
-   another place between two calls, so it points neither into itself nor to what must be freed: after finish it is
-   forgotten. Edges come in the same order in every execution, whatever the number of threads. With `merge`, rows of
-   more than hga_options.cut_edges edges are cut at positions that depend on the row alone: each split has a begin and
-   its edges, and merge(state, later) adds the split `later`, whose edges all come after those in `state`. Splits come
-   in order. Threads: calls for different rows, and for splits of one, run at the same time on different threads with
-   different aggregates and the same ctx, which is therefore only read, or guarded by its owner. Functions return; an
-   error is kept in ctx by those that may fail. They must not call the plan they run in. */
+/* An aggregate over a row's in-edges, as in SQL (xStep, xFinal). For each row of the out field and each query head the
+   engine calls begin, then edge for every in-edge, then finish; a row without edges gets begin and finish.
+
+   What the functions see. Of a source: the fields in the stage's `reads`; in a stage that runs level by level also what
+   the stage itself wrote on earlier levels. Of the row: in begin and edge the fields in `reads` that are not in
+   `writes`; in finish those, and the fields in `writes`. Any other field is NULL, and so is a field whose row neither
+   the caller nor a stage has written yet. A flat stage may not read what it writes.
+
+   What they may write. finish writes all columns of every field in `writes` that is not NULL, and a state's lse. begin
+   and edge write the aggregate, nothing else. The aggregate belongs to one row and head: `state_bytes` bytes, aligned
+   to 64, not cleared. The engine may move it between two calls, and drops it after finish; so it must not point into
+   itself, nor own memory.
+
+   Order. Edges come in the same order in every execution, whatever the number of threads. With `merge`, rows of more
+   than hga_options.cut_edges edges are cut at positions that depend on the row alone. Each split gets a begin and its
+   edges; then merge(state, later) adds the split `later`, whose edges all come after those in `state`.
+
+   Threads. Different rows, and splits of one row, run at the same time on different threads, with an aggregate each and
+   the same ctx: only read it, or guard it. The functions return nothing; one that can fail keeps its error in ctx. They
+   must not call the plan that runs them. */
 
 /* One end of an edge: `field[f]` is that node's value of field f for this head (its key/value head for kv widths),
    columns[f] floats, or NULL, see above; `lse[f]` is a state's log-sum-exp, NULL for other widths. */
@@ -166,13 +171,12 @@ typedef struct hga_udf {
     void (*merge)(void *state, const void *later, void *ctx);
     void (*finish)(const void *state, const hga_end *v, hga_id head, void *ctx);
     void *ctx;
-    /* The backward pass (hga_gradient.h): both or none; without them such a program has no gradients. A row's aggregate
-       is computed again. Then finish_adjoint gets the gradients of what finish wrote, d_v's fields in `writes`, and
-       sets those of the aggregate, d_state: state_bytes of zeros, in the layout of `state` or another. Then
-       edge_adjoint, for every edge, adds to d_source and d_destination, whose fields are as in edge, and to *d_score
-       the gradients of what edge read. What is shown is as in finish and edge, of gradients zeros: to be added to (in
-       finish_adjoint d_v's fields that are not in `writes`). A row adds no gradients, and neither is called for it,
-       where the gradients of all that it wrote are 0. */
+    /* The backward pass (hga_gradient.h): both or none; a program without them has no gradients. The engine computes a
+       row's aggregate again. Then finish_adjoint reads the gradients of what finish wrote (d_v's fields in `writes`)
+       and sets the gradient of the aggregate, d_state: state_bytes of zeros at first, in any layout. Then edge_adjoint
+       is called for every edge, and adds the gradients of what edge read to d_source, d_destination and *d_score. Both
+       see the fields that finish and edge see. Gradients to add to begin as zeros; in finish_adjoint these are d_v's
+       fields that are not in `writes`. Neither is called for a row whose outputs all have gradients of 0. */
     void (*finish_adjoint)(const void *state, void *d_state, const hga_end *v, const hga_end *d_v, hga_id head,
                            void *ctx);
     void (*edge_adjoint)(const void *state, const void *d_state, const hga_edge *e, double *d_score,
@@ -236,13 +240,11 @@ HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id qu
    edges had been among the first one's. */
 HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value,
                                            hga_id out, int by_mass);
-/* Choose the normaliser of all stages that attend from now on; alpha is entmax's, else 0. What is
-   no softmax has no LSE: has_lse becomes 0, and stays as it is with softmax. With entmax, but for alpha = 1, a stage
-   that attends and the energies of its states become `attend inside`; with all else that becomes the two again.
-   HGA_EPROGRAM where no stage attends. */
+/* Choose the normaliser of all stages that attend; alpha is entmax's, else 0. Only softmax has an LSE: others set
+   has_lse to 0. Entmax with an alpha other than 1 turns a stage that attends and the energies of its states into
+   `attend inside`; any other normaliser turns that into the two stages again. HGA_EPROGRAM where no stage attends. */
 HGA_API hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, double alpha);
-/* Find the stages that count, bit s for stage s: what they compute is on its way to the output. Nothing reads what the
-   others write. */
+/* Find the stages that the output depends on, bit s for stage s. */
 HGA_API uint32_t hga_program_live(const hga_program *p);
 /* A normaliser in words: `name`, or with a number "name:NUMBER". */
 typedef struct hga_normaliser_row {

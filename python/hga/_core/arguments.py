@@ -52,7 +52,7 @@ def one_of(value: Any, what: str, known: Iterable[str]) -> str:
     """A word among those that are known."""
     words = tuple(known)
     if not isinstance(value, str) or value not in words:
-        raise refuse(f"{what} is {shown(value)}, none of {', '.join(words)}{meant(value, words)}")
+        raise refuse(f"{what} is {shown(value)}, not one of {', '.join(words)}{meant(value, words)}")
     return str(value)
 
 
@@ -173,7 +173,7 @@ def utf8(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as e:
-        raise refuse(f"{what}: {text[e.start]!r} is no character of UTF-8") from None
+        raise refuse(f"{what}: {text[e.start]!r} is not a character of UTF-8") from None
 
 
 def encoded(text: str, what: str) -> bytes:
@@ -188,7 +188,7 @@ def path_of(path: Any) -> str:
     try:
         name, raw = os.fsdecode(path), os.fsencode(path)
     except TypeError:
-        raise refuse_type(f"file {shown(path)} is no name: a text or a pathlib.Path") from None
+        raise refuse_type(f"file {shown(path)} is not a file name: give a str or a pathlib.Path") from None
     except UnicodeEncodeError as e:
         raise refuse(f"file {path!r}: no file's name has {e.object[e.start]!r}") from None
     if not raw:

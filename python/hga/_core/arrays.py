@@ -21,7 +21,7 @@ def refuse_layout(x: Any, what: str) -> Error:
     if not x.is_nested:
         return refuse(f"{what} has layout {x.layout}: hga takes dense tensors")
     return refuse(f"{what} has layout nested: hga takes dense tensors; hga.torch.Attention and MultiheadAttention take nested ones, and a "
-                  "hierarchy of several lengths, such as hga.dense([30, 60]), takes the rows of all samples one behind the other")  # fmt: skip
+                  "hierarchy of several lengths, such as hga.dense([30, 60]), takes the rows of all samples one after the other")  # fmt: skip
 
 
 def is_torch(x: Any) -> bool:
@@ -107,7 +107,7 @@ def as_numpy(x: Any, what: str) -> np.ndarray:
             raise refuse(f"{what} has dtype {x.dtype}, not float32, float16 or bfloat16: convert it with .astype(np.float32)")
         x = x.view(BF16)  # ml_dtypes'
     if not x.flags.aligned:
-        raise refuse(f"the address of {what} is no multiple of {x.itemsize} bytes")
+        raise refuse(f"the address of {what} is not a multiple of {x.itemsize} bytes")
     return cast(np.ndarray, x)
 
 

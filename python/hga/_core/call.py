@@ -58,7 +58,7 @@ class Problem:
         axes = self.q.ndim
         for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
             if x.ndim != axes:
-                raise refuse(f"{name} has {x.ndim} axes, query {axes}")
+                raise refuse(f"{name} has {x.ndim} axes, query has {axes}")
             if x.ndim < 2:
                 raise refuse(f"{name} has shape {x.shape}: at least [tokens][dim] is needed")
             if x.shape[-1] > 1 and x.size and x.strides[-1] != x.itemsize:
@@ -71,7 +71,7 @@ class Problem:
         self.batch = self.q.shape[:-3]
         for x, name in ((self.k, "key"), (self.v, "value")):
             if x.shape[:-3] != self.batch:
-                raise refuse(f"{name} has shape {x.shape}, query {self.q.shape}: the batch axes differ")
+                raise refuse(f"{name} has shape {x.shape}, query has {self.q.shape}: the batch axes differ")
         self.heads, self.kv_heads = self.q.shape[self.heads_axis], self.k.shape[self.heads_axis]
         self.dim, self.dim_v = self.q.shape[-1], self.v.shape[-1]
         for n, what in ((self.heads, "query"), (self.kv_heads, "key")):
@@ -80,13 +80,13 @@ class Problem:
         if self.dim == 0 or self.dim_v == 0:
             raise refuse(f"query has {self.dim} columns, value {self.dim_v}: at least one is needed")
         if self.k.shape[-1] != self.dim:
-            raise refuse(f"key has {self.k.shape[-1]} columns, query {self.dim}")
+            raise refuse(f"key has {self.k.shape[-1]} columns, query has {self.dim}")
         for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
             n, found = (rows or h._rows)(name), x.shape[self.rows_axis]
             n = n // (h.n_graphs if name == "query" else h.n_key_graphs) if n > 0 and not rows else n
             if n >= 0 and found != n:
                 words = "" if rows else in_words(h, name)
-                raise refuse(f"{name} of shape {x.shape} has {found} rows in layout {layout!r}, {who} {n}{words}")
+                raise refuse(f"{name} of shape {x.shape} has {found} rows in layout {layout!r}, {who} has {n}{words}")
         if self.v.shape[self.heads_axis] != self.kv_heads or self.v.shape[self.rows_axis] != self.k.shape[self.rows_axis]:
             raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
         if h.n_graphs > 1:

@@ -23,7 +23,7 @@ Options = Optional[Dict[str, Any]]
 
 def _refuse_nested(x: Tensor, name: str) -> None:
     if x.is_nested:
-        raise refuse(f"{name} is a nested tensor: give the rows of all samples one behind the other, [1][heads][rows][dim], with a block_mask of "
+        raise refuse(f"{name} is a nested tensor: give the rows of all samples one after the other, [1][heads][rows][dim], with a block_mask of "
                      "documents, or a padded batch")  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def _check(query: Any, key: Any, value: Any, enable_gqa: Any) -> None:
         if not n:
             raise refuse(f"{name} has shape {tuple(x.shape)}: at least one column is needed")
     if k_dim != dim:
-        raise refuse(f"key has {k_dim} columns, query {dim}")
+        raise refuse(f"key has {k_dim} columns, query has {dim}")
     if v_heads != kv_heads or values != keys:
         raise refuse(f"value has shape {tuple(of_value)}, key {tuple(key.shape)}")
     if heads and not kv_heads:

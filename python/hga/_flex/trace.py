@@ -89,7 +89,7 @@ class Traced:
             return
         target = node.target
         if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
-            raise not_offered(f"{self.what} calls {called(node)}, which is no operation on numbers")
+            raise not_offered(f"{self.what} calls {called(node)}, which is not an operation on numbers")
         if target._schema.is_mutable:
             raise not_offered(f"{self.what} changes a tensor in place: {called(node)}")
         if torch.Tag.nondeterministic_seeded in target.tags:

@@ -100,7 +100,7 @@ class Form:
         if x.ndim != 3:
             raise refuse(f"{what} has shape {x.shape}: rows of one cache are {'[heads][rows][dim]' if layout == 'bhnd' else '[rows][heads][dim]'}")
         if x.shape[-1] != columns or x.shape[heads_axis] != heads:
-            raise refuse(f"{what} has {x.shape[heads_axis]} heads of {x.shape[-1]} columns in layout {layout!r}, the decoder {heads} of {columns}")
+            raise refuse(f"{what} has {x.shape[heads_axis]} heads of {x.shape[-1]} columns in layout {layout!r}, the decoder has {heads} of {columns}")
         if x.shape[rows_axis] != q.shape[rows_axis]:
             raise refuse(f"{what} has {x.shape[rows_axis]} rows, query {q.shape[rows_axis]}")
         if x.shape[rows_axis] == 0:

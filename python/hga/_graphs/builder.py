@@ -20,7 +20,7 @@ def _member(name: str, value: Any) -> Any:
     if name != "shape" or not isinstance(value, str):
         return int32(value, name)
     if value not in SHAPES:
-        raise refuse(f"{value!r} is no shape of a block{meant(value, SHAPES) or '; there are ' + ', '.join(SHAPES)}")
+        raise refuse(f"{value!r} is not the shape of a block{meant(value, SHAPES) or '; there are ' + ', '.join(SHAPES)}")
     return int(getattr(lib, "HGA_" + value.upper()))
 
 

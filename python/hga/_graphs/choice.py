@@ -30,7 +30,7 @@ class Chosen(NamedTuple):
         return (len(self.first) - 1) // self.choosers
 
     def table(self) -> np.ndarray:
-        """[choosers][query blocks][slots], -1 behind a row's last block."""
+        """[choosers][query blocks][slots], -1 after a row's last block."""
         counts = np.diff(self.first)
         table = np.full((len(counts), int(counts.max(initial=0))), -1, np.int32)
         table[np.arange(table.shape[1]) < counts[:, None]] = self.block

@@ -105,11 +105,11 @@ def pairs(
 def in_matrix(matrix: Any, repeated: Optional[str], weights: Optional[str]) -> Tuple[Pairs, Any]:
     """The edges of a sparse matrix, and n_nodes."""
     if not hasattr(matrix, "tocoo"):
-        raise refuse_type(f"a {type(matrix).__name__} is no sparse matrix of scipy: Graph.from_mask takes arrays of truth values, "
+        raise refuse_type(f"a {type(matrix).__name__} is not a sparse matrix of scipy: Graph.from_mask takes arrays of truth values, "
                           "Graph.from_edge_index matrices of torch")  # fmt: skip
     m = matrix.tocoo()
     if len(m.shape) != 2:
-        raise refuse(f"a sparse array of shape {m.shape} is no matrix: row i attends to column j, so two axes are needed")
+        raise refuse(f"a sparse array of shape {m.shape} is not a matrix: row i attends to column j, so two axes are needed")
     if repeated is None and not getattr(matrix, "has_canonical_format", False):
         numbers = m.data.astype(np.float64) if m.data.dtype.kind in "iu" else m.data  # whose sums wrap in few bits
         m = type(m)((numbers, (m.row, m.col)), shape=m.shape, copy=True)
@@ -172,7 +172,7 @@ def write(graph: "Graph", path: Any, relation: Optional[str], progress: Optional
         return
     if end not in WRITERS:
         drawn = "; a hierarchy's write draws: graph.hierarchy().write(path)" if end in (".svg", ".html") else ""
-        raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(WRITERS)}{drawn}")
+        raise refuse(f"{name}: the name must end in one of .json, .dot, {', '.join(WRITERS)}{drawn}")
     with reported_by_c(f"writing {end}", progress) as report:
         check(WRITERS[end](graph._g, r, encoded_path(name), *report))
     loops = ffi.new("hga_pos *")

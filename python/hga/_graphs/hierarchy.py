@@ -335,7 +335,7 @@ class Hierarchy(Calls):
         elif name.endswith(".html"):
             self.view(name)
         else:
-            raise refuse(f"{name}: the name ends in none of .json, .svg, .html; h.graph.write writes edges for other programs")
+            raise refuse(f"{name}: the name must end in .json, .svg or .html; h.graph.write writes edges for other programs")
 
     _repr_svg_ = looking.svg
 

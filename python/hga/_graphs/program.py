@@ -47,7 +47,7 @@ class Program:
         value = getattr(lib, prefix + name.upper(), None) if isinstance(name, str) else None
         if value is None:
             known = [n[len(prefix) :].lower() for n in dir(lib) if n.startswith(prefix) and n != "HGA_ROWS_ARE_NODES"]
-            raise refuse(f"{name!r} is no {prefix.lower()[4:-1]}{meant(name, known) or '; there are ' + ', '.join(known)}")
+            raise refuse(f"{name!r} is not a {prefix.lower()[4:-1]}{meant(name, known) or '; there are ' + ', '.join(known)}")
         return int(value)
 
     def field(self, name: str, width: str, binding: str = "internal", io: str = "nodes", rows: str = "nodes") -> int:
@@ -73,7 +73,7 @@ class Program:
 
     def normalise(self, normaliser: str) -> None:
         """All stages that attend make weights in this way: "softmax", "sigmoid" or "entmax:ALPHA". A sigmoid's bias belongs to
-        calls: ``attention`` takes it. What is no softmax has no log-sum-exp."""
+        calls: ``attention`` takes it. Only softmax has a log-sum-exp."""
         kind, alpha, bias = normaliser_of(normaliser)
         if bias:
             raise refuse(f"normaliser {normaliser!r}: a program has no bias, attention(.., normaliser=) brings it")

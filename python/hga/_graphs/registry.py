@@ -65,6 +65,9 @@ class Variant:
         self.rows_are_nodes = self._can(lib.HGA_ROWS_ARE_NODES)
         self.needs_choice = self._can(lib.HGA_NEEDS_CHOICE)
 
+    def __repr__(self) -> str:
+        return f"<hga.Variant {self.name}({', '.join(p.python_name for p in self.parameters)}): {self.says}>"
+
     def _can(self, what: int) -> bool:
         """Any of what the library's flags say."""
         return bool(int(self._row.can) & what)

@@ -83,7 +83,7 @@ class ChosenHierarchy(ByContent):
             raise refuse(f"{name} has shape {np.shape(x)}: a choice is of one sample, [heads][n][dim]")
         a = np.moveaxis(a, 0, 1) if layout == "bhnd" or np.ndim(x) == 2 else a
         if self.n_tokens is not None and len(a) != self.n_tokens:
-            raise refuse(f"{name} has {len(a)} rows, the hierarchy {self.n_tokens}")
+            raise refuse(f"{name} has {len(a)} rows, the hierarchy has {self.n_tokens}")
         return a if a.strides[2] == a.itemsize or not a.size else np.ascontiguousarray(a)
 
     def _chosen(self, q: Any, k: Any, layout: str, choice: Any, block_scores: Any, *, scale: Any = None, precision: Any = AUTO,
@@ -289,7 +289,7 @@ def _listed(choice: Any, shape: Tuple[int, int]) -> Tuple[np.ndarray, np.ndarray
     table = ids(table, "choice")
     there = table != -1
     if (np.diff(there.astype(np.int8), axis=-1) > 0).any():
-        raise refuse("choice: -1 stands behind a row's last block")
+        raise refuse("choice: after a row's last block only -1 may stand")
     first = np.concatenate([[0], np.cumsum(there.reshape(-1, table.shape[2]).sum(-1))]).astype(np.int64)
     return first, table[there]
 

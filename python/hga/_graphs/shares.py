@@ -25,7 +25,7 @@ def shares_in(words: str) -> Tuple[str, Optional[Tuple[float, ...]]]:
         raise refuse(f"k-shares is {found[0]!r}: numbers with commas between them") from None
     wrong = [s for s in shares if not 0 < s <= 1]
     if wrong:
-        raise refuse(f"k-shares: {wrong[0]:g} is no share; it must be above 0 and at most 1")
+        raise refuse(f"k-shares: {wrong[0]:g} is not a share: shares are above 0 and at most 1")
     return _SHARES.sub("", words), shares
 
 

@@ -36,9 +36,11 @@ def _explained(said: str, e: Error) -> Error:
     if unknown:
         p = variant_named(unknown.group(1)).parameter(unknown.group(2).replace("-", "_"))  # which refuses all but `global_`
         return refuse_type(f"{e.detail}: did you mean {p.name!r}?")
-    unknown = re.match(r"no variant '(.*?)';", e.detail)
-    near = meant(unknown.group(1), variants()) if unknown else ""
-    return refuse(f"{said}: {e.detail.partition(';')[0] + near if near else e.detail}")
+    unknown = re.match(r"no variant '(.*?)'", e.detail)
+    if not unknown:
+        return refuse(f"{said}: {e.detail}")
+    near = meant(unknown.group(1), variants()) if "; there are" in e.detail else ""
+    return refuse(e.detail.partition(";")[0] + near if near else e.detail)
 
 
 class Spec:

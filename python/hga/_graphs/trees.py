@@ -145,7 +145,7 @@ def of_folder(path: Union[str, "os.PathLike[str]"], lines: bool) -> Tree:
     """Files are leaves, in the order of their names, or their lines are; what holds none is left out."""
     root = pathlib.Path(os.path.abspath(path_of(path)))  # as ctags and scandir both write what is below
     if not root.is_dir():
-        raise refuse(f"{path}: is no folder")
+        raise refuse(f"{path}: not a folder")
     nodes, tags = [(-1, root.name or str(root), "folder")], _functions(root) if lines else {}
     waiting = [(entry, 0) for entry in _entries(root)]
     while waiting:

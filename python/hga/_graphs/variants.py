@@ -99,7 +99,7 @@ class RoutedHierarchy(ByContent):
         rows = [np.moveaxis(as_floats(x, n), -3, -2) if layout == "bhnd" else as_floats(x, n) for x, n in ((q, "query"), (k, "key"))]
         for x, name, n in ((rows[0], "query", self.n_tokens), (rows[1], "key", self.n_keys)):
             if n is not None and len(x) != n:
-                raise refuse(f"{name} has {len(x)} rows, the hierarchy {n}")
+                raise refuse(f"{name} has {len(x)} rows, the hierarchy has {n}")
         heads = rows[0].shape[1]
         more = {n: x for n, x in self.arguments.items() if n not in ("weights", "bias", "key_weights", "key_bias")}
         more["query_leaf"] = self._leaves(rows[0], self.arguments["weights"], self.arguments["bias"], heads)

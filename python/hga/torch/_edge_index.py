@@ -132,7 +132,7 @@ def loop_features(features: Tensor, destination: Tensor, loops: int, fill: Any) 
     """Those of loops: a number, a row, or what the features of edges into a node come to."""
     if isinstance(fill, str):
         if fill not in FILLS:
-            raise refuse(f"fill_value {fill!r} is none of {', '.join(FILLS)}")
+            raise refuse(f"fill_value {fill!r} is not one of {', '.join(FILLS)}")
         index = destination.clamp(0, loops).unsqueeze(-1).expand_as(features)  # those of other nodes are never read
         to = features.new_full((loops + 1, features.shape[-1]), float(fill == "mul"))  # of no edges a product is 1, all else 0
         return to.scatter_reduce(0, index, features, FILLS[fill], include_self=False)[:loops]

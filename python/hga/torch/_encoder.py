@@ -188,7 +188,7 @@ def pool_samples(x: Tensor, hierarchy: Hierarchy) -> Tensor:
 
 
 class HierarchicalEncoder(torch.nn.Module):
-    """Layers of the hierarchical transformer encoder, one behind the other, ``encoder(x, h)``: [batch, tokens, width] to
+    """Layers of the hierarchical transformer encoder, one after the other, ``encoder(x, h)``: [batch, tokens, width] to
     [batch, trees, width], a row for each document. Behind each layer whose number is in ``pool``, 0 the first, families of
     leaves become their parents. What else there is, is the layers'."""
 

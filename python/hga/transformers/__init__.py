@@ -6,7 +6,7 @@
     model.set_attn_implementation("hga")
 
 "hga" alone is the model's own attention: by hga where that is faster, and as transformers computes it where it is not, or where the
-layer asks for what hga does not offer; ``hga.transformers.explain(model, tokens)`` says which layers are which, and why. After "hga:" comes a variant's name, then its parameters, each behind a colon. Where the model is causal the variant must
+layer asks for what hga does not offer; ``hga.transformers.explain(model, tokens)`` says which layers are which, and why. After "hga:" comes a variant's name, then its parameters, each after a colon. Where the model is causal the variant must
 be able to be causal, and is made so. Padding is left out and packed texts are separated: every text attends over its own
 tokens alone, by a hierarchy of its own length, and rows of padding are zero. Whatever else a mask says is refused.
 ``hga.transformers.by_layer({1: "hga:window:left=32", ..}, "hga:dense")`` names a mapping by layer.

@@ -95,7 +95,7 @@ static int goes_this_way(const call *c, const char *isa)
     assert_ok(hga_plan_create(c->graph, &c->program, &c->shape, &options, &plan));
     assert_ok(solvers_find(plan, &io, solvers));
     hga_plan_destroy(plan);
-    return solvers[0].applies >> SOLVER_LIGHT & 1 && solvers[0].light > 0 && solvers[0].rows > 0;
+    return solvers[0].applies >> SOLVER_FEW_EDGES & 1 && solvers[0].few_edges > 0 && solvers[0].rows > 0;
 }
 
 static int check(call *c)

@@ -1,6 +1,6 @@
-/* run_light.c: panels whose edges are listed one by one and whose heads are narrow, as graph networks have them. Rows
-   of few edges are computed together, up to a chunk of edges. Rows of more edges go row by row. Which way a row goes
-   depends on its own edges and on the shape alone. */
+/* run_few_edges.c: panels whose edges are listed one by one and whose heads are narrow, as graph networks have them.
+   Rows of few edges are computed together, up to a chunk of edges. Rows of more edges run one by one. Which of the two
+   it is depends on the row's own edges and on the shape alone. */
 #include "attend.h"
 #include "dropout.h"
 #include "panel_rows.h"
@@ -11,30 +11,30 @@
 
 #include <string.h>
 
-enum { LIGHT_ROWS = KERNEL_TILE, LIGHT_COLUMNS = 128 };
+enum { BATCH_ROWS = KERNEL_TILE, BATCH_COLUMNS = 128 };
 
 /* Rows that are computed together. Rows of tensors whose heads lie apart are copied. */
-typedef struct light_batch {
-    hga_id n, edges, node[LIGHT_ROWS], first[LIGHT_ROWS + 1];
-    const float *q[LIGHT_ROWS], *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *r_v[KERNEL_CHUNK];
-    float *out[LIGHT_ROWS], *lse[LIGHT_ROWS];
+typedef struct few_edges_batch {
+    hga_id n, edges, node[BATCH_ROWS], first[BATCH_ROWS + 1];
+    const float *q[BATCH_ROWS], *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *r_v[KERNEL_CHUNK];
+    float *out[BATCH_ROWS], *lse[BATCH_ROWS];
     hga_id source[KERNEL_CHUNK], destination[KERNEL_CHUNK];
     int32_t type[KERNEL_CHUNK];
-    float bias[KERNEL_CHUNK + KERNEL_PAD], a[LIGHT_COLUMNS];
-    float q_copy[LIGHT_ROWS][LIGHT_COLUMNS], out_copy[LIGHT_ROWS][LIGHT_COLUMNS];
-    float k_copy[KERNEL_CHUNK][LIGHT_COLUMNS], v_copy[KERNEL_CHUNK][LIGHT_COLUMNS];
-} light_batch;
+    float bias[KERNEL_CHUNK + KERNEL_PAD], a[BATCH_COLUMNS];
+    float q_copy[BATCH_ROWS][BATCH_COLUMNS], out_copy[BATCH_ROWS][BATCH_COLUMNS];
+    float k_copy[KERNEL_CHUNK][BATCH_COLUMNS], v_copy[KERNEL_CHUNK][BATCH_COLUMNS];
+} few_edges_batch;
 
-int64_t light_fits_stage(worker *w, const wave_item *item, int64_t n)
+int64_t few_edges_fit_stage(worker *w, const wave_item *item, int64_t n)
 {
     const hga_id stage = w->plan->phases.list[item->phase].stage;
     const hga_relation *r = &w->plan->stage[stage].relation;
     const hga_shape *s = &w->plan->shape;
     (void)n;
     return r->ptr && !r->n_blocks && !r->dst_order && !r->src_order && s->n_heads == s->n_kv_heads &&
-           s->n_heads * s->dim <= LIGHT_COLUMNS && s->n_heads * s->dim_v <= LIGHT_COLUMNS &&
+           s->n_heads * s->dim <= BATCH_COLUMNS && s->n_heads * s->dim_v <= BATCH_COLUMNS &&
            (s->dim == s->dim_v || scores_are_sums(w->plan)) && !weights_are_sigmoids(w->plan) &&
-           w->plan->machine.kernels->light_fits(s->n_heads, s->dim, s->dim_v);
+           w->plan->machine.kernels->few_edges_fit(s->n_heads, s->dim, s->dim_v);
 }
 
 /* Node v's row with its heads together: the row, or a copy. */
@@ -49,14 +49,14 @@ static const float *row_together(const bound_field *f, hga_id v, float *copy)
 }
 
 /* The factors of additive scores, scaled, heads contiguous. */
-static void load_factors(const worker *w, light_batch *b)
+static void load_factors(const worker *w, few_edges_batch *b)
 {
     const float *input = w->io->additive.data;
     const hga_id n = w->plan->shape.n_heads * w->plan->shape.dim;
     for (hga_id i = 0; i < n; i++) b->a[i] = (input ? input[i] : 1) * w->workspace->scores.scale_2;
 }
 
-static void point_to_rows(const worker *w, hga_id stage, light_batch *b)
+static void point_to_rows(const worker *w, hga_id stage, few_edges_batch *b)
 {
     const hga_stage *s = stage_of(w, stage);
     const bound_field *q = read_field(w, s, s->query), *k = read_field(w, s, s->key), *v = read_field(w, s, s->value),
@@ -73,7 +73,7 @@ static void point_to_rows(const worker *w, hga_id stage, light_batch *b)
 }
 
 /* Where the kernel wrote copies. */
-static void store_copies(const worker *w, hga_id stage, const light_batch *b)
+static void store_copies(const worker *w, hga_id stage, const few_edges_batch *b)
 {
     const bound_field *out = field(w, stage_of(w, stage)->out);
     for (hga_id i = 0; i < b->n; i++) {
@@ -85,7 +85,7 @@ static void store_copies(const worker *w, hga_id stage, const light_batch *b)
     }
 }
 
-static int has_biases(const light_batch *b)
+static int has_biases(const few_edges_batch *b)
 {
     hga_id e = 0;
     while (e < b->edges && b->bias[e] == 0) e++;
@@ -93,13 +93,13 @@ static int has_biases(const light_batch *b)
 }
 
 /* Computes the rows of the batch, which is empty afterwards. */
-static void attend_batch(worker *w, hga_id stage, light_batch *b)
+static void attend_batch(worker *w, hga_id stage, few_edges_batch *b)
 {
     const hga_shape *s = &w->plan->shape;
     if (!b->n) return;
     point_to_rows(w, stage, b);
     if (drops_weights(w)) drop_edges(w, b->edges, b->destination, b->source, b->type);
-    w->plan->machine.kernels->attend_light(&(kernel_light){
+    w->plan->machine.kernels->attend_few_edges(&(kernel_few_edges){
         .n = b->n,
         .heads = s->n_heads,
         .dim = s->dim,
@@ -125,7 +125,7 @@ static void attend_batch(worker *w, hga_id stage, light_batch *b)
 }
 
 /* Biases of the row's edges, which are the last n of the batch. */
-static void add_biases(worker *w, hga_id stage, hga_id v, const hga_relation *r, light_batch *b, hga_id n)
+static void add_biases(worker *w, hga_id stage, hga_id v, const hga_relation *r, few_edges_batch *b, hga_id n)
 {
     edge_chunk *c = &w->chunk;
     c->n = n;
@@ -137,7 +137,7 @@ static void add_biases(worker *w, hga_id stage, hga_id v, const hga_relation *r,
     score_bases(w, stage, v, c, b->bias + b->edges);
 }
 
-static void add_row(worker *w, hga_id stage, hga_id v, const hga_relation *r, light_batch *b)
+static void add_row(worker *w, hga_id stage, hga_id v, const hga_relation *r, few_edges_batch *b)
 {
     const hga_pos from = r->ptr[v];
     const hga_id n = (hga_id)(r->ptr[v + 1] - from);
@@ -152,12 +152,12 @@ static void add_row(worker *w, hga_id stage, hga_id v, const hga_relation *r, li
     b->node[b->n] = v, b->first[b->n] = b->edges, b->edges += n, b->first[++b->n] = b->edges;
 }
 
-void light_run(worker *w, const wave_item *item, int64_t n)
+void few_edges_run(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phases.list[item->phase];
     const hga_relation *r = &w->plan->stage[ph->stage].relation;
     panel_rows p;
-    light_batch batch;
+    few_edges_batch batch;
     (void)n;
     if (item->head_range || !find_panel(w, ph, ph->stage, item->panel, &p)) return;
     reader_load(&w->reader, p.first, p.n);
@@ -167,7 +167,7 @@ void light_run(worker *w, const wave_item *item, int64_t n)
         const hga_id v = p.node[i];
         if (v < 0) continue;
         const hga_pos edges = r->ptr[v + 1] - r->ptr[v];
-        if (batch.n == LIGHT_ROWS || batch.edges + edges > KERNEL_CHUNK) attend_batch(w, ph->stage, &batch);
+        if (batch.n == BATCH_ROWS || batch.edges + edges > KERNEL_CHUNK) attend_batch(w, ph->stage, &batch);
         if (edges <= KERNEL_CHUNK)
             add_row(w, ph->stage, v, r, &batch);
         else
