@@ -135,16 +135,13 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths, 
 /* The gradient of LSE has LSE's shape: the query's without its last axis. */
 static int read_lse(const char *path, const tensor_file *q, hga_id out_rows, npy *lse)
 {
-    char shape[200];
     float *ordered = NULL;
     MUST(npy_read(path, NPY_REAL, lse));
     int64_t heads = q->axes > 2 ? q->heads : 1, rows = lse->count / heads / q->samples;
     int swapped = q->axes > 2 && layout_heads_first(q->layout), n = 0, fits = lse->n_dims == q->axes - 1;
     if (fits && q->axes == 4) fits = lse->dim[n++] == q->samples;
     if (fits && q->axes > 2) fits = lse->dim[n + !swapped] == heads;
-    if (!fits)
-        return complain(CLI_DATA, "%s: has the shape %s, which is not the log-sum-exp's", path,
-                        hga_npy_shape(lse->n_dims, lse->dim, shape));
+    if (!fits) return complain(CLI_DATA, "%s: has the shape %s, which is not the log-sum-exp's", path, npy_shape(lse));
     if (rows != out_rows)
         return complain(CLI_DATA, "%s: has %lld numbers, the log-sum-exp has %lld", path, (long long)lse->count,
                         (long long)(q->samples * heads * out_rows));

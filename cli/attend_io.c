@@ -35,14 +35,16 @@ static const option_row options[] = {
 };
 const option_list tensors_list = {.rows = options, .start = start};
 
+int paths_check(const attend_paths *p)
+{
+    const char *missing = !p->query ? "query" : !p->key ? "key" : !p->value ? "value" : NULL;
+    return missing ? complain(CLI_USAGE, "--%s FILE is missing", missing) : CLI_GOOD;
+}
+
 int tensors_check(const typed_tensors *typed)
 {
-    const attend_paths *p = &typed->paths;
-    if (!p->query) return complain(CLI_USAGE, "--query FILE is missing");
-    if (!p->key) return complain(CLI_USAGE, "--key FILE is missing");
-    if (!p->value) return complain(CLI_USAGE, "--value FILE is missing");
-    if (!p->out) return complain(CLI_USAGE, "--out FILE is missing");
-    return CLI_GOOD;
+    MUST(paths_check(&typed->paths));
+    return typed->paths.out ? CLI_GOOD : complain(CLI_USAGE, "--out FILE is missing");
 }
 
 element tensors_out_type(const typed_tensors *typed, const tensor_file *query)
@@ -124,13 +126,12 @@ int part_axis(const hga_call_row *row, const npy *a, hga_id heads)
 /* Cuts a table by head to the part's heads; borrows any other as it is. */
 static int cut_table(const hga_call_row *row, const head_part *p, const npy *all, npy *out)
 {
-    char shape[200];
     int axis = part_axis(row, all, p->of);
     *out = *all;
     if (axis < 0) return CLI_GOOD;
     if (all->dim[axis] != p->of)
-        return complain(CLI_DATA, "%s: has the shape %s; --%s has numbers for %d heads", all->path,
-                        hga_npy_shape(all->n_dims, all->dim, shape), row->option, p->of);
+        return complain(CLI_DATA, "%s: has the shape %s; --%s has numbers for %d heads", all->path, npy_shape(all),
+                        row->option, p->of);
     int64_t rows = axis ? all->dim[0] : 1;
     out->dim[axis] = p->n, out->count = all->count / p->of * p->n;
     const int64_t each = all->count / rows / p->of * p->n, of = all->count / rows;
@@ -179,10 +180,7 @@ static int check_rows(const model *m, hga_binding binding, hga_field_rows otherw
 /* Do the tensors have the rows that the program reads, and does it write any? */
 static int check_all_rows(const model *m, attend_io *a)
 {
-    for (hga_id i = 1; i <= m->program.n_fields; i++)
-        if (m->program.field[i].binding == HGA_IO_USER)
-            return complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
-                            m->program.field[i].name);
+    MUST(tensor_file_check_program(&m->program));
     if (!bound_field(&m->program, HGA_IO_OUT)) return complain(CLI_DATA, "the program of %s has no output", m->title);
     MUST(check_rows(m, HGA_IO_QUERY, HGA_ROWS_QUERIES, &a->query));
     MUST(check_rows(m, HGA_IO_KEY, HGA_ROWS_KEYS, &a->key));
@@ -221,25 +219,15 @@ static int fold_heads(attend_io *a)
     return CLI_GOOD;
 }
 
-/* n heads of a tensor, from head `first` on; `per`: rows of the call for each of its rows. */
-static hga_tensor heads_of(const tensor_file *t, hga_id first, hga_id n, hga_id per)
-{
-    hga_tensor x = {.data = t->array.real, .rows = (int64_t)t->rows * per};
-    if (n == t->heads) return x;
-    x.data = t->array.real + (int64_t)first * t->columns;
-    x.row_stride = (ptrdiff_t)t->heads * t->columns, x.head_stride = t->columns;
-    return x;
-}
-
 /* Binds shape, data and rows of the call; tensors that the program does not read are left out. */
 static int bind_tensors(const model *m, attend_io *a)
 {
     const head_part *p = &a->part;
     const hga_id per = m->tree_heads > 1 ? p->n : 1;
     a->shape = (hga_shape){.n_heads = p->n, .n_kv_heads = p->kv_n, .dim = a->query.columns, .dim_v = a->value.columns};
-    a->io.query = heads_of(&a->query, p->first, p->n, per);
-    a->io.key = heads_of(&a->key, p->kv_first, p->kv_n, per);
-    a->io.value = heads_of(&a->value, p->kv_first, p->kv_n, per);
+    a->io.query = tensor_file_heads(&a->query, p->first, p->n, per);
+    a->io.key = tensor_file_heads(&a->key, p->kv_first, p->kv_n, per);
+    a->io.value = tensor_file_heads(&a->value, p->kv_first, p->kv_n, per);
     if (m->tree_heads > 1) MUST(fold_heads(a));
     if (!bound_field(&m->program, HGA_IO_QUERY)) a->io.query.data = NULL;
     if (!bound_field(&m->program, HGA_IO_KEY)) a->io.key.data = NULL;

@@ -20,6 +20,8 @@ typedef struct typed_tensors {
 } typed_tensors;
 extern const option_list tensors_list;
 
+/* Are query, key and value there? */
+int paths_check(const attend_paths *p);
 /* Are all required tensors there? */
 int tensors_check(const typed_tensors *typed);
 /* The type in which results are written. */

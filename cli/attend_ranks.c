@@ -208,24 +208,12 @@ static int prepare(shared_call *c)
     return CLI_GOOD;
 }
 
-/* Makes the plan of this rank, by ranges of tokens that all ranks cut alike. */
+/* Makes the plan of this rank. */
 static int make_plan(shared_call *c)
 {
     hga_options options = c->typed->options;
-    const hga_graph *graph = ordered_graph(&c->model);
-    hga_id *cuts = NULL;
-    int status = CLI_GOOD;
-    TRY(world_agree(rank_cuts(graph, world_ranks(), &cuts)));
-    hga_ranks shared = {.exchange = world_exchange(), .cuts = cuts};
-    options.ranks = &shared;
-    options.threads = world_threads(options.threads);
     options.gradient = c->typed->gradients.out != NULL;
-    hga_status st = hga_plan_create(graph, &c->model.program, &c->io.shape, &options, &c->plan);
-    if (!st) st = hga_workspace_create(c->plan, &c->workspace);
-    TRY(world_agree(model_complain_of(st, &c->model)));
-done:
-    free(cuts);
-    return status;
+    return rank_plan_make(&c->model, &c->io.shape, &options, world_exchange(), &c->plan, &c->workspace);
 }
 
 /* ---- the tensors ---- */

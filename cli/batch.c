@@ -25,10 +25,8 @@ void samples_clear(samples *s)
 /* the lengths in a file, each a number of tokens; samples of none have no rows, and so no graph */
 static int samples_of_file(const npy *a, samples *s)
 {
-    char shape[200];
     if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX)
-        return complain(CLI_DATA, "%s: lengths have one axis and one number at least, not the shape %s", a->path,
-                        hga_npy_shape(a->n_dims, a->dim, shape));
+        return npy_complain_of_shape(a, "lengths have one axis and one number at least");
     hga_id n = 0;
     for (int64_t i = 0; i < a->count; i++) {
         if (a->whole[i] < 0)

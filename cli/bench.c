@@ -28,12 +28,12 @@ typedef struct arguments {
     call_files files; /* of the call */
 } arguments;
 
+enum { LIST_WORD = 16 };
 /* The lists, read; each has one member at least. */
 typedef struct lists {
     bench_variant variant[MAX_LIST];
     hga_id tokens[MAX_LIST], threads[MAX_LIST];
-    char isa[MAX_LIST][16];
-    hga_precision precision[MAX_LIST];
+    char isa[MAX_LIST][LIST_WORD], precision[MAX_LIST][LIST_WORD];
     hga_peaks peaks[MAX_LIST]; /* of each ISA */
     int n_variants, n_tokens, n_threads, n_isa, n_precision;
 } lists;
@@ -120,28 +120,13 @@ static const option_row options[] = {
     {0},
 };
 
-/* Instruction sets with commas between them; none: the library's choice. */
-static int read_isas(const char *list, lists *l)
+/* Words with commas between them, each one of those that are known. */
+static int read_words(const char *what, const char *list, const char *known, char word[MAX_LIST][LIST_WORD], int *n)
 {
-    if (!list) list = default_isa();
-    for (int i; list; l->n_isa++) {
-        char *word = l->isa[l->n_isa];
-        if (l->n_isa == MAX_LIST) return complain(CLI_USAGE, "--isa: the list is too long");
-        list_next(&list, word, sizeof *l->isa);
-        MUST(read_choice("--isa", hga_isa_list(), word, &i));
-    }
-    return CLI_GOOD;
-}
-
-/* Precisions with commas between them; none: f32. */
-static int read_precisions(const char *list, lists *l)
-{
-    char word[16];
-    int i;
-    if (!list) list = "f32";
-    for (; list_next(&list, word, sizeof word); l->precision[l->n_precision++] = (hga_precision)i) {
-        if (l->n_precision == MAX_LIST) return complain(CLI_USAGE, "--precision: the list is too long");
-        MUST(read_choice("--precision", PRECISION_WORDS, word, &i));
+    for (int which; list; ++*n) {
+        if (*n == MAX_LIST) return complain(CLI_USAGE, "%s: the list is too long", what);
+        list_next(&list, word[*n], LIST_WORD);
+        MUST(read_choice(what, known, word[*n], &which));
     }
     return CLI_GOOD;
 }
@@ -172,8 +157,9 @@ static int read_lists(const arguments *a, lists *l)
         read_list("--tokens", a->tokens ? a->tokens : DEFAULT_TOKENS, 1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
     l->n_threads = 1; /* 0: the library's default */
     if (a->threads) MUST(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
-    MUST(read_isas(a->isa, l));
-    return read_precisions(a->precision, l);
+    MUST(read_words("--isa", a->isa ? a->isa : default_isa(), hga_isa_list(), l->isa, &l->n_isa));
+    return read_words("--precision", a->precision ? a->precision : "f32", PRECISION_WORDS, l->precision,
+                      &l->n_precision);
 }
 
 /* ---- all cases ---- */
@@ -191,7 +177,7 @@ static bench_setup place_of(const lists *l, const arguments *a, int i)
     i /= l->n_threads;
     p.options.isa = l->isa[i % l->n_isa];
     p.peaks = l->peaks[i % l->n_isa];
-    p.options.precision = l->precision[i / l->n_isa];
+    p.options.precision = (hga_precision)choice_of(PRECISION_WORDS, l->precision[i / l->n_isa]);
     call_plan(&a->call, &p.options);
     return p;
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "benchmarks_page.h"
+#include "bench_page.h"
 #include "arguments.h"
 #include "html.h"
 #include "measured.h"
@@ -136,11 +136,11 @@ static void put_machine(FILE *file, const void *document)
 
 static int put_page(FILE *file, const void *document)
 {
-    char day[11];
-    snprintf(day, sizeof day, "%s", row_text(context_of(document), "date"));
-    const html_mark marks[] = {{"day", day, NULL},           {"notice", NULL, put_notice},   {"plots", NULL, put_plots},
+    char title[32];
+    snprintf(title, sizeof title, "hga bench, %.10s", row_text(context_of(document), "date"));
+    const html_mark marks[] = {{"title", title, NULL},       {"notice", NULL, put_notice},   {"plots", NULL, put_plots},
                                {"tables", NULL, put_tables}, {"machine", NULL, put_machine}, {0}};
-    html_fill(file, benchmarks_page, marks, document);
+    html_fill(file, bench_page, marks, document);
     return CLI_GOOD;
 }
 

@@ -42,7 +42,6 @@ typedef struct rank_times {
 typedef struct rank_case {
     const bench_setup *index;
     bench_case made; /* graph, program, plan, workspace, tensors of the rank's rows */
-    hga_id *cuts;
     counted_wire exchange;
     hga_id threads;
     rank_rows rows;
@@ -53,16 +52,9 @@ typedef struct rank_case {
 /* Makes this rank's plan and workspace; all ranks agree on whether they could be made. */
 static int open_plan(rank_case *c)
 {
-    const bench_setup *p = c->index;
-    hga_options options = p->options;
-    hga_ranks ranks = {.exchange = &c->exchange.outer};
-    MUST(world_agree(rank_cuts(c->made.graph, world_ranks(), &c->cuts)));
-    ranks.cuts = c->cuts;
-    options.ranks = &ranks;
-    options.threads = world_threads(options.threads);
-    hga_status st = hga_plan_create(c->made.graph, &c->made.program, &p->shape, &options, &c->made.plan);
-    if (!st) st = hga_workspace_create(c->made.plan, &c->made.workspace);
-    MUST(world_agree(complain_of(st, CLI_USAGE, p->variant->text)));
+    const model m = model_of(c->made.graph, &c->made.program, c->index->variant->text);
+    MUST(rank_plan_make(&m, &c->index->shape, &c->index->options, &c->exchange.outer, &c->made.plan,
+                        &c->made.workspace));
     c->threads = hga_plan_threads(c->made.plan);
     return CLI_GOOD;
 }
@@ -74,7 +66,7 @@ static int open_tensors(rank_case *c)
     int64_t heads = s->n_heads, kv = s->n_kv_heads ? s->n_kv_heads : heads;
     int64_t width[RANK_TENSORS] = {heads * s->dim, kv * s->dim, kv * s->dim, heads * s->dim}, floats = 1, at = 0;
     hga_tensor *tensor[RANK_TENSORS] = {&c->made.io.query, &c->made.io.key, &c->made.io.value, &c->made.io.out};
-    const model m = {.graph = c->made.graph, .program = c->made.program};
+    const model m = model_of(c->made.graph, &c->made.program, c->index->variant->text);
     MUST(rank_rows_find(c->made.plan, &m, 0, &c->rows));
     for (int i = 0; i < RANK_TENSORS; i++) floats += c->rows.of[i].rows * width[i];
     MUST(take(floats, sizeof *c->made.tensors, &c->made.tensors));
@@ -163,7 +155,7 @@ static int rate_of(const rank_case *c, double *edge_seconds)
     bench_case few = {0};
     int status = CLI_GOOD;
     TRY(bench_build(p, p->tokens < RATE_TOKENS ? p->tokens : RATE_TOKENS, &few));
-    model m = {.graph = few.graph, .program = few.program, .title = (char *)(uintptr_t)p->variant->text};
+    model m = model_of(few.graph, &few.program, p->variant->text);
     TRY(ranks_rate(&m, &p->shape, &p->options, edge_seconds));
 done:
     bench_case_clear(&few);
@@ -173,7 +165,7 @@ done:
 /* Predicts the times from the counts of hga_halo, the measured time of an edge and the link. */
 static int predict(const rank_case *c, const bench_link *link, rank_work *work, rank_times *out)
 {
-    model m = {.graph = c->made.graph, .program = c->made.program, .title = (char *)(uintptr_t)c->index->variant->text};
+    model m = model_of(c->made.graph, &c->made.program, c->index->variant->text);
     double edge_seconds = 0;
     MUST(ranks_count(&m, &c->index->shape, world_ranks(), work));
     MUST(rate_of(c, &edge_seconds));
@@ -205,7 +197,6 @@ static json_t *row_of(const rank_case *c, const bench_link *link, const rank_wor
 static void close_case(rank_case *c)
 {
     rank_rows_clear(&c->rows);
-    free(c->cuts);
     call_files_clear(&c->files);
     bench_case_clear(&c->made);
 }

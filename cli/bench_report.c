@@ -179,8 +179,6 @@ json_t *bench_context_json(const char *program, json_t *peaks)
 #define SETTING "threads isa precision"
 #define SERIES  "variant parameters"
 
-static json_int_t whole_of(const json_t *row, const char *key) { return json_integer_value(json_object_get(row, key)); }
-
 /* ---- scaling ---- */
 
 /* the row of the same case on one thread */
@@ -189,7 +187,7 @@ static const json_t *on_one_thread(const json_t *rows, const json_t *like)
     size_t i;
     json_t *row;
     json_array_foreach(rows, i, row) if (rows_agree(row, like, SERIES " tokens isa precision") &&
-                                         whole_of(row, "threads") == 1) return row;
+                                         row_whole(row, "threads") == 1) return row;
     return NULL;
 }
 
@@ -200,8 +198,8 @@ static json_t *scaling_row(const json_t *one, const json_t *many)
            busy = fmin(row_number(one, "cpu_over_wall"), row_number(many, "cpu_over_wall"));
     json_t *verdict = busy < BENCH_TRUSTED_SCALING
                           ? json_sprintf("none: below %.2f of the processor", BENCH_TRUSTED_SCALING)
-                          : json_sprintf("%.0f %% of %d threads", 100 * times / (double)whole_of(many, "threads"),
-                                         (int)whole_of(many, "threads"));
+                          : json_sprintf("%.0f %% of %d threads", 100 * times / (double)row_whole(many, "threads"),
+                                         (int)row_whole(many, "threads"));
     return json_pack("{s:O, s:O, s:O, s:O, s:O, s:O, s:f, s:O, s:O, s:b, s:o}", "variant",
                      json_object_get(many, "variant"), "parameters", json_object_get(many, "parameters"), "tokens",
                      json_object_get(many, "tokens"), "isa", json_object_get(many, "isa"), "precision",
@@ -217,7 +215,7 @@ json_t *bench_scaling(const json_t *rows)
     size_t i;
     json_array_foreach(rows, i, row)
     {
-        const json_t *one = whole_of(row, "threads") > 1 ? on_one_thread(rows, row) : NULL;
+        const json_t *one = row_whole(row, "threads") > 1 ? on_one_thread(rows, row) : NULL;
         if (one) json_array_append_new(list, scaling_row(one, row));
     }
     return list;
@@ -261,8 +259,8 @@ static const json_t *next_length(const json_t *rows, const json_t *like, json_in
     json_t *row;
     json_array_foreach(rows, i, row)
     {
-        if (!rows_agree(row, like, SERIES " " SETTING) || whole_of(row, "tokens") <= from) continue;
-        if (!best || whole_of(row, "tokens") < whole_of(best, "tokens")) best = row;
+        if (!rows_agree(row, like, SERIES " " SETTING) || row_whole(row, "tokens") <= from) continue;
+        if (!best || row_whole(row, "tokens") < row_whole(best, "tokens")) best = row;
     }
     return best;
 }
@@ -273,8 +271,8 @@ static json_t *overtake(const json_t *rows, const json_t *like)
 {
     double before = NAN, length_before = 0, from = 0;
     int bracketed = 0;
-    for (const json_t *row = next_length(rows, like, 0); row; row = next_length(rows, like, whole_of(row, "tokens"))) {
-        double now = lead(rows, row), length = (double)whole_of(row, "tokens");
+    for (const json_t *row = next_length(rows, like, 0); row; row = next_length(rows, like, row_whole(row, "tokens"))) {
+        double now = lead(rows, row), length = (double)row_whole(row, "tokens");
         if (isnan(now)) continue;
         if (now < 0 && !(before < 0)) {
             bracketed = before >= 0;

@@ -180,16 +180,9 @@ static hga_status open_limits(bench_setup *p, const hga_cost *cost, bench_asking
     return p->dry_run ? HGA_OK : bench_limits_open(a, &p->rules.limits);
 }
 
-/* A model as far as calls read it. */
-static model model_of(const bench_setup *p, const bench_case *c)
-{
-    return (model){
-        .graph = c->graph, .program = c->program, .tree_heads = 1, .title = (char *)(uintptr_t)p->variant->text};
-}
-
 int bench_put(const bench_setup *p, bench_case *c)
 {
-    model m = model_of(p, c);
+    model m = model_of(c->graph, &c->program, p->variant->text);
     MUST(call_put(p->call, &m));
     c->program = m.program;
     return CLI_GOOD;
@@ -197,7 +190,7 @@ int bench_put(const bench_setup *p, bench_case *c)
 
 int bench_bind(const bench_setup *p, bench_case *c, call_files *files)
 {
-    model m = model_of(p, c);
+    model m = model_of(c->graph, &c->program, p->variant->text);
     hga_shape shape = p->shape;
     if (p->files) *files = call_files_attach(p->files);
     return p->dry_run ? CLI_GOOD : call_files_bind(p->call, &m, &shape, files, &c->io);

@@ -108,12 +108,12 @@ static void put_needed(const hga_call_row *row, int64_t rows, const hga_shape *s
 
 static int check_shape(const hga_call_row *row, const model *m, const hga_shape *s, const npy *a)
 {
-    char shape[200], needed[200];
+    char needed[200];
     int64_t rows = rows_needed(row, m, s);
     if ((a->n_dims == 1 || a->n_dims == 2) && columns_fit(row, s, a) && rows_fit(row, rows, a)) return CLI_GOOD;
     put_needed(row, rows, s, sizeof needed, needed);
-    return complain(CLI_DATA, "%s: has the shape %s; for %s --%s takes %s", a->path,
-                    hga_npy_shape(a->n_dims, a->dim, shape), m->title, row->option, needed);
+    return complain(CLI_DATA, "%s: has the shape %s; for %s --%s takes %s", a->path, npy_shape(a), m->title,
+                    row->option, needed);
 }
 
 static int check_entries(const hga_call_row *row, const npy *a)

@@ -119,7 +119,7 @@ static void clear(findings *f)
 }
 
 /* Checks the graph; where several heads have chosen one each, all, up to the first that does not pass. */
-static int look_at_all(arguments *a, graph_file *g, findings *f)
+static int look_at_all(arguments *a, findings *f)
 {
     hga_id choosers = 1, heads = 1;
     int all = !a->source.chosen.typed_head;
@@ -128,13 +128,12 @@ static int look_at_all(arguments *a, graph_file *g, findings *f)
     if (!a->source.path) MUST(chosen_choosers(&a->source.typed, &a->source.chosen, &choosers, &heads));
     if (!a->source.path) MUST(routed_ahead(&a->source.typed, &a->ahead));
     for (hga_id i = 0; i < choosers && (i == 0 || passes(f)); i++) {
-        graph_file_clear(g);
         graph_argument_clear(&a->source);
         clear(f);
         if (all && choosers > 1) a->source.chosen.typed_head = 1, a->source.chosen.head = i * heads;
-        MUST(graph_argument_read(&a->source, g));
+        MUST(graph_argument_read(&a->source));
         a->path = a->source.title;
-        MUST(look(g, a, f));
+        MUST(look(&a->source.file, a, f));
     }
     if (choosers > 1 && all && passes(f)) {
         snprintf(a->all, sizeof a->all, "%.*s, all %d choosers", (int)(strrchr(a->path, ',') - a->path), a->path,
@@ -235,12 +234,12 @@ static json_t *causality_json(const findings *f)
                      "sees", f->causal.pass ? -1 : f->sees);
 }
 
-static int print_json(const graph_file *g, const arguments *a, const findings *f, int pass)
+static int print_json(const arguments *a, const findings *f, int pass)
 {
     return json_print(stdout,
                       json_pack("{s:s, s:b, s:b, s:O, s:o*, s:o, s:o}", "graph", a->path, "pass", pass, "program",
-                                g->text != NULL, "rules", f->rules, "warnings", json_incref(f->warnings), "coverage",
-                                coverage_json(f), "causality", causality_json(f)));
+                                a->source.file.text != NULL, "rules", f->rules, "warnings", json_incref(f->warnings),
+                                "coverage", coverage_json(f), "causality", causality_json(f)));
 }
 
 /* ---- the command ---- */
@@ -288,22 +287,20 @@ int run_check(int argc, char **argv)
                               .says = "Check a graph's rules, and what its program covers and sees. Exits with 1 when "
                                       "a rule, or a property that the graph's builder promised, does not hold."};
     arguments a = {0};
-    graph_file g = {0};
     findings f = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
     a.back.typed = &a.source.typed, a.back.call = &a.call, a.back.json = a.json;
     if (a.gradient) return check_gradient(&a.back);
-    TRY(look_at_all(&a, &g, &f));
+    TRY(look_at_all(&a, &f));
     int pass = passes(&f);
     if (a.json)
-        TRY(print_json(&g, &a, &f, pass));
+        TRY(print_json(&a, &f, pass));
     else
-        print_text(&g, &f);
+        print_text(&a.source.file, &f);
     status = pass ? CLI_GOOD : CLI_FAILED;
 done:
     clear(&f);
-    graph_file_clear(&g);
     graph_argument_clear(&a.source);
     return status;
 }

@@ -196,9 +196,7 @@ static int check(void *input)
 {
     const arguments *a = input;
     contenders all;
-    if (!a->paths.query) return complain(CLI_USAGE, "--query FILE is missing");
-    if (!a->paths.key) return complain(CLI_USAGE, "--key FILE is missing");
-    if (!a->paths.value) return complain(CLI_USAGE, "--value FILE is missing");
+    MUST(paths_check(&a->paths));
     MUST(drawing_check_path("-o", a->out));
     if (a->out) MUST(outfile_check(a->out));
     return contenders_swept(a->variants, 1, a->causal, &all); /* wrong names are reported before anything is read */

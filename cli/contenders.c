@@ -251,7 +251,7 @@ int contender_build(const scene *s, const contender *c, hga_graph **g, hga_progr
 {
     int status = (c->variant->can & HGA_NEEDS_CHOICE ? build_chosen : build_input)(s, c, g, p);
     if (status || !s->call) return status;
-    model m = {.graph = *g, .program = *p, .tree_heads = 1, .title = (char *)(uintptr_t)c->variant->name};
+    model m = model_of(*g, p, c->variant->name);
     status = call_put(s->call, &m);
     *p = m.program;
     return status;

@@ -30,17 +30,17 @@ int run_export(int argc, char **argv)
                 ".npy of parents or of a linkage. It is written as .json, .npy, .mtx, .csv, .dot, .graphml, .gexf, "
                 ".graph (METIS's); or as a picture of who attends to whom: .svg, .png."};
     arguments a = {0};
-    graph_file f = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
-    TRY(graph_argument_read(&a.source, &f));
-    hga_id main = f.text ? main_relation(&f.program) : -1;
-    if (main < 0 && hga_graph_nodes(f.graph).n_relations > 0) main = 0;
+    TRY(graph_argument_read(&a.source));
+    const graph_file *f = &a.source.file;
+    hga_id main = f->text ? main_relation(&f->program) : -1;
+    if (main < 0 && hga_graph_nodes(f->graph).n_relations > 0) main = 0;
     const char *slash = strrchr(a.source.title, '/');
-    graph_source source = {f.graph, f.text ? &f.program : NULL, f.text, main, slash ? slash + 1 : a.source.title, NULL};
+    graph_source source = {f->graph, f->text ? &f->program : NULL,       f->text,
+                           main,     slash ? slash + 1 : a.source.title, NULL};
     TRY(graph_write(&source, &a.target));
 done:
-    graph_file_clear(&f);
     graph_argument_clear(&a.source);
     return status;
 }

@@ -136,17 +136,16 @@ static int put_under_clusters(const graph_argument *a, graph_file *out)
 }
 
 /* Clusters and words come after the graph, which both replace. */
-int graph_argument_read(graph_argument *a, graph_file *out)
+int graph_argument_read(graph_argument *a)
 {
-    int status = CLI_GOOD;
-    *out = (graph_file){0};
-    TRY(a->path ? graph_file_read(a->path, a->parents, a->pattern, out) : build_graph(a, out));
-    if (a->path && a->tree) TRY(put_under_clusters(a, out));
+    MUST(a->path ? graph_file_read(a->path, a->parents, a->pattern, &a->file) : build_graph(a, &a->file));
+    if (a->path && a->tree) MUST(put_under_clusters(a, &a->file));
     if (a->path) a->title = a->path;
-    if (a->words) TRY(give_words(a->words, &out->graph));
-done:
-    if (status) graph_file_clear(out);
-    return status;
+    return a->words ? give_words(a->words, &a->file.graph) : CLI_GOOD;
 }
 
-void graph_argument_clear(graph_argument *a) { model_clear(&a->built); }
+void graph_argument_clear(graph_argument *a)
+{
+    graph_file_clear(&a->file);
+    model_clear(&a->built);
+}

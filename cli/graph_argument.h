@@ -17,14 +17,15 @@ typedef struct graph_argument {
     chosen_head which;
     int has_tensors;   /* the command has another use for chosen.query and chosen.key */
     const char *title; /* what messages call it, once it is read: the path, or "bpt k=4 tokens=64" */
+    graph_file file;   /* .. what was read; a program comes with a variant */
     model built;
 } graph_argument;
 
 /* Of a graph_argument: the argument, which must be there, -p, -n, --parents, --tree and the others on graphs. */
 extern const option_list graph_list;
 
-/* The graph; a program comes with a variant. Release both. */
-int graph_argument_read(graph_argument *a, graph_file *out);
+/* Reads or builds the graph. */
+int graph_argument_read(graph_argument *a);
 void graph_argument_clear(graph_argument *a);
 
 #endif

@@ -218,8 +218,7 @@ static int row_print(const json_t *row)
     enum { N_COLUMNS = sizeof all / sizeof *all, FIRST_OPTIONAL = 7 };
     column shown[N_COLUMNS + 1] = {0};
     const json_t *edges = json_object_get(row, "edges");
-    printf("token %lld attends to %zu nodes\n", (long long)json_integer_value(json_object_get(row, "token")),
-           json_array_size(edges));
+    printf("token %lld attends to %zu nodes\n", row_whole(row, "token"), json_array_size(edges));
     if (json_array_size(edges) == 0) return CLI_GOOD;
     for (int c = 0, n = 0; c < N_COLUMNS; c++)
         if (c < FIRST_OPTIONAL || has_value(edges, all[c].key)) shown[n++] = all[c];
@@ -336,7 +335,6 @@ int run_inspect(int argc, char **argv)
                               .says = "What a graph is: nodes, edges, degrees, bytes, and which pairs of tokens its "
                                       "program covers, by which levels, in how many layers."};
     arguments a = {0};
-    graph_file f = {0};
     json_t *document = json_object();
     int status = CLI_GOOD;
     a.source.typed.takes_order = 1;
@@ -344,17 +342,16 @@ int run_inspect(int argc, char **argv)
     TRY(arguments_parse(&line, argc, argv, &a));
     weighing_chooses(&a.row.by, &a.source.chosen);
     a.source.has_tensors = 1, a.source.which = CHOSEN_FIRST;
-    TRY(graph_argument_read(&a.source, &f));
+    TRY(graph_argument_read(&a.source));
     weighing_of(&a.source.built, &a.row.by);
     a.look.path = a.row.path = a.source.title;
-    TRY(fill(&a, &f, document));
+    TRY(fill(&a, &a.source.file, document));
     if (a.json)
         TRY(json_print(stdout, json_incref(document)));
     else
         TRY(print_text(&a, document));
 done:
     json_decref(document);
-    graph_file_clear(&f);
     graph_argument_clear(&a.source);
     return status;
 }

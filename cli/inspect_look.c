@@ -271,11 +271,6 @@ int look_document(const look_wish *a, const graph_file *f, json_t *document)
 
 /* ---- as text ---- */
 
-static long long number_of(const json_t *object, const char *key)
-{
-    return (long long)json_integer_value(json_object_get(object, key));
-}
-
 /* "1: 3, 2-3: 40, .." */
 static void print_histogram(const json_t *relation, const char *direction)
 {
@@ -288,20 +283,20 @@ static void print_histogram(const json_t *relation, const char *direction)
     fputs(":", stdout);
     json_array_foreach(json_object_get(relation, key), i, bar)
     {
-        long long from = number_of(bar, "from"), to = number_of(bar, "to");
+        long long from = row_whole(bar, "from"), to = row_whole(bar, "to");
         if (from == to)
-            printf("%s %lld: %lld", i ? "," : "", from, number_of(bar, "nodes"));
+            printf("%s %lld: %lld", i ? "," : "", from, row_whole(bar, "nodes"));
         else
-            printf("%s %lld-%lld: %lld", i ? "," : "", from, to, number_of(bar, "nodes"));
+            printf("%s %lld-%lld: %lld", i ? "," : "", from, to, row_whole(bar, "nodes"));
     }
     printf("%s\n", i ? " nodes" : " no edges");
 }
 
 static void print_twice(const json_t *relation)
 {
-    if (number_of(relation, "twice") == 0) return;
+    if (row_whole(relation, "twice") == 0) return;
     terminal_text(stdout, json_string_value(json_object_get(relation, "name")));
-    printf(": %lld edges repeat another and count once more\n", number_of(relation, "twice"));
+    printf(": %lld edges repeat another and count once more\n", row_whole(relation, "twice"));
 }
 
 /* Bytes in the unit that keeps the number short; "-" where they are not known. */
@@ -323,15 +318,15 @@ static void print_bytes(const json_t *bytes)
     print_amount("bytes      graph", json_object_get(bytes, "graph"));
     print_amount(", plan", json_object_get(bytes, "plan"));
     print_amount(", workspace", json_object_get(bytes, "state"));
-    printf(" (%lld heads of %lld, %lld threads)\n", number_of(bytes, "heads"), number_of(bytes, "dim"),
-           number_of(bytes, "threads"));
+    printf(" (%lld heads of %lld, %lld threads)\n", row_whole(bytes, "heads"), row_whole(bytes, "dim"),
+           row_whole(bytes, "threads"));
 }
 
 static void print_levels_of(const json_t *set)
 {
     size_t i;
     json_t *level;
-    printf("           %14lld by level", number_of(set, "pairs"));
+    printf("           %14lld by level", row_whole(set, "pairs"));
     json_array_foreach(json_object_get(set, "levels"), i, level)
         printf("%s%lld", i ? " and " : " ", (long long)json_integer_value(level));
     puts("");
@@ -343,10 +338,10 @@ static void print_coverage(const json_t *c)
     size_t i;
     json_t *set;
     printf("coverage   of %lld pairs%s %lld once, %lld never (%lld of them a token and itself), %lld more than once",
-           number_of(c, "pairs"), row_is(c, "causal") ? " of a token and an earlier one or itself" : "",
-           number_of(c, "once"), number_of(c, "none"), number_of(c, "none_diagonal"), number_of(c, "more"));
-    if (number_of(c, "token") >= 0)
-        printf("; first: query %lld and key %lld", number_of(c, "token"), number_of(c, "other"));
+           row_whole(c, "pairs"), row_is(c, "causal") ? " of a token and an earlier one or itself" : "",
+           row_whole(c, "once"), row_whole(c, "none"), row_whole(c, "none_diagonal"), row_whole(c, "more"));
+    if (row_whole(c, "token") >= 0)
+        printf("; first: query %lld and key %lld", row_whole(c, "token"), row_whole(c, "other"));
     puts("");
     json_array_foreach(json_object_get(c, "levels"), i, set) print_levels_of(set);
 }
@@ -362,11 +357,11 @@ static void print_causality(const json_t *c, const json_t *coverage)
         printf("no output depends on a later token");
     else
         printf("%lld pairs where a token attends to a later one; the output of token %lld depends on token %lld",
-               number_of(coverage, "later"), number_of(c, "token"), number_of(c, "sees"));
+               row_whole(coverage, "later"), row_whole(c, "token"), row_whole(c, "sees"));
     if (side)
         printf(strcmp(side, "key") == 0 ? ", by way of node %lld of level %lld"
                                         : ", by the query of node %lld of level %lld",
-               number_of(c, "node"), number_of(c, "level"));
+               row_whole(c, "node"), row_whole(c, "level"));
     puts("");
 }
 
@@ -380,7 +375,7 @@ static void print_layers(const json_t *document)
     else if (json_integer_value(layers) < 0)
         printf("layers     some tokens are never reached by %s\n", whom);
     else
-        printf("layers     %lld until every token is reached by %s\n", number_of(document, "layers"), whom);
+        printf("layers     %lld until every token is reached by %s\n", row_whole(document, "layers"), whom);
 }
 
 /* Prints levels, and relations if there are any. */
@@ -412,8 +407,8 @@ int look_print(const json_t *document)
     size_t i;
     json_t *relation;
     terminal_text(stdout, json_string_value(json_object_get(document, "graph")));
-    printf(": %lld query tokens, %lld key tokens, %lld nodes\n\n", number_of(document, "queries"),
-           number_of(document, "keys"), number_of(document, "nodes"));
+    printf(": %lld query tokens, %lld key tokens, %lld nodes\n\n", row_whole(document, "queries"),
+           row_whole(document, "keys"), row_whole(document, "nodes"));
     MUST(print_tables(document));
     puts("");
     json_array_foreach(json_object_get(document, "relations"), i, relation)

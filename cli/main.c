@@ -73,20 +73,6 @@ static int print_help(int all)
     return CLI_GOOD;
 }
 
-/* the words of the library's ISA list */
-static json_t *isa_list(void)
-{
-    json_t *list = json_array();
-    char word[32];
-    for (const char *c = hga_isa_list(); *c; c += strspn(c, " ")) {
-        size_t n = strcspn(c, " ");
-        snprintf(word, sizeof word, "%.*s", (int)n, c);
-        json_array_append_new(list, json_string(word));
-        c += n;
-    }
-    return list;
-}
-
 /* The version, the commit, the compiler and the instruction sets; in JSON the packages as well. */
 static int print_version(int json)
 {
@@ -99,7 +85,7 @@ static int print_version(int json)
                   "cxsparse", BUILD_CXSPARSE, "metis", BUILD_METIS, "openmp", BUILD_OPENMP);
     return json_print(stdout, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "version", hga_version(), "commit",
                                         BUILD_COMMIT, "compiler", BUILD_COMPILER, "build_type", BUILD_TYPE, "isa",
-                                        isa_list(), "packages", packages));
+                                        json_words(hga_isa_list()), "packages", packages));
 }
 
 /* --version and --json in any order, and nothing else */

@@ -17,6 +17,12 @@ void model_clear(model *m)
     *m = (model){0};
 }
 
+model model_of(const hga_graph *g, const hga_program *p, const char *title)
+{
+    return (model){
+        .graph = (hga_graph *)(uintptr_t)g, .program = *p, .tree_heads = 1, .title = (char *)(uintptr_t)title};
+}
+
 int model_complain_of(hga_status st, const model *m)
 {
     return complain_of(st, m->from_file ? CLI_DATA : CLI_USAGE, m->title);

@@ -7,13 +7,33 @@
 #include "cases.h"
 #include "complain.h"
 #include "ordered.h"
+#include "world.h"
 
-int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts)
+/* `ranks` ranges of the graph's tokens: [ranks + 1], for free(). */
+static int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts)
 {
     int64_t tokens = hga_graph_nodes(g).level_ptr[1];
     MUST(take(ranks + 1, sizeof **cuts, cuts));
     for (hga_id r = 0; r <= ranks; r++) (*cuts)[r] = (hga_id)(tokens * r / ranks);
     return CLI_GOOD;
+}
+
+int rank_plan_make(const model *m, const hga_shape *shape, const hga_options *typed, const hga_exchange *exchange,
+                   hga_plan **plan, hga_workspace **workspace)
+{
+    hga_options options = *typed;
+    hga_id *cuts = NULL;
+    int status = CLI_GOOD;
+    TRY(world_agree(rank_cuts(ordered_graph(m), world_ranks(), &cuts)));
+    const hga_ranks ranks = {.exchange = exchange, .cuts = cuts};
+    options.ranks = &ranks;
+    options.threads = world_threads(options.threads);
+    hga_status st = hga_plan_create(ordered_graph(m), &m->program, shape, &options, plan);
+    if (!st) st = hga_workspace_create(*plan, workspace);
+    TRY(world_agree(model_complain_of(st, m)));
+done:
+    free(cuts);
+    return status;
 }
 
 /* The rows of one tensor that the plan says are this rank's. */

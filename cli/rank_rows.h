@@ -6,8 +6,10 @@
 #include "hga.h"
 #include "variant.h"
 
-/* `ranks` ranges of the graph's tokens, as equal as they can be: [ranks + 1], for free(). */
-int rank_cuts(const hga_graph *g, hga_id ranks, hga_id **cuts);
+/* The plan and the workspace of this rank, by ranges of the graph's tokens that are as equal as they can be. All ranks
+   make theirs together, and agree on whether they could. */
+int rank_plan_make(const model *m, const hga_shape *shape, const hga_options *typed, const hga_exchange *exchange,
+                   hga_plan **plan, hga_workspace **workspace);
 
 /* Zeroed: none. */
 typedef struct row_list {

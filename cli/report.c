@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "report_page.h"
+#include "run_page.h"
 #include "bench_report.h"
 #include "html.h"
 #include "outfile.h"
@@ -362,10 +362,13 @@ static void put_machine(FILE *file, const void *context)
 static int put_page(FILE *file, const void *context)
 {
     const report *r = context;
-    char kl_words[16];
+    const char *text = file_name(r->source->name);
+    char title[FILENAME_MAX], kl_words[16];
+    snprintf(title, sizeof title, "hga run: %s", text);
     snprintf(kl_words, sizeof kl_words, "%d", r->kl_words);
     const html_mark marks[] = {
-        {"text", file_name(r->source->name), NULL},
+        {"title", title, NULL},
+        {"text", text, NULL},
         {"summary", NULL, put_summary},
         {"date", NULL, put_date},
         {"findings", NULL, findings_put},
@@ -380,7 +383,7 @@ static int put_page(FILE *file, const void *context)
         {"views", NULL, put_views},
         {0},
     };
-    html_fill(file, report_page, marks, r);
+    html_fill(file, run_page, marks, r);
     return CLI_GOOD;
 }
 

@@ -13,11 +13,10 @@
 static int check_rows(const graph_file *f, const char *option, const tensor_file *t, hga_binding binding,
                       hga_field_rows otherwise)
 {
-    char shape[200];
     hga_id rows = bound_rows(f->graph, &f->program, binding, otherwise);
     if (t->rows == rows) return CLI_GOOD;
     return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, t->array.path,
-                    hga_npy_shape(t->array.n_dims, t->array.dim, shape), rows, rows);
+                    npy_shape(&t->array), rows, rows);
 }
 
 /* Weights need no values, but the rows that values would have. */

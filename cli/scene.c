@@ -235,7 +235,7 @@ int64_t cast_bytes(const scene *s, const hga_graph *g, const hga_program *p, hga
 static int bind_call(const scene *s, const hga_graph *g, const hga_program *p, cast *c)
 {
     const embedding *e = &s->words;
-    model m = {.graph = (hga_graph *)(uintptr_t)g, .program = *p, .tree_heads = 1, .title = (char[]){"these tokens"}};
+    model m = model_of(g, p, "these tokens");
     hga_shape shape = {.n_heads = e->heads, .n_kv_heads = e->heads, .dim = e->dim};
     int status = s->call ? call_files_read(s->call, s->files) : CLI_GOOD;
     if (status || !s->call) return status;

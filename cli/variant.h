@@ -143,6 +143,8 @@ typedef struct model {
 /* tensors NULL: `tokens` must be among the parameters. */
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
 void model_clear(model *m);
+/* Of a graph and a program that others own, for what reads no more of a model; not to be cleared. */
+model model_of(const hga_graph *g, const hga_program *p, const char *title);
 /* complain_of for a call with a model: CLI_DATA for a program that was read. */
 int model_complain_of(hga_status st, const model *m);
 /* "bpt k=4", the variant as it was typed, for free(). */

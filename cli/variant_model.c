@@ -30,11 +30,9 @@ static int check_tokens(const settings *s, hga_id leaves)
 /* HSA on the tree of these parents; whatever ids they have, the graph renumbers its nodes. */
 static int make_from_parent(const variant_job *job, const npy *parent, model *out)
 {
-    char shape[200];
     hga_hsa h;
     if (parent->n_dims != 1 || parent->count == 0 || parent->count > INT32_MAX)
-        return complain(CLI_DATA, "%s: parent is [nodes], not the shape %s", parent->path,
-                        hga_npy_shape(parent->n_dims, parent->dim, shape));
+        return npy_complain_of_shape(parent, "parent is [nodes]");
     MUST(node_ids_make((hga_id)parent->count, &out->map));
     int status = settings_fill(job->settings, job->variant, &h);
     if (status) return status == CLI_USAGE ? CLI_DATA : status; /* what is typed was checked before: it is the file's */
@@ -63,11 +61,8 @@ static int make_hsa(const variant_job *job, model *out)
 /* weights by type, for a program with weighted sums */
 static int copy_alpha(const npy *a, model *out)
 {
-    char shape[200];
     if (!a) return CLI_GOOD;
-    if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX)
-        return complain(CLI_DATA, "%s: alpha is [types], not the shape %s", a->path,
-                        hga_npy_shape(a->n_dims, a->dim, shape));
+    if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX) return npy_complain_of_shape(a, "alpha is [types]");
     return model_take_alpha(a, out);
 }
 

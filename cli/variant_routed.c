@@ -113,7 +113,7 @@ static choosing choosing_of(const variant_job *job)
 /* Where a chooser's rows start in [samples][choosers][query blocks][..], whose first axes may be left out where 1. */
 static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_id query_blocks, int *status)
 {
-    char shape[200], of_samples[40] = "";
+    char of_samples[40] = "";
     const hga_id choosers = c->choosers ? c->choosers : 1, batch = c->samples ? c->samples : 1;
     const int64_t expected[] = {batch, choosers, query_blocks};
     const int n = a->n_dims, left_out = 4 - n;
@@ -122,7 +122,7 @@ static int64_t find_rows(const npy *a, const choosing *c, const char *what, hga_
     if (batch > 1 || n == 4) snprintf(of_samples, sizeof of_samples, "[samples = %d]", batch);
     if (!fits)
         *status = complain(CLI_DATA, "%s: has the shape %s; %s is %s[choosers = %d][query blocks = %d][%s]", a->path,
-                           hga_npy_shape(n, a->dim, shape), what, of_samples, choosers, query_blocks,
+                           npy_shape(a), what, of_samples, choosers, query_blocks,
                            strcmp(what, "choice") == 0 ? "slots" : "blocks");
     return fits ? ((int64_t)c->sample * choosers + c->chooser) * query_blocks * a->dim[n - 1] : 0;
 }

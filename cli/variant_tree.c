@@ -55,10 +55,8 @@ static int read_tree(const settings *s, tree *t)
 /* Reads the leaves of each token, for all heads or for each; as many as the tensor has rows. */
 static int input_leaves(const npy *a, const npy *tensor, leaves *out)
 {
-    char shape[200];
     if (a->n_dims < 1 || a->n_dims > 2 || a->count == 0 || a->count > INT32_MAX)
-        return complain(CLI_DATA, "%s: leaves are [n] or [n][heads], not the shape %s", a->path,
-                        hga_npy_shape(a->n_dims, a->dim, shape));
+        return npy_complain_of_shape(a, "leaves are [n] or [n][heads]");
     MUST(take(a->count, sizeof *out->leaf, &out->leaf));
     memcpy(out->leaf, a->whole, (size_t)a->count * sizeof *out->leaf);
     out->n = (hga_id)a->dim[0];
@@ -74,17 +72,13 @@ static int input_leaves(const npy *a, const npy *tensor, leaves *out)
 static int check_hyperplanes(routing *r)
 {
     const npy *w = r->weights, *b = r->bias;
-    char shape[200], other[200];
-    if (w->n_dims < 2 || w->n_dims > 3)
-        return complain(CLI_DATA, "%s: weights are [rows][d] or [heads][rows][d], not the shape %s", w->path,
-                        hga_npy_shape(w->n_dims, w->dim, shape));
+    if (w->n_dims < 2 || w->n_dims > 3) return npy_complain_of_shape(w, "weights are [rows][d] or [heads][rows][d]");
     int64_t rows = w->dim[w->n_dims - 2], dim = w->dim[w->n_dims - 1], trees = w->n_dims == 3 ? w->dim[0] : 1;
     if (rows != r->tree->rows)
         return complain(CLI_DATA, "%s: has %lld hyperplanes where a tree of height %d has %lld", w->path,
                         (long long)rows, r->tree->height, (long long)r->tree->rows);
     if (b->n_dims != w->n_dims - 1 || memcmp(b->dim, w->dim, (size_t)b->n_dims * sizeof *b->dim) != 0)
-        return complain(CLI_DATA, "%s: has the shape %s, the weights have %s", b->path,
-                        hga_npy_shape(b->n_dims, b->dim, shape), hga_npy_shape(w->n_dims, w->dim, other));
+        return complain(CLI_DATA, "%s: has the shape %s, the weights have %s", b->path, npy_shape(b), npy_shape(w));
     if (trees != 1 && trees != r->heads)
         return complain(CLI_DATA, "%s: has trees for %lld heads, the query has %d", w->path, (long long)trees,
                         r->heads);
@@ -270,13 +264,12 @@ done:
 static int read_alpha(const variant_job *job, const tree *t, model *out)
 {
     const npy *a = setting_array(job->settings, "alpha");
-    char shape[200];
     if (!(job->variant->can & HGA_NEEDS_TYPE_SCALE)) return CLI_GOOD;
     if (t->height < 0) return complain(CLI_USAGE, "%s needs height or branching", job->name);
     if (!a) return job->tensors ? complain(CLI_USAGE, "%s needs -p alpha=@FILE.npy", job->name) : CLI_GOOD;
     if (a->n_dims != 1 || a->count != (int64_t)t->height + 1)
         return complain(CLI_DATA, "%s: alpha has the shape %s where a tree of height %d has %d levels", a->path,
-                        hga_npy_shape(a->n_dims, a->dim, shape), t->height, t->height + 1);
+                        npy_shape(a), t->height, t->height + 1);
     return model_take_alpha(a, out);
 }
 

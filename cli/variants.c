@@ -50,14 +50,6 @@ static void print_variant(const hga_variant *v)
 
 /* ---- JSON ---- */
 
-static json_t *words_json(const char *words)
-{
-    json_t *list = json_array();
-    for (const char *w = words; *w; w += strcspn(w, " "), w += strspn(w, " "))
-        json_array_append_new(list, json_stringn(w, strcspn(w, " ")));
-    return list;
-}
-
 /* A parameter's name, kind and default, and what it may be. */
 static json_t *parameter_json(const hga_parameter *p)
 {
@@ -65,12 +57,12 @@ static json_t *parameter_json(const hga_parameter *p)
     static const char *const place[HGA_IN_CHOICE + 1] = {"builder", "router", "key router", "tensors", "choice"};
     json_t *row = json_pack("{s:s, s:s, s:s, s:s?, s:s}", "name", p->name, "kind", kind[p->kind], "of", place[p->place],
                             "default", p->standard, "says", p->says);
-    if (p->study) json_object_set_new(row, "study", words_json(p->study));
+    if (p->study) json_object_set_new(row, "study", json_words(p->study));
     if (p->kind == HGA_PARAMETER_WHOLE || p->kind == HGA_PARAMETER_IDS)
         json_object_set_new(row, "least", json_integer(p->least));
     if (p->kind == HGA_PARAMETER_WHOLE && parameter_may_be_list(p)) json_object_set_new(row, "array", json_true());
     if (p->kind != HGA_PARAMETER_WORD) return row;
-    json_object_set_new(row, "words", words_json(p->words));
+    json_object_set_new(row, "words", json_words(p->words));
     return row;
 }
 

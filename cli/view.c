@@ -187,26 +187,25 @@ int run_view(int argc, char **argv)
                                  {0}};
     const option_list line = {.rows = options, .parts = parts, .check = check, .words = "GRAPH|VARIANT", .says = doc};
     arguments a = {.max_edges = VIEW_MOST_EXPLICIT, .output = "view.html"};
-    graph_file f = {0};
+    const graph_file *f = &a.source.file;
     row_edge_list edges = {0};
     hga_view view = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&line, argc, argv, &a));
     weighing_chooses(&a.by, &a.source.chosen);
     a.source.has_tensors = 1;
-    TRY(graph_argument_read(&a.source, &f));
+    TRY(graph_argument_read(&a.source));
     weighing_of(&a.source.built, &a.by);
     view.title = a.source.path ? title_of(a.source.path) : a.source.title;
-    view.program = f.text ? &f.program : NULL, view.max_edges = a.max_edges;
+    view.program = f->text ? &f->program : NULL, view.max_edges = a.max_edges;
     if (a.by.tensors.query)
-        TRY(view_weigh(&a.by, &f, a.source.title, a.source.chosen.typed_head ? a.source.chosen.head : -1, a.quiet,
+        TRY(view_weigh(&a.by, f, a.source.title, a.source.chosen.typed_head ? a.source.chosen.head : -1, a.quiet,
                        &edges, &view));
-    TRY(write_page(&a, f.graph, &view));
+    TRY(write_page(&a, f->graph, &view));
 done:
     free(edges.seen);
     free(edges.weight);
     free((void *)(uintptr_t)view.count);
-    graph_file_clear(&f);
     graph_argument_clear(&a.source);
     return status;
 }

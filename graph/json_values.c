@@ -14,6 +14,41 @@ const char *const json_sides[HGA_SIDE_KEY + 1] = {"both", "query", "key"};
 const char *const json_claims[3] = {"causal", "single", "complete"};
 const char *const json_free_members[] = {"program", "words", "comment", NULL};
 
+const json_field json_block_fields[] = {
+    {"dst", JSON_NEEDED, offsetof(hga_block, dst)},
+    {"n_dst", JSON_NEEDED, offsetof(hga_block, n_dst)},
+    {"src", JSON_NEEDED, offsetof(hga_block, src)},
+    {"n_src", JSON_NEEDED, offsetof(hga_block, n_src)},
+    {"count", JSON_OPTIONAL, offsetof(hga_block, count)},
+    {"dst_step", JSON_OPTIONAL, offsetof(hga_block, dst_step)},
+    {"src_step", JSON_OPTIONAL, offsetof(hga_block, src_step)},
+    {"type", JSON_OPTIONAL, offsetof(hga_block, type)},
+    {"type_dst", JSON_OPTIONAL, offsetof(hga_block, type_dst)},
+    {"type_src", JSON_OPTIONAL, offsetof(hga_block, type_src)},
+    {"pos_of", JSON_NODE, offsetof(hga_block, pos_of)},
+    {"pos_step", JSON_OPTIONAL, offsetof(hga_block, pos_step)},
+    {"src_pos_of", JSON_NODE, offsetof(hga_block, src_pos_of)},
+    {"src_pos_step", JSON_OPTIONAL, offsetof(hga_block, src_pos_step)},
+    {"weight", JSON_WEIGHT, offsetof(hga_block, weight)},
+    {"shape", JSON_SHAPE, offsetof(hga_block, shape)},
+    {"band", JSON_SPECIAL, 0},
+    {"comment", JSON_SPECIAL, 0},
+    {NULL, JSON_SPECIAL, 0},
+};
+
+const json_field json_choice_fields[] = {
+    {"dst", JSON_NEEDED, offsetof(hga_choice, dst)},
+    {"n_dst", JSON_NEEDED, offsetof(hga_choice, n_dst)},
+    {"src", JSON_NEEDED, offsetof(hga_choice, src)},
+    {"n_src", JSON_NEEDED, offsetof(hga_choice, n_src)},
+    {"row_block", JSON_NEEDED, offsetof(hga_choice, row_block)},
+    {"block", JSON_NEEDED, offsetof(hga_choice, block)},
+    {"causal", JSON_FLAG, offsetof(hga_choice, causal)},
+    {"lists", JSON_SPECIAL, 0},
+    {"comment", JSON_SPECIAL, 0},
+    {NULL, JSON_SPECIAL, 0},
+};
+
 /* ---- where in the file ---- */
 
 json_location json_member_of(const json_location *up, const char *name) { return (json_location){up, name, 0}; }
@@ -137,6 +172,39 @@ hga_status json_expect_member(const json_location *p, const json_t *object, cons
     return *out ? HGA_OK : json_wrong(p, "member \"%s\" is missing", name);
 }
 
+/* ---- members ---- */
+
+/* Calls `read` for each item of an array, until one fails. */
+static hga_status read_items(json_reader *r, const json_location *at, json_t *list, item_reader read)
+{
+    hga_status st = json_expect_array(at, list);
+    for (size_t i = 0, n = json_array_size(list); !st && i < n; i++) {
+        json_location item = json_item_of(at, i);
+        st = read(r, &item, json_array_get(list, i));
+    }
+    return st;
+}
+
+hga_status json_read_members(json_reader *r, const json_member *members, int object, const char *const *more)
+{
+    const char *names[JSON_MOST_MEMBERS + 1] = {NULL};
+    hga_status st = HGA_OK;
+    size_t n = 0;
+    for (const json_member *m = members; m->name; m++)
+        if (m->is & object) names[n++] = m->name;
+    HGA_TRY(json_expect_object(&r->root, r->object, names, more));
+    for (const json_member *m = members; m->name; m++) {
+        json_t *value = json_object_get(r->object, m->name);
+        json_location at = json_member_of(&r->root, m->name);
+        if (!(m->is & object)) continue;
+        if (!value && m->is & IS_NEEDED) HGA_TRY(json_expect_member(&r->root, r->object, m->name, &value));
+        r->n_named = 0;
+        if (value && m->read) HGA_TRY(m->is & BY_ITEM ? read_items(r, &at, value, m->read) : m->read(r, &at, value));
+    }
+done:
+    return st;
+}
+
 /* ---- text ---- */
 
 void hga_text_free(char *text)
@@ -188,21 +256,6 @@ static hga_status load_members(const char *members, json_t **out)
     st = json_parse("the further members", text, (size_t)length + 2, out);
     hga_delete(NULL, text, length + 2, 1);
     return st == HGA_EFORMAT ? HGA_EINVAL : st;
-}
-
-/* Reads each item of an optional array. */
-hga_status json_each_item(json_reader *r, const json_location *up, const json_t *object, const char *name,
-                          item_reader read)
-{
-    json_t *list = json_object_get(object, name);
-    if (!list) return HGA_OK;
-    json_location at = json_member_of(up, name);
-    hga_status st = json_expect_array(&at, list);
-    for (size_t i = 0, n = json_array_size(list); !st && i < n; i++) {
-        json_location item = json_item_of(&at, i);
-        st = read(r, &item, json_array_get(list, i));
-    }
-    return st;
 }
 
 /* Whether the object has a member that the first schema lacks. */

@@ -63,11 +63,18 @@ typedef struct json_reader {
     int64_t n_named;          /* nodes of the runs of sides, or of masses, so far */
 } json_reader;
 
-/* Reads one item at its location. */
+/* Reads a member, or one item of it, at its location. */
 typedef hga_status (*item_reader)(json_reader *r, const json_location *p, json_t *value);
-/* Calls `read` for each item of the array that is the object's member `name`, if it has one, until one fails. */
-hga_status json_each_item(json_reader *r, const json_location *up, const json_t *object, const char *name,
-                          item_reader read);
+/* Which objects have a member, and how it is read. */
+enum { OF_GRAPH = 1, OF_LONGER = 2, OF_RELATION = 4, IS_NEEDED = 8, BY_ITEM = 16, JSON_MOST_MEMBERS = 20 };
+typedef struct json_member {
+    const char *name; /* NULL: the end of a table */
+    int is;
+    item_reader read; /* NULL: carried along */
+} json_member;
+/* Reads r->object, an object of that kind, in the order of the table. It may have no other members than the table's,
+   but perhaps some of `more`. */
+hga_status json_read_members(json_reader *r, const json_member *members, int object, const char *const *more);
 
 /* read_json_relations.c: one relation, an item of `relations`. */
 hga_status json_read_relation(json_reader *r, const json_location *p, json_t *object);

@@ -263,18 +263,10 @@ static hga_status read_kind(json_reader *r, const json_location *p, json_t *valu
 
 /* ---- the graph ---- */
 
-/* Where a member may be, and how it is read. */
-enum { OF_GRAPH = 1, OF_LONGER = 2, IS_NEEDED = 4, BY_ITEM = 8 };
-typedef struct graph_member {
-    const char *name;
-    int is;
-    item_reader read; /* the member, or each of its items; NULL: carried along */
-} graph_member;
-
 static hga_status read_longer(json_reader *r, const json_location *p, json_t *object);
 
 /* In the order that a builder requires. */
-static const graph_member members[] = {
+static const json_member members[] = {
     {"format", OF_GRAPH | IS_NEEDED, read_format},
     {"schema", OF_GRAPH | IS_NEEDED, read_schema},
     {"levels", OF_GRAPH | OF_LONGER | IS_NEEDED | BY_ITEM, read_level},
@@ -293,30 +285,8 @@ static const graph_member members[] = {
     {"relations", OF_GRAPH | OF_LONGER | IS_NEEDED | BY_ITEM, json_read_relation},
     {"longer", OF_GRAPH, read_longer},
     {"comment", OF_LONGER, NULL},
+    {NULL, 0, NULL},
 };
-enum { N_MEMBERS = sizeof members / sizeof *members };
-
-/* Reads the members of an object of this kind; it has no others, but perhaps some of `more`. */
-static hga_status read_members(json_reader *r, int kind, const char *const *more)
-{
-    const char *names[N_MEMBERS + 1] = {NULL};
-    hga_status st = HGA_OK;
-    for (size_t i = 0, n = 0; i < N_MEMBERS; i++)
-        if (members[i].is & kind) names[n++] = members[i].name;
-    HGA_TRY(json_expect_object(&r->root, r->object, names, more));
-    for (const graph_member *m = members; m < members + N_MEMBERS; m++) {
-        json_t *value = json_object_get(r->object, m->name);
-        json_location at = json_member_of(&r->root, m->name);
-        if (!(m->is & kind)) continue;
-        if (!value && m->is & IS_NEEDED) HGA_TRY(json_expect_member(&r->root, r->object, m->name, &value));
-        r->n_named = 0;
-        if (value && m->read)
-            HGA_TRY(m->is & BY_ITEM ? json_each_item(r, &r->root, r->object, m->name, m->read)
-                                    : m->read(r, &at, value));
-    }
-done:
-    return st;
-}
 
 /* Reads `longer` with a json_reader and a builder of its own; an empty object is an empty graph. */
 static hga_status read_longer(json_reader *r, const json_location *p, json_t *object)
@@ -324,7 +294,8 @@ static hga_status read_longer(json_reader *r, const json_location *p, json_t *ob
     hga_status st = HGA_OK;
     json_reader more = {.allocator = r->allocator, .object = object, .root = *p};
     HGA_TRY(hga_builder_create(r->allocator, &more.b));
-    if (!json_is_object(object) || json_object_size(object)) HGA_TRY(read_members(&more, OF_LONGER, NULL));
+    if (!json_is_object(object) || json_object_size(object))
+        HGA_TRY(json_read_members(&more, members, OF_LONGER, NULL));
     HGA_TRY(json_refused(&more.root, hga_builder_set_longer(r->b, more.b)));
 done:
     if (st == HGA_EUNSUPPORTED) st = HGA_EFORMAT; /* a fault of the file */
@@ -335,7 +306,7 @@ done:
 static hga_status read_graph(json_reader *r, hga_graph **out)
 {
     if (is_node_link(r->object)) return refuse_node_link(r->root.name);
-    hga_status st = read_members(r, OF_GRAPH, json_free_members);
+    hga_status st = json_read_members(r, members, OF_GRAPH, json_free_members);
     return st ? st : json_refused(&r->root, hga_builder_finish(r->b, out));
 }
 

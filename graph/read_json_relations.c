@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-static const char *const relation_members[] = {"name",    "dst_order", "src_order", "blocks",
-                                               "choices", "edges",     "comment",   NULL};
-
 /* The number of nodes that an order lists; entries are ids or [first, n]. */
 static hga_status count_order(const json_reader *r, const json_location *at, const json_t *list, int64_t *n)
 {
@@ -38,11 +35,10 @@ static void fill_order(const json_t *list, hga_id *order)
 }
 
 /* An order's nodes; *order stays NULL without one. */
-static hga_status read_order(const json_reader *r, const json_location *p, const json_t *object, const char *name,
-                             hga_id **order, int64_t *n)
+static hga_status read_order(const json_reader *r, const char *name, hga_id **order, int64_t *n)
 {
-    const json_t *list = json_object_get(object, name);
-    json_location at = json_member_of(p, name);
+    const json_t *list = json_object_get(r->object, name);
+    json_location at = json_member_of(&r->root, name);
     if (!list) return HGA_OK;
     hga_status st = json_expect_array(&at, list);
     if (!st) st = count_order(r, &at, list, n);
@@ -51,93 +47,77 @@ static hga_status read_order(const json_reader *r, const json_location *p, const
     return st;
 }
 
-/* `dst_order` and `src_order` of a relation, where it has them. */
-static hga_status read_orders(const json_reader *r, const json_location *p, const json_t *object)
+/* `dst_order`, and `src_order` with it; either may be missing. */
+static hga_status read_orders(json_reader *r, const json_location *p, json_t *value)
 {
     hga_status st = HGA_OK;
     hga_id *dst = NULL, *src = NULL;
     int64_t n_dst = 0, n_src = 0;
-    HGA_TRY(read_order(r, p, object, "dst_order", &dst, &n_dst));
-    HGA_TRY(read_order(r, p, object, "src_order", &src, &n_src));
-    if (dst || src)
-        HGA_TRY(json_refused(p, hga_builder_set_order(r->b, r->relation, dst, (hga_id)n_dst, src, (hga_id)n_src)));
+    (void)p, (void)value;
+    HGA_TRY(read_order(r, "dst_order", &dst, &n_dst));
+    HGA_TRY(read_order(r, "src_order", &src, &n_src));
+    HGA_TRY(json_refused(&r->root, hga_builder_set_order(r->b, r->relation, dst, (hga_id)n_dst, src, (hga_id)n_src)));
 done:
     hga_delete(r->allocator, dst, n_dst, sizeof *dst);
     hga_delete(r->allocator, src, n_src, sizeof *src);
     return st;
 }
 
-/* The integers of a block by name; the first four are required. */
-typedef struct block_field {
-    const char *name;
-    size_t offset;
-} block_field;
-
-static const block_field block_fields[] = {
-    {"dst", offsetof(hga_block, dst)},           {"n_dst", offsetof(hga_block, n_dst)},
-    {"src", offsetof(hga_block, src)},           {"n_src", offsetof(hga_block, n_src)},
-    {"count", offsetof(hga_block, count)},       {"dst_step", offsetof(hga_block, dst_step)},
-    {"src_step", offsetof(hga_block, src_step)}, {"type", offsetof(hga_block, type)},
-    {"type_dst", offsetof(hga_block, type_dst)}, {"type_src", offsetof(hga_block, type_src)},
-    {"pos_step", offsetof(hga_block, pos_step)}, {"src_pos_step", offsetof(hga_block, src_pos_step)},
-};
-enum { N_BLOCK_FIELDS = sizeof block_fields / sizeof *block_fields, N_NEEDED = 4 };
-static const char *const block_members[] = {
-    "dst",    "n_dst",    "src",    "n_src", "count", "dst_step", "src_step",   "type",         "type_dst", "type_src",
-    "pos_of", "pos_step", "weight", "shape", "band",  "comment",  "src_pos_of", "src_pos_step", NULL};
-
-/* Members that are left out stay 0. */
-static hga_status read_block_fields(const json_location *p, const json_t *object, hga_block *b)
+static hga_status read_src_order(json_reader *r, const json_location *p, json_t *value)
 {
-    for (size_t i = 0; i < N_BLOCK_FIELDS; i++) {
-        const json_t *value = json_object_get(object, block_fields[i].name);
-        json_location at = json_member_of(p, block_fields[i].name);
-        int32_t x = 0;
-        if (!value && i < N_NEEDED) return json_wrong(p, "member \"%s\" is missing", block_fields[i].name);
-        hga_status st = value ? json_read_integer(&at, value, &x) : HGA_OK;
-        if (st) return st;
-        memcpy((char *)b + block_fields[i].offset, &x, sizeof x);
-    }
+    return json_object_get(r->object, "dst_order") ? HGA_OK : read_orders(r, p, value);
+}
+
+/* ---- members of blocks and choices ---- */
+
+/* Reads one member's value to its place in the struct. Weight 0 means "unset" in a block, so a file may not have it. */
+static hga_status read_value(const json_reader *r, const json_location *at, json_form form, const json_t *value,
+                             void *to)
+{
+    int32_t *number = to;
+    const float *weight = to;
+    hga_status st = form == JSON_WEIGHT  ? json_read_real(at, value, to)
+                    : form == JSON_SHAPE ? json_read_word(at, value, json_shapes, HGA_BAND + 1, to)
+                                         : json_read_integer(at, value, to);
+    if (st) return st;
+    if (form == JSON_WEIGHT && !(*weight > 0)) return json_wrong(at, "weight %g is not positive", (double)*weight);
+    if (form == JSON_FLAG && (*number < 0 || *number > 1)) return json_wrong(at, "%d is neither 0 nor 1", *number);
+    if (form != JSON_NODE) return HGA_OK;
+    if (*number < 0 || *number >= r->n_nodes)
+        return json_wrong(at, "node %d of %d does not exist", *number, r->n_nodes);
+    ++*number;
     return HGA_OK;
 }
 
-/* The node whose position a block uses, if it names one. */
-static hga_status read_block_position(const json_reader *r, const json_location *p, const json_t *object,
-                                      const char *name, hga_id *pos_of)
+/* Reads the members that are not special to the zeroed struct; the object has no others than the table's. */
+static hga_status read_fields(const json_reader *r, const json_location *p, json_t *object, const json_field *fields,
+                              void *to)
 {
-    const json_t *value = json_object_get(object, name);
-    json_location at = json_member_of(p, name);
-    int32_t node = -1;
-    if (!value) return HGA_OK;
-    hga_status st = json_read_integer(&at, value, &node);
-    if (!st && (node < 0 || node >= r->n_nodes)) st = json_wrong(&at, "node %d of %d does not exist", node, r->n_nodes);
-    *pos_of = node + 1;
+    const char *names[JSON_MOST_MEMBERS + 1] = {NULL};
+    for (size_t i = 0; fields[i].name; i++) names[i] = fields[i].name;
+    hga_status st = json_expect_object(p, object, names, NULL);
+    for (const json_field *f = fields; !st && f->name; f++) {
+        json_t *value = json_object_get(object, f->name);
+        json_location at = json_member_of(p, f->name);
+        if (f->form == JSON_NEEDED) st = json_expect_member(p, object, f->name, &value);
+        if (!st && value && f->form != JSON_SPECIAL) st = read_value(r, &at, f->form, value, (char *)to + f->offset);
+    }
     return st;
 }
 
-/* Weight 0 means "unset" in a block, so a file may not have it. */
-static hga_status read_block_weight(const json_location *p, const json_t *object, hga_block *b)
-{
-    const json_t *value = json_object_get(object, "weight");
-    json_location at = json_member_of(p, "weight");
-    if (!value) return HGA_OK;
-    hga_status st = json_read_real(&at, value, &b->weight);
-    return !st && !(b->weight > 0) ? json_wrong(&at, "weight %g is not positive", (double)b->weight) : st;
-}
+/* ---- blocks ---- */
 
-/* A shape by its name; a band, and nothing else, has two ends. */
-static hga_status read_block_shape(const json_location *p, const json_t *object, hga_block *b)
+/* A shape that is a band, and no other, has two ends. */
+static hga_status read_band(const json_location *p, const json_t *object, hga_block *b)
 {
-    const json_t *shape = json_object_get(object, "shape"), *band = json_object_get(object, "band");
-    json_location shape_location = json_member_of(p, "shape"), band_location = json_member_of(p, "band");
+    const json_t *band = json_object_get(object, "band");
+    json_location at = json_member_of(p, "band");
     int32_t ends[2] = {0, 0};
     size_t n;
-    int which = HGA_ALL;
-    hga_status st = shape ? json_read_word(&shape_location, shape, json_shapes, HGA_BAND + 1, &which) : HGA_OK;
-    if (!st && band && which != HGA_BAND) st = json_wrong(&band_location, "only \"shape\": \"band\" has a band");
-    if (!st && !band && which == HGA_BAND) st = json_wrong(p, "member \"band\" is missing");
-    if (!st && band) st = json_read_integers(&band_location, band, 2, 2, ends, &n);
-    b->shape = (hga_shape_kind)which, b->band_first = ends[0], b->band_last = ends[1];
+    if (!band) return b->shape == HGA_BAND ? json_wrong(p, "member \"band\" is missing") : HGA_OK;
+    if (b->shape != HGA_BAND) return json_wrong(&at, "only \"shape\": \"band\" has a band");
+    hga_status st = json_read_integers(&at, band, 2, 2, ends, &n);
+    b->band_first = ends[0], b->band_last = ends[1];
     return st;
 }
 
@@ -145,24 +125,12 @@ static hga_status read_block_shape(const json_location *p, const json_t *object,
 static hga_status read_block(json_reader *r, const json_location *p, json_t *object)
 {
     hga_block b = {0};
-    hga_status st = json_expect_object(p, object, block_members, NULL);
-    if (!st) st = read_block_fields(p, object, &b);
-    if (!st) st = read_block_position(r, p, object, "pos_of", &b.pos_of);
-    if (!st) st = read_block_position(r, p, object, "src_pos_of", &b.src_pos_of);
-    if (!st) st = read_block_weight(p, object, &b);
-    if (!st) st = read_block_shape(p, object, &b);
+    hga_status st = read_fields(r, p, object, json_block_fields, &b);
+    if (!st) st = read_band(p, object, &b);
     return st ? st : json_refused(p, hga_builder_add_blocks(r->b, r->relation, &b));
 }
 
 /* ---- choices ---- */
-
-static const block_field choice_fields[] = {
-    {"dst", offsetof(hga_choice, dst)},     {"n_dst", offsetof(hga_choice, n_dst)},
-    {"src", offsetof(hga_choice, src)},     {"n_src", offsetof(hga_choice, n_src)},
-    {"block", offsetof(hga_choice, block)}, {"row_block", offsetof(hga_choice, row_block)},
-};
-static const char *const choice_members[] = {"dst",   "n_dst",  "src",   "n_src",   "row_block",
-                                             "block", "causal", "lists", "comment", NULL};
 
 /* The lists in one array: [n + 1] offsets, and all blocks. */
 typedef struct choice_lists {
@@ -203,27 +171,6 @@ static hga_status read_lists(const json_location *p, const json_t *lists, choice
     return HGA_OK;
 }
 
-/* Reads the integers of a choice, all of them required, and the optional `causal`. */
-static hga_status read_choice_fields(const json_location *p, const json_t *object, hga_choice *c)
-{
-    const json_t *causal = json_object_get(object, "causal");
-    json_location causal_at = json_member_of(p, "causal");
-    int32_t is_causal = 0;
-    for (size_t i = 0; i < sizeof choice_fields / sizeof *choice_fields; i++) {
-        const json_t *value = json_object_get(object, choice_fields[i].name);
-        json_location at = json_member_of(p, choice_fields[i].name);
-        int32_t x = 0;
-        if (!value) return json_wrong(p, "member \"%s\" is missing", choice_fields[i].name);
-        hga_status st = json_read_integer(&at, value, &x);
-        if (st) return st;
-        memcpy((char *)c + choice_fields[i].offset, &x, sizeof x);
-    }
-    hga_status st = causal ? json_read_integer(&causal_at, causal, &is_causal) : HGA_OK;
-    if (!st && (is_causal < 0 || is_causal > 1)) st = json_wrong(&causal_at, "%d is neither 0 nor 1", is_causal);
-    c->causal = is_causal;
-    return st;
-}
-
 /* A choice with a list for each block of its rows. */
 static hga_status read_choice(json_reader *r, const json_location *p, json_t *object)
 {
@@ -232,8 +179,7 @@ static hga_status read_choice(json_reader *r, const json_location *p, json_t *ob
     choice_lists x = {0};
     json_t *lists;
     json_location at = json_member_of(p, "lists");
-    HGA_TRY(json_expect_object(p, object, choice_members, NULL));
-    HGA_TRY(read_choice_fields(p, object, &c));
+    HGA_TRY(read_fields(r, p, object, json_choice_fields, &c));
     HGA_TRY(json_expect_member(p, object, "lists", &lists));
     HGA_TRY(json_expect_array(&at, lists));
     HGA_TRY(count_lists(&at, lists, &x));
@@ -269,20 +215,29 @@ static hga_status read_json_edge(json_reader *r, const json_location *p, json_t 
     return st ? st : json_refused(p, hga_builder_add_edge(r->b, r->relation, x[0], x[1], x[2], weight));
 }
 
-/* Adds the relation to the builder, then its orders, blocks, choices and edges. */
+/* ---- a relation ---- */
+
+/* Adds the relation to the builder. */
+static hga_status read_relation_name(json_reader *r, const json_location *p, json_t *name)
+{
+    if (!json_is_string(name)) return json_wrong(p, "a string is expected, not %s", json_type_name(name));
+    return json_refused(p, hga_builder_add_relation(r->b, json_string_value(name), &r->relation));
+}
+
+static const json_member members[] = {
+    {"name", OF_RELATION | IS_NEEDED, read_relation_name},
+    {"dst_order", OF_RELATION, read_orders},
+    {"src_order", OF_RELATION, read_src_order},
+    {"blocks", OF_RELATION | BY_ITEM, read_block},
+    {"choices", OF_RELATION | BY_ITEM, read_choice},
+    {"edges", OF_RELATION | BY_ITEM, read_json_edge},
+    {"comment", OF_RELATION, NULL},
+    {NULL, 0, NULL},
+};
+
 hga_status json_read_relation(json_reader *r, const json_location *p, json_t *object)
 {
-    hga_status st = HGA_OK;
-    json_t *name;
-    json_location at = json_member_of(p, "name");
-    HGA_TRY(json_expect_object(p, object, relation_members, NULL));
-    HGA_TRY(json_expect_member(p, object, "name", &name));
-    if (!json_is_string(name)) HGA_TRY(json_wrong(&at, "a string is expected, not %s", json_type_name(name)));
-    HGA_TRY(json_refused(&at, hga_builder_add_relation(r->b, json_string_value(name), &r->relation)));
-    HGA_TRY(read_orders(r, p, object));
-    HGA_TRY(json_each_item(r, p, object, "blocks", read_block));
-    HGA_TRY(json_each_item(r, p, object, "choices", read_choice));
-    HGA_TRY(json_each_item(r, p, object, "edges", read_json_edge));
-done:
-    return st;
+    json_reader of = *r;
+    of.root = *p, of.object = object;
+    return json_read_members(&of, members, OF_RELATION, NULL);
 }

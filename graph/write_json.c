@@ -281,27 +281,35 @@ static hga_id order_length(const hga_id *order, hga_id n)
     return length;
 }
 
-static void put_field(output *o, const char *name, int64_t value)
+/* One member's value, which is not its default. */
+static void put_value(output *o, json_form form, const void *at)
 {
-    if (value == 0) return;
-    output_text(o, ", \""), output_text(o, name), output_text(o, "\": "), output_integer(o, value);
+    if (form == JSON_WEIGHT)
+        output_real(o, *(const float *)at);
+    else if (form == JSON_SHAPE)
+        put_string(o, json_shapes[*(const hga_shape_kind *)at]);
+    else if (form == JSON_FLAG)
+        output_integer(o, *(const int *)at != 0);
+    else
+        output_integer(o, *(const int32_t *)at - (form == JSON_NODE));
 }
 
-/* Writes a block without the members that have their default. */
+/* Begins an object with the members of a block or a choice that are not special, without those that are 0. */
+static void put_fields(output *o, const json_field *fields, const void *from)
+{
+    static const char zero[sizeof(int32_t)];
+    const char *before = "{\"";
+    for (const json_field *f = fields; f->name; f++) {
+        const char *at = (const char *)from + f->offset;
+        if (f->form == JSON_SPECIAL || (f->form != JSON_NEEDED && memcmp(at, zero, sizeof zero) == 0)) continue;
+        output_text(o, before), output_text(o, f->name), output_text(o, "\": "), put_value(o, f->form, at);
+        before = ", \"";
+    }
+}
+
 static void put_block(output *o, const hga_block *b)
 {
-    output_text(o, "{\"dst\": "), output_integer(o, b->dst);
-    output_text(o, ", \"n_dst\": "), output_integer(o, b->n_dst);
-    output_text(o, ", \"src\": "), output_integer(o, b->src);
-    output_text(o, ", \"n_src\": "), output_integer(o, b->n_src);
-    put_field(o, "count", b->count), put_field(o, "dst_step", b->dst_step), put_field(o, "src_step", b->src_step);
-    put_field(o, "type", b->type), put_field(o, "type_dst", b->type_dst), put_field(o, "type_src", b->type_src);
-    if (b->pos_of != HGA_POS_OWN) output_text(o, ", \"pos_of\": "), output_integer(o, b->pos_of - 1);
-    put_field(o, "pos_step", b->pos_step);
-    if (b->src_pos_of != HGA_POS_OWN) output_text(o, ", \"src_pos_of\": "), output_integer(o, b->src_pos_of - 1);
-    put_field(o, "src_pos_step", b->src_pos_step);
-    if (b->weight != 0) output_text(o, ", \"weight\": "), output_real(o, b->weight);
-    if (b->shape != HGA_ALL) output_text(o, ", \"shape\": "), put_string(o, json_shapes[b->shape]);
+    put_fields(o, json_block_fields, b);
     if (b->shape == HGA_BAND)
         output_text(o, ", \"band\": "), put_integers(o, (int64_t[]){b->band_first, b->band_last}, 2);
     output_text(o, "}");
@@ -311,13 +319,7 @@ static void put_block(output *o, const hga_block *b)
 static hga_status put_choice(output *o, const hga_choice *c)
 {
     hga_status st = HGA_OK;
-    output_text(o, "{\"dst\": "), output_integer(o, c->dst);
-    output_text(o, ", \"n_dst\": "), output_integer(o, c->n_dst);
-    output_text(o, ", \"src\": "), output_integer(o, c->src);
-    output_text(o, ", \"n_src\": "), output_integer(o, c->n_src);
-    output_text(o, ", \"row_block\": "), output_integer(o, c->row_block);
-    output_text(o, ", \"block\": "), output_integer(o, c->block);
-    put_field(o, "causal", c->causal != 0);
+    put_fields(o, json_choice_fields, c);
     output_text(o, ",\n      \"lists\": [");
     for (hga_pos i = 0; !st && i * c->row_block < c->n_dst; i++) {
         put_comma(o, i, 8), output_text(o, "[");

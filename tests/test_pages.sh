@@ -13,7 +13,6 @@ cli/draw/view/view_svg.js|saved
 cli/draw/view/beside.html|beside
 cli/draw/view/report.html|report
 cli/report.c|report
-cli/draw/view/benchmarks.html|bench
 cli/draw/svg.c|export_bpt
 bench/results/*.html|results
 docs/pictures/*.svg|shown_bpt

@@ -4,21 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "clock.h"
 
 progress progress_start(const char *what)
 {
     const char *terminal = getenv("TERM");
     int shown = isatty(STDERR_FILENO) && !(terminal && strcmp(terminal, "dumb") == 0);
-    return (progress){what, shown, -1, now(), 0};
+    return (progress){what, shown, -1, bench_seconds(), 0};
 }
 
 static int coloured(void)
@@ -48,7 +42,7 @@ void progress_show(double done, void *context)
     progress *bar = context;
     int percent = (int)(100 * done);
     if (!bar->shown) return;
-    double at = now();
+    double at = bench_seconds();
     if (percent == bar->percent && at < bar->drawn + 0.5) return;
     bar->percent = percent, bar->drawn = at;
     char cells[41], left[32], line[80];

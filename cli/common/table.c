@@ -95,6 +95,8 @@ const char *row_text(const json_t *row, const char *key)
 
 double row_number(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
 
+long long row_whole(const json_t *row, const char *key) { return json_integer_value(json_object_get(row, key)); }
+
 int row_is(const json_t *row, const char *key) { return json_is_true(json_object_get(row, key)); }
 
 size_t rows_that_are(const json_t *rows, const char *key)
@@ -127,6 +129,14 @@ int row_is_first(const json_t *rows, size_t at, const char *keys)
 int row_append(json_t *rows, json_t *row)
 {
     return json_array_append_new(rows, row) ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+}
+
+json_t *json_words(const char *words)
+{
+    json_t *list = json_array();
+    for (const char *w = words; *w; w += strcspn(w, " "), w += strspn(w, " "))
+        json_array_append_new(list, json_stringn(w, strcspn(w, " ")));
+    return list;
 }
 
 json_t *json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }

@@ -31,6 +31,7 @@ int json_print(FILE *file, json_t *document);
 /* A member of a row: "" without a text, 0 without a number. */
 const char *row_text(const json_t *row, const char *key);
 double row_number(const json_t *row, const char *key);
+long long row_whole(const json_t *row, const char *key);
 int row_is(const json_t *row, const char *key);
 /* The number of rows where it is true. */
 size_t rows_that_are(const json_t *rows, const char *key);
@@ -44,5 +45,7 @@ int row_append(json_t *rows, json_t *row);
 
 /* A real, or null where it is NaN or infinite. */
 json_t *json_number(double value);
+/* Words with blanks between them, as an array. */
+json_t *json_words(const char *words);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "picture.h"
+#include "table.h"
 
 /* Levels above share the last character. */
 static const char level_sign[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -82,20 +83,15 @@ done:
     return status;
 }
 
-static long long number_of(const json_t *object, const char *key)
-{
-    return (long long)json_integer_value(json_object_get(object, key));
-}
-
 void ascii_print(const json_t *drawing)
 {
     size_t i;
     json_t *value;
     json_array_foreach(json_object_get(drawing, "lines"), i, value) puts(json_string_value(value));
-    printf("\n%lld query tokens down, %lld key tokens across, %lld x %lld cells\n", number_of(drawing, "queries"),
-           number_of(drawing, "keys"), number_of(drawing, "rows"), number_of(drawing, "columns"));
+    printf("\n%lld query tokens down, %lld key tokens across, %lld x %lld cells\n", row_whole(drawing, "queries"),
+           row_whole(drawing, "keys"), row_whole(drawing, "rows"), row_whole(drawing, "columns"));
     json_array_foreach(json_object_get(drawing, "legend"), i, value)
         printf("%s  most of what is seen is seen by nodes of level %lld, %lld pairs in all\n",
-               json_string_value(json_object_get(value, "sign")), number_of(value, "level"), number_of(value, "pairs"));
+               json_string_value(json_object_get(value, "sign")), row_whole(value, "level"), row_whole(value, "pairs"));
     printf(".  nothing is seen\n#  seen more than once\n");
 }

@@ -34,26 +34,13 @@ static int check_rows(const weighing *w, const tensor_file *t, hga_binding bindi
 /* Query and key must have the rows that the program reads, and the requested head. */
 static int read_tensors(weighing *w, const picture_tensors *t)
 {
-    int status = CLI_GOOD;
-    for (hga_id i = 1; i <= w->program->n_fields; i++)
-        if (w->program->field[i].binding == HGA_IO_USER)
-            TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
-                         w->program->field[i].name));
-    TRY(tensor_file_read_pair(t->query, t->key, t->layout, &w->query, &w->key));
-    TRY(check_rows(w, &w->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
-    TRY(check_rows(w, &w->key, HGA_IO_KEY, HGA_ROWS_KEYS));
+    MUST(tensor_file_check_program(w->program));
+    MUST(tensor_file_read_pair(t->query, t->key, t->layout, &w->query, &w->key));
+    MUST(check_rows(w, &w->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
+    MUST(check_rows(w, &w->key, HGA_IO_KEY, HGA_ROWS_KEYS));
     if (t->head >= w->query.heads)
-        TRY(complain(CLI_USAGE, "--head: %d, but %s has heads 0 .. %d", t->head, t->query, w->query.heads - 1));
-done:
-    return status;
-}
-
-/* One of its heads, in place. */
-static hga_tensor head_of(const tensor_file *t, hga_id head)
-{
-    return (hga_tensor){.data = t->array.real + (int64_t)head * t->columns,
-                        .rows = t->rows,
-                        .row_stride = (ptrdiff_t)t->heads * t->columns};
+        MUST(complain(CLI_USAGE, "--head: %d, but %s has heads 0 .. %d", t->head, t->query, w->query.heads - 1));
+    return CLI_GOOD;
 }
 
 /* ---- values ---- */
@@ -101,16 +88,14 @@ static void add_rows(weighing *w, hga_id first, hga_id n)
 static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *workspace, hga_id head, hga_id first)
 {
     hga_id left = w->picture->columns - first, n = left < CHUNK ? left : CHUNK;
-    hga_io io = {.query = head_of(&w->query, head),
-                 .key = head_of(&w->key, head / (w->query.heads / w->key.heads)),
+    hga_io io = {.query = tensor_file_heads(&w->query, head, 1, 1),
+                 .key = tensor_file_heads(&w->key, head / (w->query.heads / w->key.heads), 1, 1),
                  .value = {.data = w->value, .rows = w->n_values},
                  .out = {.data = w->out, .rows = w->n_out}};
-    int status = CLI_GOOD;
-    TRY(fill_values(w, first, n));
-    TRY(complain_of(hga_plan_execute(plan, workspace, &io), CLI_DATA, "attention weights"));
+    MUST(fill_values(w, first, n));
+    MUST(complain_of(hga_plan_execute(plan, workspace, &io), CLI_DATA, "attention weights"));
     add_rows(w, first, n);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 /* Adds up the weights of one head, or of all, head by head and some columns at a time. */
@@ -160,14 +145,12 @@ static int finish_cells(weighing *w, hga_id heads)
 static int take_area(weighing *w)
 {
     const picture *p = w->picture;
-    int status = CLI_GOOD;
-    TRY(take(w->nodes.n_keys, sizeof *w->column_of, &w->column_of));
-    TRY(take((int64_t)w->n_values * CHUNK, sizeof *w->value, &w->value));
-    TRY(take((int64_t)w->n_out * CHUNK, sizeof *w->out, &w->out));
-    TRY(take((int64_t)p->rows * p->columns, sizeof *w->cells, &w->cells));
+    MUST(take(w->nodes.n_keys, sizeof *w->column_of, &w->column_of));
+    MUST(take((int64_t)w->n_values * CHUNK, sizeof *w->value, &w->value));
+    MUST(take((int64_t)w->n_out * CHUNK, sizeof *w->out, &w->out));
+    MUST(take((int64_t)p->rows * p->columns, sizeof *w->cells, &w->cells));
     for (hga_id j = 0; j < w->nodes.n_keys; j++) w->column_of[j] = cell_of(j, p->n_keys, p->columns);
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static void weighing_clear(weighing *w)

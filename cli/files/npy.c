@@ -180,6 +180,19 @@ int npy_read(const char *path, npy_content wish, npy *out) { return read_path(pa
 
 int npy_read_part(const char *path, const npy_part *part, npy *out) { return read_path(path, NPY_REAL, part, out); }
 
+const char *npy_shape(const npy *a)
+{
+    static char text[2][HGA_NPY_SHAPE_BYTES];
+    static int last;
+    last = !last;
+    return hga_npy_shape(a->n_dims, a->dim, text[last]);
+}
+
+int npy_complain_of_shape(const npy *a, const char *what)
+{
+    return complain(CLI_DATA, "%s: %s, not the shape %s", a->path, what, npy_shape(a));
+}
+
 void npy_clear(npy *a)
 {
     free(a->real);

@@ -45,6 +45,10 @@ int npy_read(const char *path, npy_content wish, npy *out);
    part is not read, but in Fortran's order, out of a .npz and from a pipe. */
 int npy_read_part(const char *path, const npy_part *part, npy *out);
 void npy_clear(npy *a);
+/* "(3, 4)", for a complaint that names no more than two. */
+const char *npy_shape(const npy *a);
+/* CLI_DATA: "FILE: WHAT, not the shape (3, 4)". */
+int npy_complain_of_shape(const npy *a, const char *what);
 
 /* Write an array in C order: whole numbers as int32, real ones in a type; what does not fit is refused. */
 int npy_write_whole(outfile *out, const int32_t *data, int n_dims, const int64_t *dim);

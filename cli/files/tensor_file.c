@@ -28,12 +28,11 @@ static int find_sizes(tensor_file *t)
 {
     static const char *const axes[LAYOUT_BHND + 1] = {"[rows][heads][dim]", "[heads][rows][dim]",
                                                       "[batch][rows][heads][dim]", "[batch][heads][rows][dim]"};
-    char shape[200];
     npy *a = &t->array;
     int least = t->layout == LAYOUT_BNHD || t->layout == LAYOUT_BHND ? 4 : 2;
     if (a->n_dims < least || a->n_dims > 4 || a->count == 0)
         return complain(CLI_DATA, "%s: a tensor is %s%s, not the shape %s", a->path, least == 2 ? "[rows][dim], " : "",
-                        axes[t->layout], hga_npy_shape(a->n_dims, a->dim, shape));
+                        axes[t->layout], npy_shape(a));
     for (int i = 0; i < a->n_dims; i++)
         if (a->dim[i] > INT32_MAX)
             return complain(CLI_DATA, "%s: %lld does not fit int32", a->path, (long long)a->dim[i]);
@@ -55,17 +54,15 @@ static int arrange(tensor_file *t)
 {
     float *ordered = NULL;
     npy *a = &t->array;
-    int status = CLI_GOOD;
     if (a->real && t->axes > 2 && layout_heads_first(t->layout) && t->heads > 1) {
-        TRY(layout_swap(a->real, t->samples, t->heads, t->rows, t->columns, &ordered));
+        MUST(layout_swap(a->real, t->samples, t->heads, t->rows, t->columns, &ordered));
         free(a->real);
         a->real = ordered;
     }
     a->n_dims = t->axes == 2 ? 2 : 3;
     a->count /= t->samples;
     a->dim[0] = t->rows, a->dim[1] = t->axes == 2 ? t->columns : t->heads, a->dim[2] = t->columns;
-done:
-    return status;
+    return CLI_GOOD;
 }
 
 static int read_as(npy_content wish, const char *path, tensor_layout layout, tensor_file *t)
@@ -89,13 +86,11 @@ int tensor_file_read_sizes(const char *path, tensor_layout layout, tensor_file *
 int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t)
 {
     const npy_part part = {rows_axis(t), n, rows};
-    int status = CLI_GOOD;
     npy_clear(&t->array);
-    TRY(npy_read_part(path, &part, &t->array));
+    MUST(npy_read_part(path, &part, &t->array));
     t->rows = (hga_id)t->array.dim[part.axis];
-    TRY(arrange(t));
-done:
-    return status;
+    MUST(arrange(t));
+    return CLI_GOOD;
 }
 
 int tensor_file_read_one(const char *path, tensor_layout layout, tensor_file *t)
@@ -118,12 +113,19 @@ int tensor_file_check_pair(const tensor_file *q, const tensor_file *k)
 
 int tensor_file_read_pair(const char *query, const char *key, tensor_layout layout, tensor_file *q, tensor_file *k)
 {
-    int status = CLI_GOOD;
-    TRY(tensor_file_read_one(query, layout, q));
-    TRY(tensor_file_read_one(key, layout, k));
-    TRY(tensor_file_check_pair(q, k));
-done:
-    return status;
+    MUST(tensor_file_read_one(query, layout, q));
+    MUST(tensor_file_read_one(key, layout, k));
+    MUST(tensor_file_check_pair(q, k));
+    return CLI_GOOD;
+}
+
+int tensor_file_check_program(const hga_program *p)
+{
+    for (hga_id i = 1; i <= p->n_fields; i++)
+        if (p->field[i].binding == HGA_IO_USER)
+            return complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
+                            p->field[i].name);
+    return CLI_GOOD;
 }
 
 void tensor_file_say(const tensor_file *q)
@@ -179,6 +181,15 @@ int tensor_file_write_rows(outfile *out, const tensor_file *q, hga_id rows, int6
     int64_t here = 0;
     for (int64_t i = 0; i < n; i++) here += these[i].n;
     return write_in_order(out, q, rows, columns, type, &part, here, header, data);
+}
+
+hga_tensor tensor_file_heads(const tensor_file *t, hga_id first, hga_id n, hga_id per)
+{
+    hga_tensor x = {.data = t->array.real, .rows = (int64_t)t->rows * per};
+    if (n == t->heads) return x;
+    x.data = t->array.real + (int64_t)first * t->columns;
+    x.row_stride = (ptrdiff_t)t->heads * t->columns, x.head_stride = t->columns;
+    return x;
 }
 
 int tensor_file_widen(const tensor_file *t, hga_id heads, float **out)

@@ -35,8 +35,12 @@ int tensor_file_check_pair(const tensor_file *query, const tensor_file *key);
 int tensor_file_read_pair(const char *query, const char *key, tensor_layout layout, tensor_file *q, tensor_file *k);
 /* Reads the elements of some of the rows of a tensor whose sizes are known; t->rows is then their number. */
 int tensor_file_read_rows(const char *path, const hga_interval *rows, int64_t n, tensor_file *t);
+/* Refuses a program that reads other tensors than files are given for. */
+int tensor_file_check_program(const hga_program *p);
 /* Prints one line on stderr: what the query was understood to be. */
 void tensor_file_say(const tensor_file *query);
+/* n heads of it, from head `first` on, in place; `per`: rows of the call for each of its rows. */
+hga_tensor tensor_file_heads(const tensor_file *t, hga_id first, hga_id n, hga_id per);
 /* [rows][kv heads][columns] -> [rows][heads][columns], each head its group's, in memory for free(). */
 int tensor_file_widen(const tensor_file *t, hga_id heads, float **out);
 

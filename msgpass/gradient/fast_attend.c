@@ -349,3 +349,14 @@ static hga_status attend_row_range(fast_pass *p, hga_id s, hga_id begin, hga_id 
 }
 
 hga_status fast_attend(fast_pass *p, hga_id s) { return each_row_range(p, s, attend_row_range); }
+
+hga_status attend_subtree(fast_pass *p, hga_id i)
+{
+    const subtrees *t = p->call->subtrees;
+    hga_status st = HGA_OK;
+    for (hga_id s = p->program->n_stages; s-- > 0;)
+        for (hga_id at = t->ptr[i]; at < t->ptr[i + 1] && kind_attends(p->plan->stage[s].kind); at++)
+            HGA_TRY(attend_range(p, s, t->rows[at].first, t->rows[at].end));
+done:
+    return st;
+}

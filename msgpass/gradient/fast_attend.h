@@ -17,6 +17,8 @@ int64_t panel_bytes(const hga_plan *plan);
 hga_status fast_attend(fast_pass *p, hga_id s);
 /* The same of rows [begin, end). */
 hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end);
+/* The same of the rows of the trees' part i, the top or subtree i - 1, in all stages that attend. */
+hga_status attend_subtree(fast_pass *p, hga_id i);
 /* Adds sums that are left, when all rows are done. */
 void attend_ends(fast_pass *p);
 

@@ -5,24 +5,12 @@
 #include "fast_threads.h"
 #include "panel.h"
 
-/* Finds the rows of part i of the trees, in all stages that attend. */
-static hga_status find_of_trees(fast_pass *p, hga_id i)
-{
-    const subtrees *t = p->call->subtrees;
-    hga_status st = HGA_OK;
-    for (hga_id s = p->program->n_stages; s-- > 0;)
-        for (hga_id at = t->ptr[i]; at < t->ptr[i + 1] && kind_attends(p->plan->stage[s].kind); at++)
-            HGA_TRY(attend_range(p, s, t->rows[at].first, t->rows[at].end));
-done:
-    return st;
-}
-
 static hga_status find_row_range(fast_pass *p, hga_id stage, hga_id i)
 {
     const row_ranges *cut = &p->call->row_ranges[stage];
     hga_status st = HGA_OK;
     if (!p->call->subtrees->n) return attend_range(p, stage, cut->first[i], cut->first[i + 1]);
-    for (hga_id at = cut->first[i]; at < cut->first[i + 1]; at++) HGA_TRY(find_of_trees(p, at + 1));
+    for (hga_id at = cut->first[i]; at < cut->first[i + 1]; at++) HGA_TRY(attend_subtree(p, at + 1));
 done:
     return st;
 }
@@ -41,7 +29,7 @@ hga_status fast_find(fast_pass *p, fast_thread *l, hga_id first, hga_id n_thread
         hga_id n = p->call->row_ranges[s].n, step = n_threads < n ? n_threads : n;
         for (hga_id i = first; i < n && first < step; i += step) HGA_TRY(find_row_range(&one, s, i));
     }
-    if (t->n && first == 0) HGA_TRY(find_of_trees(&one, 0));
+    if (t->n && first == 0) HGA_TRY(attend_subtree(&one, 0));
     HGA_TRY(reserve_draws(&one));
 done:
     return st;

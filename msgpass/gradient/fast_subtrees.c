@@ -133,18 +133,6 @@ static void lower_subtree(fast_pass *p, hga_id f, hga_id i)
     for (; l >= 0; l--) lower_nodes(p, f, subtree_level(trees_of(p), i, l));
 }
 
-/* Attends the rows of part i, the top or subtree i - 1, in all stages that attend. */
-static hga_status attend_part(fast_pass *p, hga_id i)
-{
-    const subtrees *t = trees_of(p);
-    hga_status st = HGA_OK;
-    for (hga_id s = p->program->n_stages; s-- > 0;)
-        for (hga_id at = t->ptr[i]; at < t->ptr[i + 1] && kind_attends(p->plan->stage[s].kind); at++)
-            HGA_TRY(attend_range(p, s, t->rows[at].first, t->rows[at].end));
-done:
-    return st;
-}
-
 /* Attends each subtree once the subtrees that its rows have edges to are raised. */
 static hga_status attend_subtrees(fast_pass *p, hga_id stage, hga_id first, hga_id end)
 {
@@ -152,7 +140,7 @@ static hga_status attend_subtrees(fast_pass *p, hga_id stage, hga_id first, hga_
     (void)stage;
     for (hga_id i = first; i < end; i++) {
         raise_until(p, trees_of(p)->needs[i]);
-        HGA_TRY(attend_part(p, i + 1));
+        HGA_TRY(attend_subtree(p, i + 1));
     }
     attend_ends(p);
 done:
@@ -165,7 +153,7 @@ static hga_status attend_top(fast_pass *p)
     fast_pass one = *p;
     one.own.d_rel_key = p->team.thread->d_rel_key;
     raise_until(&one, trees_of(p)->n + 1);
-    hga_status st = attend_part(&one, 0);
+    hga_status st = attend_subtree(&one, 0);
     attend_ends(&one);
     p->rows = one.rows;
     return st;

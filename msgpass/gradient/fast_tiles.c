@@ -5,36 +5,42 @@
 
 #include <string.h>
 
+/* One of the panel's lists. */
+typedef struct growing {
+    void *items; /* where the pointer to them is */
+    int64_t *capacity, *n;
+    size_t size;
+} growing;
+
+/* Appends `more` items; *at gets where they begin. */
+static hga_status append(const fast_pass *p, growing list, const void *from, int64_t more, int64_t *at)
+{
+    char *items;
+    hga_status st = make_capacity(p, list.items, list.capacity, *list.n, more, list.size);
+    if (st) return st;
+    memcpy(&items, list.items, sizeof items);
+    memcpy(items + (size_t)*list.n * list.size, from, (size_t)more * list.size);
+    *at = *list.n, *list.n += more;
+    return HGA_OK;
+}
+
 static hga_status list_numbers(fast_pass *p, const hga_id *from, hga_id n, int64_t *at)
 {
-    panel *x = p->panel;
-    hga_status st =
-        make_capacity(p, &x->lists.number, &x->lists.number_capacity, x->lists.n.numbers, n, sizeof *x->lists.number);
-    if (st) return st;
-    memcpy(x->lists.number + x->lists.n.numbers, from, (size_t)n * sizeof *from);
-    *at = x->lists.n.numbers, x->lists.n.numbers += n;
-    return HGA_OK;
+    panel_lists *l = &p->panel->lists;
+    return append(p, (growing){&l->number, &l->number_capacity, &l->n.numbers, sizeof *from}, from, n, at);
 }
 
 static hga_status list_bits(fast_pass *p, const lane_mask *from, hga_id n, int64_t *at)
 {
-    panel *x = p->panel;
-    hga_status st =
-        make_capacity(p, &x->lists.bits, &x->lists.bits_capacity, x->lists.n.bits, n, sizeof *x->lists.bits);
-    if (st) return st;
-    memcpy(x->lists.bits + x->lists.n.bits, from, (size_t)n * sizeof *from);
-    *at = x->lists.n.bits, x->lists.n.bits += n;
-    return HGA_OK;
+    panel_lists *l = &p->panel->lists;
+    return append(p, (growing){&l->bits, &l->bits_capacity, &l->n.bits, sizeof *from}, from, n, at);
 }
 
-/* Appends the tile to the panel's list. */
 static hga_status list_tile(fast_pass *p, const tile *t)
 {
-    panel *x = p->panel;
-    hga_status st =
-        make_capacity(p, &x->lists.tile, &x->lists.tile_capacity, x->lists.n.tiles, 1, sizeof *x->lists.tile);
-    if (!st) x->lists.tile[x->lists.n.tiles++] = *t;
-    return st;
+    panel_lists *l = &p->panel->lists;
+    int64_t at;
+    return append(p, (growing){&l->tile, &l->tile_capacity, &l->n.tiles, sizeof *t}, t, 1, &at);
 }
 
 /* A window as one tile, with the lists that its scores need: bits of rows, positions, ranks. */

@@ -62,32 +62,24 @@ static void find_head_rows(head_rows *r, float *buffer)
     }
 }
 
+/* The one row of r, of which tensor, rows outside it, heads, head and `first` are set. */
+static const float *find_row(const selecting *s, head_rows *r, float *buffer)
+{
+    r->kernels = s->kernels, r->dim = s->dim, r->n = 1;
+    find_head_rows(r, buffer);
+    return r->row[0];
+}
+
 const float *query_row(const selecting *s, int64_t i, hga_id head, float *buffer)
 {
-    head_rows r = {.kernels = s->kernels,
-                   .t = &s->in->query,
-                   .at = s->query_at,
-                   .heads = s->n_heads,
-                   .head = head,
-                   .dim = s->dim,
-                   .n = 1,
-                   .first = i};
-    find_head_rows(&r, buffer);
-    return r.row[0];
+    head_rows r = {.t = &s->in->query, .at = s->query_at, .heads = s->n_heads, .head = head, .first = i};
+    return find_row(s, &r, buffer);
 }
 
 const float *key_row(const selecting *s, int64_t i, hga_id head, float *buffer)
 {
-    head_rows r = {.kernels = s->kernels,
-                   .t = &s->in->key,
-                   .at = s->sampled.at,
-                   .heads = s->n_kv_heads,
-                   .head = head,
-                   .dim = s->dim,
-                   .n = 1,
-                   .first = i};
-    find_head_rows(&r, buffer);
-    return r.row[0];
+    head_rows r = {.t = &s->in->key, .at = s->sampled.at, .heads = s->n_kv_heads, .head = head, .first = i};
+    return find_row(s, &r, buffer);
 }
 
 /* ---- summary rows of blocks ---- */

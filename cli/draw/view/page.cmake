@@ -1,12 +1,13 @@
 # One page of its parts: cmake -DNAME=view -DOUTPUT=FILE "-DINPUTS=view.html|view.css|view_graph.js|view_page.js" -P page.cmake.
-# A page of one .json is that file. Styles go where the template says {{style}}, scripts where it says {{script}}, in their order. A FILE that ends in .h is C: `static const char view_page[]`.
+# A page of one .json is that file. Styles go where the template says {{style}}, scripts where it says {{script}}, in their order; a second .html is the template's {{body}}. A FILE that ends in .h is C: `static const char view_page[]`.
 string(REPLACE "|" ";" inputs "${INPUTS}")
 set(style "")
 set(script "")
+set(page "{{body}}")
 foreach(input IN LISTS inputs)
   file(READ "${input}" text)
   if(input MATCHES "\\.(html|json)$")
-    set(page "${text}")
+    string(REPLACE "{{body}}" "${text}" page "${page}")
   elseif(input MATCHES "\\.css$")
     string(APPEND style "${text}")
   else()

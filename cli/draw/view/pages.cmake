@@ -2,8 +2,8 @@
 # and both are made by page.cmake, which puts styles and scripts into the template.
 set(HGA_PAGE_view view.html view.css view_graph.js view_names.js view_matrix.js view_force.js view_links.js view_weights.js view_play.js view_svg.js view_page.js)
 set(HGA_PAGE_beside beside.html beside.css beside.js)
-set(HGA_PAGE_report report.html report.css report.js scrolls.js)
-set(HGA_PAGE_benchmarks benchmarks.html report.css scrolls.js)
+set(HGA_PAGE_run report.html run.html report.css report.js run.js)
+set(HGA_PAGE_bench report.html bench.html report.css report.js)
 set(HGA_PAGES_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 
 # A page as a file: made_page(NAME OUTPUT), where a header OUTPUT (.h) has it as the string NAME_page.
