@@ -140,6 +140,12 @@ for page in README.md $(awk '!seen[$0]++' named); do
 done
 every_variant_is_drawn() { for page in $(sort -u wants_page); do commands "$source/docs/$page" | grep -q 'hga export .*\.svg' || { echo "$page"; return 1; }; done; }
 fact every_variants_page_draws_it every_variant_is_drawn
+# What an issue is asked for, the tool prints.
+for template in "$source"/.github/ISSUE_TEMPLATE/*.md; do commands "$template" | grep '^hga ' | sed "s,^,$(basename "$template" .md) ,"; done >asked
+both_ask() { [ "$(cut -d' ' -f1 asked | sort -u | paste -sd' ')" = "bug question" ]; }
+fact both_kinds_of_issue_ask_the_tool both_ask
+asked_for() { while read -r _ command; do PATH=$scratch/bin:$PATH $command >answer && [ -s answer ] || { echo "$command"; return 1; }; done <asked; }
+fact and_it_answers asked_for
 awk '/^```json$/ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/formats.md" >example.json
 checks() { "$hga" check example.json && "$hga" explain graph=example.json; }
 fact the_example_of_the_format_is_a_graph checks

@@ -48,4 +48,4 @@ class Library(unittest.TestCase):
         said = "".join(subprocess.run(["objdump", "-p", path], capture_output=True, text=True, check=True).stdout for path in own)
         needed = set(re.findall(r"NEEDED +(lib[\w-]+)\.so", said))
         self.assertIn("libjansson", needed)
-        self.assertEqual(sorted(needed - set(_library.PACKAGES) - {"libc", "libm", "libhga", "libhga-files"}), [])
+        self.assertEqual(sorted(needed - set(_library.PACKAGES) - {"libc", "libm", "libpthread", "libhga", "libhga-files"}), [])

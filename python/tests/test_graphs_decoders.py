@@ -392,8 +392,10 @@ class Caches(unittest.TestCase):
                 decoder(CAUSAL["dense"], kv_heads=4).read(os.path.join(folder, "dense"))
             with open(path, "rb+") as file:
                 file.truncate(os.path.getsize(path) - 7)
-            with self.assertRaises(ValueError):
+            with self.assertRaisesRegex(ValueError, "bytes, a cache of 50 tokens has"):
                 again.read(path)
+            with self.assertRaisesRegex(ValueError, "bytes, a cache of 50 tokens has"):
+                decoder(h, rollback=2).read(path)  # of which nothing has told the type of rows
             for broken in (lambda: again.read(os.path.join(folder, "none")), lambda: cache.write(os.path.join(folder, "no", "such"))):
                 with self.assertRaises(OSError):
                     broken()

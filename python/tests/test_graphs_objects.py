@@ -4,6 +4,7 @@ and lowered."""
 import copy
 import multiprocessing
 import pickle
+import pickletools
 import unittest
 
 import hga
@@ -163,6 +164,22 @@ class Copies(unittest.TestCase):
         again = pickle.loads(pickle.dumps(g))
         self.assertTrue(np.array_equal(again.masses(), g.masses()) and again.relations == ["near", "far"])
         self.assertTrue(np.array_equal(again.edges("far"), g.edges("far")))
+
+    def test_what_pickles_name_stays_where_it_is(self):
+        """docs/promises.md: a file of pickle is read by every 0.5.x. Who moves one of these names leaves the old one working."""
+        kinds = {
+            **every_variant(), "routed": hga.routed(60, block=4, k=4), "in order": hga.Graph.from_edges([0, 1], [1, 2], 3).hierarchy(order="rcm"),
+            "hyperplanes": hga.treeformer_fine(height=1, weights=np.zeros((1, 8), np.float32), bias=np.zeros(1, np.float32)),
+            "a graph a head": hga.concatenated([hga.fenwick(9), hga.fenwick(9)]).by_head(2), "program": own_program(), "variant": hga.variants()["bpt"],
+        }  # fmt: skip
+        pickles = [pickletools.genops(pickle.dumps(thing, 2)) for thing in kinds.values()]
+        named = {word for ops in pickles for op, word, _ in ops if op.name == "GLOBAL" and word.startswith("hga")}
+        self.assertEqual(named, {
+            "hga._core.copies made_again", "hga._core.copies put_together", "hga._graphs.graph _made_again", "hga._graphs.hierarchy Hierarchy",
+            "hga._graphs.hierarchy FoldedHierarchy", "hga._graphs.orders ordered_again", "hga._graphs.program _made_again",
+            "hga._graphs.registry variant_named", "hga._graphs.routed ChosenHierarchy", "hga._graphs.spec built", "hga._graphs.variants RoutedHierarchy",
+            "hga._graphs.variants remade",
+        })  # fmt: skip
 
     def test_a_variant_of_a_million_tokens_is_a_small_pickle(self):
         self.assertLess(len(pickle.dumps(hga.htransformer(1 << 20, block=16))), 500)

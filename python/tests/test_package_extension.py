@@ -80,6 +80,14 @@ class Extension(unittest.TestCase):
         links = [x for x in folder.parents[1].rglob("*") if x.is_symlink()]
         self.assertEqual(links, [])
 
+    def test_headers_have_two_spellings(self):
+        """docs/installing.md: by -I alone."""
+        folder = self.asked("hga.include_dir()")
+        for header, path in (("hga.h", folder), ("hga/hga.h", folder + "/..")):
+            source = self.folder / "spelt.c"
+            source.write_text(f"#include <{header}>\nint main(void) {{ return !hga_version; }}\n")
+            self.said("cc", "-std=c11", "-fsyntax-only", f"-I{path}", source)
+
     def test_the_example_builds_as_its_page_says(self):
         """By CMake, and by a compiler alone."""
         page = (EXAMPLE / "README.md").read_text(encoding="utf-8")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 WORKSPACE_BYTES = 1 << 30  # bytes of a decoder's workspaces beyond which caches share them, unless threads need more
 TYPES = {"f32": lib.HGA_F32, "bf16": lib.HGA_BF16}
 APPENDS = ffi.typeof("hga_append[]")
+OF_OTHER_ROWS = "another shape, precision"  # hga_cache_read of a file whose rows are of another type
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -173,21 +174,22 @@ class Decoder:
             return self._read_first(name)
 
     def _read_first(self, name: bytes) -> "Cache":
-        """The file tells what rows are of, if it has any."""
+        """The file tells what rows are of, if it has any. If it is refused as rows of both types, what is said is why as rows of its own."""
         before = self._life, self._free, self._d
         try:
             cache = self._cache_of(self._life, lib.hga_cache_read, self._life.pages, name)
             self._row_type.declared = "f32" if len(cache) else None
             return cache
-        except Error:
-            self._begin("bf16")
+        except Error as error:
+            as_f32 = error
+        self._begin("bf16")
         try:
             cache = self._cache_of(self._life, lib.hga_cache_read, self._life.pages, name)
             self._row_type.declared = "bf16"
             return cache
-        except Error:
+        except Error as as_bf16:
             self._life, self._free, self._d = before
-            raise
+            raise as_f32 if OF_OTHER_ROWS in as_bf16.detail else as_bf16 from None
 
     # ---- appending ----
 
