@@ -6,7 +6,11 @@ set(HGA_DEB_development libhga-dev)
 set(HGA_DEB_files libhga-files${HGA_SOVERSION})
 set(HGA_DEB_files_development libhga-files-dev)
 set(HGA_DEB_tool hga)
-set(HGA_DEB_VERSION ${PROJECT_VERSION}-1)
+# 0.5.0~dev0-1 comes before 0.5.0-1, so that a release takes the place of what came before it.
+file(STRINGS ${PROJECT_SOURCE_DIR}/graph/base/hga_base.h stage REGEX "^#define HGA_VERSION_STAGE ")
+string(REGEX REPLACE ".*\"\\.?([^\"]*)\".*" "\\1" stage "${stage}")
+string(REGEX REPLACE "(.+)" "~\\1" stage "${stage}")
+set(HGA_DEB_VERSION ${PROJECT_VERSION}${stage}-1)
 string(TIMESTAMP HGA_DEB_DATE "%a, %d %b %Y %H:%M:%S +0000" UTC)
 
 # The -dev packages of what a static library needs: who owns each .pc and .so file?
@@ -41,8 +45,8 @@ hga_deb_needs(hga_files "${HGA_DEB_files} (= ${HGA_DEB_VERSION})" "${HGA_DEB_dev
 
 # What tells dpkg about a shared library. cpack would write these too, and scripts that call ldconfig beside them.
 set(folder ${PROJECT_BINARY_DIR}/installed/debian)
-file(CONFIGURE OUTPUT ${folder}/shlibs CONTENT "libhga ${HGA_SOVERSION} ${HGA_DEB_runtime} (>= ${PROJECT_VERSION})\n")
-file(CONFIGURE OUTPUT ${folder}/files/shlibs CONTENT "libhga-files ${HGA_SOVERSION} ${HGA_DEB_files} (>= ${PROJECT_VERSION})\n")
+file(CONFIGURE OUTPUT ${folder}/shlibs CONTENT "libhga ${HGA_SOVERSION} ${HGA_DEB_runtime} (>= ${PROJECT_VERSION}${stage})\n")
+file(CONFIGURE OUTPUT ${folder}/files/shlibs CONTENT "libhga-files ${HGA_SOVERSION} ${HGA_DEB_files} (>= ${PROJECT_VERSION}${stage})\n")
 file(CONFIGURE OUTPUT ${folder}/triggers CONTENT "activate-noawait ldconfig\n")
 
 set(components runtime files development files_development tool)
@@ -65,6 +69,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL ${components})
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_VERSION ${PROJECT_VERSION}${stage})
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SOURCE hga)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

@@ -86,6 +86,14 @@ SETTINGS = [
 
 
 class Routed(unittest.TestCase):
+    def test_what_needs_an_input_is_told_where_it_is(self):
+        h = hga.routed(64, block=8, k=2)
+        with self.assertRaisesRegex(AttributeError, r"ChosenHierarchy has no coverage before it sees an input; .*h\.hierarchy\(q, k\)\.coverage"):
+            h.coverage()
+        with self.assertRaisesRegex(AttributeError, "ChosenHierarchy has no colour$"):
+            h.colour
+        self.assertFalse(hasattr(h, "coverage"))
+
     def test_choices_are_those_of_the_definition(self):
         q, k, _ = tensors()
         compared = rows = 0

@@ -136,6 +136,16 @@ static double near_of(const decoding *d)
     return d->options.plan.precision == HGA_PRECISION_BF16 ? 1.2e-2 : 2e-6;
 }
 
+/* What an error is compared with: the number; of products of pairs, which round weights, the largest of its row. */
+static double size_of(const decoding *d, const float *row, hga_id n, hga_id j)
+{
+    double size = fmax(1, fabs((double)row[j]));
+    const int pairs = d->options.plan.precision == HGA_PRECISION_BF16;
+    for (hga_id e = 0; e < n && pairs; e++)
+        if (isfinite(row[e])) size = fmax(size, fabs((double)row[e]));
+    return size;
+}
+
 static void check_row(const decoding *d, const piece *x, int i, hga_id k, hga_id head)
 {
     const float *got = at_head(d, x, i, k, head), *all = tensor_of((hga_io *)&d->full[x->sample], i)->data,
@@ -143,7 +153,7 @@ static void check_row(const decoding *d, const piece *x, int i, hga_id k, hga_id
     double near = near_of(d);
     for (hga_id j = 0; j < d->columns[i]; j++) {
         int same = memcmp(&got[j], &want[j], sizeof *got) == 0 || (isnan(got[j]) && isnan(want[j]));
-        if (same || fabs((double)got[j] - (double)want[j]) <= near * fmax(1, fabs((double)want[j]))) continue;
+        if (same || fabs((double)got[j] - (double)want[j]) <= near * size_of(d, want, d->columns[i], j)) continue;
         draw_fail("decoding%s: node %d of sample %d, head %d, column %d of %s is %.9g, not %.9g, after tokens %d + %d",
                   near == 0 ? " with the same bits" : "", x->node[k], x->sample, head, j, i == LSE ? "lse" : "out",
                   (double)got[j], (double)want[j], hga_cache_tokens(d->cache[x->sample]) - x->append.n_tokens,

@@ -26,6 +26,11 @@ class ByContent(Threaded):
     def __getstate__(self) -> Dict[str, Any]:
         return {**self.__dict__, "_made": [], "_beside": None}
 
+    def __getattr__(self, name: str) -> Any:
+        known = not name.startswith("_") and hasattr(Hierarchy, name)
+        says = f" before it sees an input; its hierarchy has: h.hierarchy(q, k).{name}" if known else ""
+        raise AttributeError(f"{type(self).__name__} has no {name}{says}")
+
     def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
         """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
         raise NotImplementedError
