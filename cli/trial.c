@@ -170,11 +170,22 @@ typedef struct reference {
     double seconds;
 } reference;
 
+/* Whether all numbers are 0: nothing has a distance from these. */
+static int is_zero(const float *x, int64_t n)
+{
+    int64_t i = 0;
+    while (i < n && x[i] == 0) i++;
+    return i == n;
+}
+
 /* The first trial, dense attention, becomes the reference; the others are compared with it. */
 static int compare(const scene *s, hga_id dim_v, const cast *ran, reference *ref, trial *t)
 {
     int64_t n = (int64_t)s->words.n * s->words.heads * dim_v;
     if (!ref->out) {
+        if (is_zero(ran->out, n))
+            return complain(CLI_DATA, "the output of dense attention is 0 throughout, as of values that are 0: "
+                                      "no hierarchy has a distance from it");
         MUST(take(n, sizeof *ref->out, &ref->out));
         memcpy(ref->out, ran->out, (size_t)n * sizeof *ref->out);
         ref->seconds = t->m.time.seconds;

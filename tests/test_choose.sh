@@ -21,6 +21,7 @@ column() { cut -d';' -f"$2" "$1"; }
 "$npy" make short_k.npy f4 39,1,4 random:2
 "$npy" make short_v.npy f4 39,1,3 random:2
 "$npy" make zero.npy f4 40,2,4 0
+"$npy" make zero_v.npy f4 40,1,3 0
 tensors=(--query q.npy --key k.npy --value v.npy --seconds 0)
 
 # ---- the table ----
@@ -96,6 +97,9 @@ fact the_table_says_what_was_done holds capped_text '^40 tokens, 2 heads x 4; si
 fact a_sink_has_as_many_numbers_as_heads refused 3 "q.npy: has the shape" "$hga" choose --quiet "${tensors[@]}" --variants window --sink q.npy
 score choose --quiet --seconds 0 --variants window --normaliser entmax:1.5 --json >sparse.json
 fact of_zeros_there_is_no_divergence equal "$(table sparse.json | cut -d';' -f4 | sort -u)" ""
+fact nothing_has_a_distance_from_zeros refused 3 "the output of dense attention is 0 throughout" \
+    "$hga" choose --quiet --query q.npy --key k.npy --value zero_v.npy --seconds 0 --variants window -o nothing.svg
+fact and_nothing_is_drawn test ! -e nothing.svg
 
 # ---- text and picture ----
 
