@@ -56,7 +56,7 @@ static hga_status read_shape(const hga_arrays *x, const char *name, const json_t
         h->dim[i] = json_integer_value(size);
         if (!json_is_integer(size) || h->dim[i] < 0 || __builtin_mul_overflow(h->count, h->dim[i], &h->count) ||
             h->count > INT64_MAX / 16)
-            return hga_fail(HGA_EFORMAT, "%s:%s: size %zu of its shape is none", x->path, name, i);
+            return hga_fail(HGA_EFORMAT, "%s:%s: size %zu of its shape is not a size", x->path, name, i);
     }
     return HGA_OK;
 }

@@ -35,7 +35,7 @@ fact decoding_is_shown_again sh -c '"$1" bench --from decode.json >again && cmp 
 fact decoding_of_rows_that_are_nodes exits 0 sh -c '"$@" >nodes' sh "$hga" bench --decode --variants bpt:k=2:causal=1,dense:causal=1 --tokens 40 --heads 2 --dim 8 --softcap 3 --repetitions 3
 fact decoding_dry exits 0 sh -c '"$@" >dry' sh "$hga" bench --decode --tokens 65536 --dry-run
 fact decoding_dry_tells_bytes holds dry '^fenwick +65536 +1 .* [0-9.]+ +[0-9.]+ +- +-$'
-fact what_is_not_causal_is_not_decoded refused 2 'dense: decoding: the output of token 0 sees token' "$hga" bench --decode --variants dense --tokens 9 --dry-run
+fact what_is_not_causal_is_not_decoded refused 2 'dense: decoding needs a causal hierarchy: the output of token 0 depends on token' "$hga" bench --decode --variants dense --tokens 9 --dry-run
 fact decoding_has_no_peers refused 2 '--decode: times tokens, without --peers' "$hga" bench --decode --peers all
 fact decoding_has_no_gradients refused 2 '--decode: times tokens, without --gradient' "$hga" bench --decode --gradient
 fact decoding_has_no_relative_keys refused 2 '--decode: times tokens, without --rel-key' "$hga" bench --decode --rel-key

@@ -214,7 +214,7 @@ class Numbers(unittest.TestCase):
             ("inf does not fit float32", h, dict(normaliser="sigmoid:inf")),
             ("1e39 does not fit float32", h, dict(normaliser="sigmoid:1e39")),
             ("normaliser is 1.5, not a text", h, dict(normaliser=1.5)),
-            ("merges states, which entmax's rows cannot be", levels, dict(normaliser="entmax:1.5")),
+            ("merges states, and those of entmax cannot be merged", levels, dict(normaliser="entmax:1.5")),
             ("entmax of energies is not defined on causal graphs", paper, dict(normaliser="entmax:1.5")),
             ("dropout: entmax of energies has none", hsa, dict(normaliser="entmax:1.5", dropout=0.1)),
             ("softcap: the program.s scores are those of an energy", hsa, dict(normaliser="entmax:1.5", softcap=2.0)),
