@@ -259,7 +259,7 @@ equal("leaves that are no first ids are told", Counter(said), Counter(["hga: up.
 
 here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _, page = read(os.path.join(here, "README.md"))
-equal("a real Markdown page: its sections are names", Counter(n in {text for _, text in page["names"]} for n in ("More that you gain", "From the shell", "Limits")), Counter({True: 3}))
+equal("a real Markdown page: its sections are names", Counter(n in {text for _, text in page["names"]} for n in ("What else you gain", "From the shell", "Limits")), Counter({True: 3}))
 subprocess.run([hga, "check", os.path.join(here, "README.md")], check=True, stdout=subprocess.DEVNULL)
 open("page.html", "w").write("<title>T</title><h1>One</h1><p>Some words here<p>and more")
 _, page = read("page.html")

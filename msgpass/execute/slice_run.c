@@ -38,6 +38,27 @@ void workspace_request(hga_workspace *workspace, const needed_row *list, int64_t
 
 void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->request.choice = choice; }
 
+/* Refuses an execution that would compute, and write, rows of the caller's output that nobody requested: what is made of
+   such a row is read, and is not there. */
+static hga_status check_output(const hga_plan *plan, const slice *s, const requested_rows *requested)
+{
+    const hga_id out = program_bound(&plan->program, HGA_IO_OUT);
+    const int64_t first = plan->fields.storage[out].io_first, end = first + plan->fields.storage[out].io_n;
+    int64_t at = 0;
+    FOR_RUNS(&s->needed[out], v, last, first, end)
+    {
+        for (int64_t row = v - first; row < last - first; row++) {
+            while (at < requested->n && row >= requested->interval[at].first + requested->interval[at].n) at++;
+            if (at < requested->n && row >= requested->interval[at].first) continue;
+            return hga_fail(HGA_EUNSUPPORTED,
+                            "options.rows: row %lld of the output is not requested, but a requested row depends on it: "
+                            "request it now, or before",
+                            (long long)row);
+        }
+    }
+    return HGA_OK;
+}
+
 /* Finds the rows that this execution runs: those that the requested rows depend on and that are not present yet. */
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
@@ -54,6 +75,8 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
     for (int64_t i = 0; i < workspace->request.n_needed; i++)
         slice_request_row(s, workspace->request.needed[i].field, workspace->request.needed[i].node);
     slice_find(plan, s);
+    if (rows_stay(plan) && !requested->all) st = check_output(plan, s, requested);
+    if (st) return st;
     slice_list(plan, s);
     return HGA_OK;
 }

@@ -63,7 +63,8 @@ static int has_output_nodes(const hga_plan *plan, const phase *ph)
 }
 
 /* Refuses phases that read rows which depend on rows of the output, at sources that are rows of the output: rows that
-   an earlier phase wrote with the output's, or made of such a row at the same node. */
+   an earlier phase wrote with the output's, or made of such a row at the same node. The latter stay where rows do, so
+   that there the rows of a call decide (slice_run.c). */
 static hga_status check_sources(const hga_plan *plan)
 {
     const struct slice_plan *p = plan->slices;
@@ -80,7 +81,8 @@ static hga_status check_sources(const hga_plan *plan)
                             "%s: stage %d reads field %s at other rows of the output, which cannot be left out",
                             requester(plan), job->stage, plan->program.field[__builtin_ctzll(reads)].name);
         dependent |= job->of.writes & fields;
-        if (unrounded(job->of.own) & dependent && has_output_nodes(plan, ph)) dependent |= unrounded(job->of.writes);
+        const int from_own = unrounded(job->of.own) & dependent && !rows_stay(plan) && has_output_nodes(plan, ph);
+        if (from_own) dependent |= unrounded(job->of.writes);
     }
     return HGA_OK;
 }
