@@ -156,7 +156,7 @@ static int read_lists(const arguments *a, lists *l)
     MUST(
         read_list("--tokens", a->tokens ? a->tokens : DEFAULT_TOKENS, 1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
     l->n_threads = 1; /* 0: the library's default */
-    if (a->threads) MUST(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
+    if (a->threads) MUST(read_list("--threads", a->threads, 1, 4096, MAX_LIST, &l->n_threads, l->threads));
     MUST(read_words("--isa", a->isa ? a->isa : default_isa(), hga_isa_list(), l->isa, &l->n_isa));
     return read_words("--precision", a->precision ? a->precision : "f32", PRECISION_WORDS, l->precision,
                       &l->n_precision);

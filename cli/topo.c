@@ -15,7 +15,7 @@ static const option_row options[] = {
      "a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\", or by a file of lstopo, machine.xml "
      "(default: this machine)",
      0},
-    {"threads,t", ID(arguments, threads, 1, 65536), "T", 0,
+    {"threads,t", ID(arguments, threads, 1, 4096), "T", 0,
      "threads to place (default: OMP_NUM_THREADS, or the cores there are)", 0},
     {"json", FLAG(arguments, json), NULL, 0, "as JSON", 0},
     {0},

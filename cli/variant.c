@@ -61,8 +61,12 @@ static int complain_of_name(const char *name)
     const char *known[MOST], *here = hga_variant_elsewhere(name);
     int n = 0;
     if (here) return complain(CLI_USAGE, "no variant '%s': here it is %s", name, here);
-    if (strchr(name, '='))
-        return complain(CLI_USAGE, "no variant '%s'; parameters follow a variant after colons: VARIANT:%s", name, name);
+    if (strchr(name, '=')) {
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(name, "="), name);
+        const hga_variant *meant = hga_variant_named(text);
+        return complain(CLI_USAGE, "no variant '%s'; parameters follow a variant after colons: %s:%s", name,
+                        meant ? meant->name : "VARIANT", meant ? "NAME=VALUE" : name);
+    }
     for (const hga_variant *v = hga_variants(); v->name && n < MOST; v++) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, " %s", v->name);

@@ -301,7 +301,8 @@ static void put_fields(output *o, const json_field *fields, const void *from)
     const char *before = "{\"";
     for (const json_field *f = fields; f->name; f++) {
         const char *at = (const char *)from + f->offset;
-        if (f->form == JSON_SPECIAL || (f->form != JSON_NEEDED && memcmp(at, zero, sizeof zero) == 0)) continue;
+        const int unset = f->form == JSON_WEIGHT ? *(const float *)at == 0 : memcmp(at, zero, sizeof zero) == 0;
+        if (f->form == JSON_SPECIAL || (f->form != JSON_NEEDED && unset)) continue;
         output_text(o, before), output_text(o, f->name), output_text(o, "\": "), put_value(o, f->form, at);
         before = ", \"";
     }

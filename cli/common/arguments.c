@@ -219,22 +219,26 @@ static const char *typed_at(char **argv)
 /* Reports what getopt refused: ':' a value is missing, '?' anything else. */
 static int complain_about(const parsing *p, char **argv, int key)
 {
-    const char *typed = argv[optind - 1], *meant[2];
+    const char *typed = argv[optind - 1], *meant[2], *known[MOST_ROWS];
+    char word[64] = "", hint[96] = "";
     int row = find_row(p, optopt), n = 0, takes_parameters = 0;
     if (key == ':') return complain(CLI_USAGE, "%s needs a value (%s)", typed, p->row[row].row->takes);
     if (row >= 0) return complain(CLI_USAGE, "%s: the option takes no value", typed);
     typed = typed_at(argv);
     size_t length = typed[1] == '-' ? strcspn(typed, "=") : 0;
     for (int i = 0; i < p->n_rows; i++) {
-        const char *name = p->row[i].name;
+        const char *name = known[i] = p->row[i].name;
         takes_parameters |= strncmp(name, "parameter", strlen("parameter")) == 0;
         if (!(p->row[i].row->flags & OPTION_ALIAS) && length > 2 && n < 2 && strncmp(name, typed + 2, length - 2) == 0)
             meant[n++] = name;
     }
     if (n == 2) return complain(CLI_USAGE, "%.*s: which option, --%s or --%s?", (int)length, typed, meant[0], meant[1]);
+    if (length > 2) snprintf(word, sizeof word, "%.*s", (int)length - 2, typed + 2);
+    if (length > 6) nearest_hint(word, known, p->n_rows, hint); /* short words are near to anything */
     if (takes_parameters && length > 2)
-        return complain(CLI_USAGE, "unknown option '%s'; if it is a parameter of a VARIANT, write -p %s%s", typed,
-                        typed + 2, strchr(typed, '=') ? "" : "=VALUE");
+        return complain(CLI_USAGE, "unknown option '%s'%s%s if it is a parameter of a VARIANT, write -p %s%s", typed,
+                        hint, *hint ? "" : ";", typed + 2, strchr(typed, '=') ? "" : "=VALUE");
+    if (*hint) return complain(CLI_USAGE, "unknown option '%s'%s", typed, hint);
     return complain(CLI_USAGE, "unknown option '%s'%s", typed,
                     takes_parameters ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE" : "");
 }
@@ -405,7 +409,7 @@ static int read_machines_isa(const char *text, void *options)
 }
 
 static const option_row machine_rows[] = {
-    {"threads,t", ID(hga_options, threads, 1, 65536), "T", 0,
+    {"threads,t", ID(hga_options, threads, 1, 4096), "T", 0,
      "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
     {"isa", READ(read_machines_isa), "ISA", ARGUMENTS_MORE,
      "ref, avx2, avx512, avx512bf16, neon or neonbf16: the instruction set (default: HGA_ISA, or the best here)", 8},

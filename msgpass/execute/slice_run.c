@@ -38,8 +38,8 @@ void workspace_request(hga_workspace *workspace, const needed_row *list, int64_t
 
 void workspace_choose(hga_workspace *workspace, const row_choice *choice) { workspace->request.choice = choice; }
 
-/* Refuses an execution that would compute, and write, rows of the caller's output that nobody requested: what is made of
-   such a row is read, and is not there. */
+/* Refuses an execution that would compute, and write, rows of the caller's output that nobody requested: what is made
+   of such a row is read, and is not there. */
 static hga_status check_output(const hga_plan *plan, const slice *s, const requested_rows *requested)
 {
     const hga_id out = program_bound(&plan->program, HGA_IO_OUT);
@@ -75,10 +75,9 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
     for (int64_t i = 0; i < workspace->request.n_needed; i++)
         slice_request_row(s, workspace->request.needed[i].field, workspace->request.needed[i].node);
     slice_find(plan, s);
-    if (rows_stay(plan) && !requested->all) st = check_output(plan, s, requested);
-    if (st) return st;
-    slice_list(plan, s);
-    return HGA_OK;
+    st = check_output(plan, s, requested);
+    if (!st) slice_list(plan, s);
+    return st;
 }
 
 /* Multiplications that take about as long as waking the other threads. */

@@ -51,38 +51,24 @@ static void look_for(void *context, hga_id first, hga_id last)
     }
 }
 
-/* Of rows that were rounded, those that they were made of. */
-static uint64_t unrounded(uint64_t storages) { return storages | storages >> STORAGE_ROUNDED; }
-
-/* Whether a phase has rows of nodes that are rows of the output. */
-static int has_output_nodes(const hga_plan *plan, const phase *ph)
-{
-    forbidden x = {.plan = plan, .node = -1};
-    slice_own_nodes(plan, ph, 0, ph->n, look_for, &x);
-    return x.node >= 0;
-}
-
-/* Refuses phases that read rows which depend on rows of the output, at sources that are rows of the output: rows that
-   an earlier phase wrote with the output's, or made of such a row at the same node. The latter stay where rows do, so
-   that there the rows of a call decide (slice_run.c). */
+/* Refuses phases that read rows which an earlier phase wrote with the output's, at sources that are rows of the
+   output. */
 static hga_status check_sources(const hga_plan *plan)
 {
     const struct slice_plan *p = plan->slices;
-    const uint64_t fields = fields_with_out(plan);
-    uint64_t dependent = 0;
+    uint64_t fields = fields_with_out(plan), written = 0; /* by phases before */
     for (int64_t j = 0; j < p->n_jobs; j++) {
         const slice_job *job = &p->job[j];
         const phase *ph = &plan->phases.list[job->phase];
-        const uint64_t reads = unrounded(job->of.sources) & dependent;
+        uint64_t reads = (job->of.sources | job->of.sources >> STORAGE_ROUNDED) & fields & written;
+        written |= job->of.writes;
         forbidden x = {.plan = plan, .node = -1};
-        if (reads && ph->job <= JOB_SPLITS) accesses_sources(plan, ph, 0, ph->n, look_for, &x);
+        if (!reads || ph->job > JOB_SPLITS) continue;
+        accesses_sources(plan, ph, 0, ph->n, look_for, &x);
         if (x.node >= 0)
             return hga_fail(HGA_EUNSUPPORTED,
                             "%s: stage %d reads field %s at other rows of the output, which cannot be left out",
                             requester(plan), job->stage, plan->program.field[__builtin_ctzll(reads)].name);
-        dependent |= job->of.writes & fields;
-        const int from_own = unrounded(job->of.own) & dependent && !rows_stay(plan) && has_output_nodes(plan, ph);
-        if (from_own) dependent |= unrounded(job->of.writes);
     }
     return HGA_OK;
 }

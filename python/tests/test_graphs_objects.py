@@ -181,6 +181,13 @@ class Copies(unittest.TestCase):
             "hga._graphs.variants remade",
         })  # fmt: skip
 
+    def test_a_block_whose_weight_is_minus_zero_has_none_in_a_file(self):
+        b = hga.Builder()
+        b.level(4)
+        b.block(b.relation("r"), (0, 4), (0, 4), weight=-0.0)
+        graph = b.finish()
+        self.assertEqual(pickle.loads(pickle.dumps(graph)).to_scipy().toarray().tolist(), graph.to_scipy().toarray().tolist())
+
     def test_a_variant_of_a_million_tokens_is_a_small_pickle(self):
         self.assertLess(len(pickle.dumps(hga.htransformer(1 << 20, block=16))), 500)
         self.assertLess(len(pickle.dumps(hga.htransformer(1 << 20, block=16).graph)), 10000)

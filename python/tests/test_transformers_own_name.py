@@ -1,6 +1,7 @@
 """attn_implementation="hga": a model's own attention, by hga or by transformers, with the same outputs."""
 
 import contextlib
+import copy
 import unittest
 from unittest import mock
 
@@ -136,15 +137,17 @@ class OwnName(OnOneThread, unittest.TestCase):
 
     @unittest.skipIf(not hasattr(tf, "T5GemmaConfig") or since.older("torch", "2.6"), "there is no T5Gemma, or none that runs")
     def test_one_configuration_of_an_encoder_and_a_decoder(self):
-        """Its encoder's layers say that they are causal; what they see is for the mask to say."""
-        part = tf.T5GemmaModuleConfig(
-            vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
-            head_dim=32, query_pre_attn_scalar=32, sliding_window=16,
-        )  # fmt: skip
-        model = tf.T5GemmaModel(tf.T5GemmaConfig(encoder=part, decoder=part)).eval()
-        ids = torch.randint(64, (1, 12), generator=torch.Generator().manual_seed(1))
-        for more in ({}, {"attention_mask": torch.ones(1, 12, dtype=torch.long)}):
-            for _ in range(2):
+        """Its encoder's layers would say that they are causal."""
+        for softcap in (50.0, None):
+            part = tf.T5GemmaModuleConfig(
+                vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                head_dim=32, query_pre_attn_scalar=32, sliding_window=16, attn_logit_softcapping=softcap,
+            )  # fmt: skip
+            ids = torch.randint(64, (1, 12), generator=torch.Generator().manual_seed(1))
+            model = tf.T5GemmaModel(tf.T5GemmaConfig(encoder=part, decoder=part)).eval()
+            refused(self, "config.encoder and config.decoder are one object", lambda: model.set_attn_implementation("hga"))
+            model = tf.T5GemmaModel(tf.T5GemmaConfig(encoder=part, decoder=copy.deepcopy(part))).eval()
+            for more in ({}, {"attention_mask": torch.ones(1, 12, dtype=torch.long)}):
                 (a, _), (b, _) = self.outputs(model, "eager", {"input_ids": ids, "decoder_input_ids": ids.flip(1), **more})
                 torch.testing.assert_close(b, a)
 

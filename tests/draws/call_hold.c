@@ -3,6 +3,7 @@
 #include "calls.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { NOBODYS = 0xff, OTHERS = 0x41 }; /* NaN, and 12.08 */
 
@@ -79,7 +80,8 @@ static void hold_alone(const drawn_call *c, const outcome *first)
     hold(c, first, &w, 0, 0);
 }
 
-/* Other rows of the same call, forward alone: they have the bits that they have in `whole`. */
+/* Other rows of the same call, forward alone: they have the bits that they have in `whole`, or depend on rows of the
+   output that are not among them. */
 static void hold_other_rows(const drawn_call *c, const outcome *whole)
 {
     enum { MORE = 5 };
@@ -89,7 +91,9 @@ static void hold_other_rows(const drawn_call *c, const outcome *whole)
         call_draw_rows(&drawn, &other);
         other.options.gradient = 0;
         way w = way_of(&other, "other rows among all", NOBODYS);
-        hold(&other, whole, &w, 0, -1);
+        outcome o = call_run(&other, &w);
+        if (!strstr(o.refused, "of the output is not requested")) outcomes_compare(&other, w.name, whole, &o, 0, -1);
+        outcome_clear(&o);
     }
 }
 

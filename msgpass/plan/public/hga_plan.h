@@ -116,7 +116,8 @@ typedef struct hga_interval {
 /* Some rows of the output, for plans with options.rows: ascending, disjoint intervals. They get the bits that they have
    in a call of all rows; the other rows of out and lse keep their values. The call computes only what these rows need,
    and its tape is for them alone. The rule against overlaps (see hga_io) applies to the whole range from the first of
-   these rows to the last. */
+   these rows to the last. HGA_EUNSUPPORTED, of the plan or of the call: one of these rows depends on a row of the
+   output that is not requested. */
 typedef struct hga_rows {
     int64_t n_intervals;          /* 1 at least */
     const hga_interval *interval; /* [n_intervals] */

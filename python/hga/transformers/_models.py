@@ -113,6 +113,14 @@ def _check_model(cls: type, config: Any, name: str) -> None:
         raise refuse(f"{who}: its decoder attends from one text to another")
 
 
+def _check_parts(cls: type, config: Any) -> None:
+    """Layers of an encoder that has the decoder's configuration say that they are causal."""
+    part = getattr(config, "encoder", None)
+    if part is not None and part is getattr(config, "decoder", None):
+        raise refuse(f"{NAME} cannot serve {cls.__name__}: config.encoder and config.decoder are one object, by which the encoder is "
+                     "causal, too; give each its own, as copy.deepcopy(config.encoder)")  # fmt: skip
+
+
 def _reads_text(cls: Any, config: Any) -> bool:
     """Or is it what sees images or hears beside a decoder?"""
     return cls.main_input_name == "input_ids" and getattr(config.get_text_config(decoder=True), "vocab_size", None) is not None
@@ -125,6 +133,7 @@ def _fit(cls: type, config: Any, names: Iterable[Any]) -> None:
         if config.model_type.endswith("encoder-decoder"):
             raise refuse(f"{NAME} cannot serve {cls.__name__}, whose parts have configurations of their own: set it in model.encoder and model.decoder")
         _check_asks(cls, config, NAME)
+        _check_parts(cls, config)
         for layer in layers_with_bias(cls):
             _wrap(layer, "compute_bias", compute_bias(NAME, layer))
     for name in filter(_is_ours, names):

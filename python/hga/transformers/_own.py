@@ -84,14 +84,13 @@ def _pairs_of(mask: Tensor, causal: bool) -> Optional[Tensor]:
     return seen[:, None]
 
 
-# Configurations by id: of models whose layers have asked for what sdpa does not know, and of those whose last masks were therefore
-# the ones that are added to scores. There no mask hides nothing; elsewhere it may be a causal one.
+# By id: configurations of models whose layers have asked for what sdpa does not know. Their masks are added to scores.
 _EAGER: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
-_ADDS: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
 
 
-def _is_in(them: "weakref.WeakValueDictionary[int, Any]", config: Any) -> bool:
-    return config is not None and not torch.compiler.is_compiling() and them.get(id(config)) is config
+def _adds_masks(config: Any) -> bool:
+    """Softcaps are known from the configuration, sinks once a layer has asked for them."""
+    return config is not None and (getattr(config, "attn_logit_softcapping", None) is not None or _EAGER.get(id(config)) is config)
 
 
 def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -124,7 +123,6 @@ def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optio
 def _as_transformers(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], is_causal: Optional[bool], **more: Any) -> Any:
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
     if more.get("softcap") is not None or more.get("s_aux") is not None:
-        causal = causal and not (mask is None and _is_in(_ADDS, getattr(module, "config", None)))
         return _eagerly(module, query, key, value, _pairs(mask, causal), causal, **more)
     return private(_SDPA)(module, query, key, value, _pairs(mask, causal), is_causal=is_causal, **more)
 
@@ -258,12 +256,7 @@ def mask_own(batch_size: int, kv_length: int, **more: Any) -> Optional[Tensor]:
         numbers = numbered_mask(batch_size=batch_size, kv_length=kv_length, **more)
         if padding is None or not is_numbered(numbers) or numbers.shape[2] == 1 or bool(padding.all()):  # in a window rows of padding may see none
             return numbers
-    config = more.get("config")
-    theirs = _SDPA_MASK
-    if _is_in(_EAGER, config) or getattr(config, "attn_logit_softcapping", None) is not None:
-        theirs = _EAGER_MASK
-        if not torch.compiler.is_compiling():
-            _ADDS[id(config)] = config
+    theirs = _EAGER_MASK if _adds_masks(more.get("config")) else _SDPA_MASK
     found: Optional[Tensor] = private(theirs)(batch_size=batch_size, kv_length=kv_length, **more)
     return found
 
