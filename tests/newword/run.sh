@@ -70,6 +70,7 @@ fact attend_takes_relu "$hga" attend dense $tensors --out relu.npy --normaliser 
 fact python_takes_relu "$python" "$here/clamp.py" relu .
 cat said
 fact help_has_relu into help "$hga" help attend --all
-fact with_what_it_says grep -q 'relu, each' help
+tr -s '[:space:]' ' ' <help >unwrapped
+fact with_what_it_says grep -q 'relu, each' unwrapped
 fact energies_have_no_relu refused 2 'which normaliser relu has not' "$hga" check hsa -p branching=2,2,3 --gradient --normaliser relu
 facts_end
