@@ -136,12 +136,11 @@ static double near_of(const decoding *d)
     return d->options.plan.precision == HGA_PRECISION_BF16 ? 1.2e-2 : 2e-6;
 }
 
-/* What an error is compared with: the number; of products of pairs, which round weights, the largest of its row. */
+/* What an error is compared with: the number; of sums of rounded sigmoids the largest of its row. */
 static double size_of(const decoding *d, const float *row, hga_id n, hga_id j)
 {
     double size = fmax(1, fabs((double)row[j]));
-    const int pairs = d->options.plan.precision == HGA_PRECISION_BF16;
-    for (hga_id e = 0; e < n && pairs; e++)
+    for (hga_id e = 0; e < n && sums_rounded_sigmoids(d->c); e++)
         if (isfinite(row[e])) size = fmax(size, fabs((double)row[e]));
     return size;
 }

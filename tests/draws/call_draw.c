@@ -109,6 +109,11 @@ static hga_normaliser normaliser_of(const hga_program *p)
     return found;
 }
 
+int sums_rounded_sigmoids(const drawn_call *c)
+{
+    return c->options.precision == HGA_PRECISION_BF16 && normaliser_of(c->program) == HGA_NORMALISER_SIGMOID;
+}
+
 static int has_places(const hga_graph *g)
 {
     double *where = malloc((size_t)(hga_graph_nodes(g).n + 1) * sizeof *where);

@@ -258,9 +258,9 @@ static float *added(const drawn_call *c, const outcome *x, const outcome *y, int
     return start;
 }
 
-/* One array of one sample. Gradients are compared by the size of the largest, and so is what was made of products of
-   pairs: these round weights, and then an error is one of what is summed, not of the sum. Of a gradient that is no
-   number nobody says more. */
+/* One array of one sample. Gradients are compared by the size of the largest, and so are sums of sigmoids in bfloat16:
+   products of pairs round weights, which do not add up to 1, so that an error is one of what is summed, not of the sum.
+   Of a gradient that is no number nobody says more. */
 static void compare(const drawn_call *c, const char *what, const outcome *x, const outcome *y, int s, int i,
                     double tolerance)
 {
@@ -270,7 +270,7 @@ static void compare(const drawn_call *c, const char *what, const outcome *x, con
     int wanted = a->use == ARRAY_OUTPUT, whole = x->filled.whole && y->filled.whole;
     asked rows = wanted ? asked_between(0, a->rows) : a->use == ARRAY_READ ? rows_written(a) : asked_of(c, s, whole);
     if (!p || !q) return;
-    const int by_size = tolerance > 0 && (wanted || c->options.precision == HGA_PRECISION_BF16);
+    const int by_size = tolerance > 0 && (wanted || sums_rounded_sigmoids(c));
     double size = by_size ? size_of(a, p, rows) : 1;
     if (!wanted && !isfinite(size)) size = 1;
     float *start = added(c, x, y, s, i);

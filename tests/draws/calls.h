@@ -84,6 +84,8 @@ void call_spell(const drawn_call *c, drawn_call *to);
 void call_forget_biases(drawn_call *c);
 /* Without keys and features of edges. */
 void call_drop_edges(drawn_call *c);
+/* Whether weights are sigmoids and the call's products are those of bfloat16 pairs, which round them. */
+int sums_rounded_sigmoids(const drawn_call *c);
 /* Rows of the output to request, sample by sample, where calls of the plan may request some. */
 void call_draw_rows(choices *c, drawn_call *call);
 /* Rows of some tensors are folded, as the number says. */
