@@ -1,4 +1,4 @@
-"""Every figure of README and of the pages it links that time can change, and the command that prints it: one row each.
+"""The commands that print the figures of README and of pages that it links, one row each.
 
     python3 bench/figures.py                              the rows, with the minutes that each takes on two cores
     python3 bench/figures.py FOLDER [NAME ..]             runs them (all, or those named), one after another, on an idle machine
@@ -6,10 +6,12 @@
 A run leaves NAME.txt (what the command printed) and NAME.json (where the command writes one) in FOLDER, and run.txt: the commit,
 the processor, and how busy the machine was before and after each. A row that FOLDER has is not run again; one that fails does
 not stop the others, and the status is 1. PYTHONPATH=build/python and one thread are set where the shell has not set them.
-docs/models.md names the programs of its own tables, which take hours and a pretrained model.
+A FOLDER is of one commit. docs/models.md names the programs of its own tables, which take hours and a pretrained model; a figure
+that no row prints has its own date beside it.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -29,6 +31,8 @@ ROWS = (
     ("goals-avx2", 35, "bench/README.md", "{python} bench/goals.py --isa avx2 --json {out}.json"),
     ("calls", 12, "bench/README.md, docs/graphs.md, docs/hsa.md, docs/python.md", "{python} bench/compare.py --calls"),
     ("decoding", 2, "docs/decoding.md", "{hga} bench --decode --tokens 1024,4096 --threads 1 --json {out}.json"),
+    ("ranks", 1, "docs/ranks.md", "mpirun -n 2 {hga} bench --ranks --tokens 8192 --threads 1"
+     " --variants window:left=256:right=256,htransformer:block=16,hsa:branching=4,bpt:k=4,dense"),
     ("generate", 3, "docs/python.md", "{python} bench/generate.py"),
     ("biases", 15, "docs/python.md", "{python} bench/crossings.py biases"),
     ("every_model", 150, "docs/python.md", "{python} bench/every_model.py"),
@@ -68,7 +72,8 @@ def settings():
 
 def run(folder, name, command):
     """Runs a row, and returns what run.txt says of it."""
-    words = {"out": folder / name, "python": sys.executable, "hga": TOP / "build/cli/hga", "build": TOP / "build"}
+    paths = {"out": folder / name, "python": sys.executable, "hga": TOP / "build/cli/hga", "build": TOP / "build"}
+    words = {word: shlex.quote(str(path)) for word, path in paths.items()}
     before, began = busy(), time.monotonic()
     beside = folder / f"{name}.unfinished"
     with open(beside, "w") as log:
@@ -89,9 +94,11 @@ def main():
     if unknown:
         sys.exit(f"{unknown[0]}: no such row; there are {', '.join(name for name, *_ in ROWS)}")
     folder.mkdir(parents=True, exist_ok=True)
-    failed = 0
-    with open(folder / "run.txt", "a") as told:
-        print(time.strftime("%F"), shell("git rev-parse --short=12 HEAD"), shell("lscpu | sed -n 's/^Model name: *//p'"), file=told, flush=True)
+    failed, commit, log = 0, shell("git rev-parse --short=12 HEAD"), folder / "run.txt"
+    if log.exists() and (before := log.read_text().split()[1]) != commit:
+        sys.exit(f"{folder} has figures of commit {before}, and this is {commit}: name another folder")
+    with open(log, "a") as told:
+        print(time.strftime("%F"), commit, shell("lscpu | sed -n 's/^Model name: *//p'"), file=told, flush=True)
         for name, _, _, command in ROWS:
             if (names and name not in names) or (folder / f"{name}.txt").exists():
                 continue

@@ -298,6 +298,14 @@ class Figures(unittest.TestCase):
         status, said = self.run_rows(folder, (("bad", 1, "", "true"), rows[1]))
         self.assertEqual((status, said.count("done"), "good" in said), (0, 1, False))
 
+    def test_a_folder_is_of_one_commit_and_may_have_blanks(self):
+        folder = scratch(self) / "a b"
+        self.assertEqual(self.run_rows(folder, (("good", 1, "", "echo 7 >{out}.json"),))[0], 0)
+        self.assertEqual((folder / "good.json").read_text(), "7\n")
+        (folder / "run.txt").write_text("2026-11-30 0123456789ab a processor\n")
+        with self.assertRaisesRegex(SystemExit, "has figures of commit 0123456789ab, and this is .*: name another folder"):
+            self.run_rows(folder, (("good", 1, "", "true"),))
+
     def test_a_wrong_name_is_told_with_those_that_there_are(self):
         with self.assertRaisesRegex(SystemExit, "speed: no such row; there are run, hierarchies"):
             self.run_rows(scratch(self), figures.ROWS, "speed")
