@@ -111,20 +111,21 @@ def _eagerly(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optio
     forward = _eager_of(module)
     if forward is None:
         raise refuse(f"{NAME}: {type(module).__name__} has a softcap or a sink, and transformers no function for them")
+    if hasattr(module, "config") and not torch.compiler.is_compiling():
+        _EAGER[id(module.config)] = module.config
     if mask is None and causal and query.shape[2] > 1:
         mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril(key.shape[2] - query.shape[2])[None, None]
     if mask is not None and mask.dtype == torch.bool:
         mask = _added(mask, query.dtype)
-    if hasattr(module, "config") and not torch.compiler.is_compiling():
-        _EAGER[id(module.config)] = module.config
     return forward(module, query, key, value, mask, **more)
 
 
 def _as_transformers(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], is_causal: Optional[bool], **more: Any) -> Any:
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
+    mask = _pairs(mask, causal)
     if more.get("softcap") is not None or more.get("s_aux") is not None:
-        return _eagerly(module, query, key, value, _pairs(mask, causal), causal, **more)
-    return private(_SDPA)(module, query, key, value, _pairs(mask, causal), is_causal=is_causal, **more)
+        return _eagerly(module, query, key, value, mask, causal, **more)
+    return private(_SDPA)(module, query, key, value, mask, is_causal=is_causal, **more)
 
 
 # ---- texts with padding behind them ----
