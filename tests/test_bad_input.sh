@@ -104,6 +104,9 @@ done <<'END'
 2|tokens|build window -o O/x.npy
 2|stray|build window stray --tokens 5 -o O/x.npy
 2|nosuch|help nosuch
+2|unknown option '--querry'; did you mean 'query'? if it is a parameter|attend window --querry I/no.npy
+2|no variant 'window=3'; parameters follow a variant after colons: window:NAME=VALUE|explain window=3 --tokens 8
+2|--threads: 5000 is not in 1 .. 4096|explain window --tokens 8 --threads 5000
 2|unknown option '--left=2'; if it is a parameter of a VARIANT, write -p left=2|build window --tokens 5 --left=2 -o O/x.npy
 3|I/no_parents.npy|explain I/no_parents.npy
 2|window: left is given twice|explain window:left=3:left=5 --tokens 8

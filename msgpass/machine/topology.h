@@ -21,9 +21,8 @@ typedef struct topology_domain {
 
 /* `described` as hwloc does: synthetic ("pack:2 numa:1 core:4 pu:1"), or a file that lstopo wrote ("machine.xml");
    HGA_EINVAL if it is neither, HGA_EFORMAT for a file that is none or cannot be read. Or NULL for this machine, which
-   is discovered at the first call and shared by the whole
-   process: the PUs that the calling thread may use now (allowed.h). Any thread may call; an open topology may be read
-   by any number of threads. */
+   is discovered at the first call and shared by the whole process: the PUs that the calling thread may use now
+   (allowed.h). Any thread may call; an open topology may be read by any number of threads. */
 hga_status topology_open(const char *described, topology **out);
 /* This machine, not shared, under the quota that topology_read_quota finds there. */
 hga_status topology_open_in(const char *root, const char *self, topology **out);
