@@ -270,10 +270,11 @@ static int is_everywhere(accesses *a, const phase *ph, hga_id panel)
    each row's takes longer than the rest of a plan's update: a flat graph has one for all. */
 static int rows_are_everywhere(accesses *a)
 {
-    const phase *ph = a->plan->phases.list, *end = ph + a->plan->phases.n;
+    const phase *ph = a->plan->phases.list;
+    int64_t left = a->plan->phases.n; /* none, and no list, if every block is empty */
     if (a->recycled || plan_is_shared(a->plan) || a->plan->nodes.n_levels > 1) return 0;
-    while (ph < end && !(ph->job == JOB_ROWS && is_scattered(ph))) ph++;
-    if (ph == end || ph->n_panels < 2) return 0;
+    while (left > 0 && !(ph->job == JOB_ROWS && is_scattered(ph))) ph++, left--;
+    if (left == 0 || ph->n_panels < 2) return 0;
     return is_everywhere(a, ph, 0) && is_everywhere(a, ph, ph->n_panels / 2 - 1);
 }
 
