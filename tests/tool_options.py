@@ -81,7 +81,8 @@ REFUSED = (
     (lambda o: o["rel-bias"] and o["source"] == "leaves", "has a tree for each head"),
     (lambda o: o["slopes"] and o["source"] == "neighbourhood", "distances mean nothing here"),
     (lambda o: o["normaliser"] == "entmax" and merges(o), "those of entmax cannot be merged"),
-    (lambda o: (o["softcap"] or o["normaliser"] != "softmax") and o["source"] == "parents", "are softmax's"),
+    (lambda o: (o["softcap"] or o["normaliser"] == "sigmoid") and o["source"] == "parents", "are softmax's"),
+    (lambda o: o["dropout"] and o["normaliser"] == "entmax" and o["source"] == "parents", "entmax of energies has none"),
     (lambda o: o["heads"] == "rows" and (o["samples"] or o["source"] == "leaves"), None),
 )  # fmt: skip
 

@@ -217,6 +217,7 @@ static hga_status list_transfers(finding *f)
 {
     hga_status st = HGA_OK;
     halo_melt(f);
+    if (f->requests.n == 0) return st;
     for (row_request *begin = f->requests.list, *last = begin + f->requests.n, *end, *every; begin < last;
          begin = end) {
         for (end = begin; end < last && end->field == begin->field && end->wrote == begin->wrote;) end++;

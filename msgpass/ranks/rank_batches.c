@@ -45,7 +45,8 @@ int rank_is_one_step(const hga_plan *plan, const hga_id *owner, const rank_trans
     const hga_stage *s = &plan->program.stage[stage];
     int inside = 0, to_all = 1;
     if (s->order == HGA_FLAT) return 1;
-    for (const rank_transfer *t = all->transfer; t < all->transfer + all->n; t++) {
+    for (int64_t i = 0; i < all->n; i++) {
+        const rank_transfer *t = &all->transfer[i];
         if (t->written_by != stage || t->read_by > stage) continue;
         inside = 1, to_all &= t->to == HGA_EVERY_RANK;
     }

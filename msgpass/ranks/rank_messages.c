@@ -38,7 +38,8 @@ static hga_status list_messages(struct rank_plan *r, const hop_list *l, int send
 {
     hga_status st = HGA_OK;
     const rank_hop *before = NULL;
-    for (const rank_hop *x = l->hop; x < l->hop + l->n; x++) {
+    for (int64_t i = 0; i < l->n; i++) {
+        const rank_hop *x = &l->hop[i];
         if ((x->from == r->exchange->rank) != sends) continue;
         rank_batch *b = &r->traffic.batch[x->batch];
         hga_id other = sends ? x->to : x->from;

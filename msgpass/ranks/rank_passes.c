@@ -25,8 +25,10 @@ static void begin_there(const hga_plan *plan, slice *s)
         bits_put_run(&s->there[f], at, plan->nodes.n, &no_bits);
         if (!rank_gives_back(plan, f)) bits_take_run(&s->there[f], h->io_first, (int64_t)h->io_first + h->io_n);
     }
-    for (const rank_split *l = r->split; l < r->split + r->n_splits; l++)
+    for (int64_t i = 0; i < r->n_splits; i++) {
+        const rank_split *l = &r->split[i];
         if (!rank_makes(r, l)) slice_put_splits(plan, s, l->stage, l->first, l->n);
+    }
 }
 
 /* Where chunk i of n of so many rows begins, at a panel's first row. */
@@ -153,8 +155,10 @@ static double cost_of_ready(const division *d)
 static double cost_of_pass(const division *d, const rank_pass *pass)
 {
     double cost = 0;
-    for (const pass_rows *x = d->plan->share.ranks->passes.run + pass->run, *end = x + pass->n_runs; x < end; x++)
+    for (int64_t i = pass->run; i < pass->run + pass->n_runs; i++) {
+        const pass_rows *x = &d->plan->share.ranks->passes.run[i];
         cost += x->n * d->cost[x->job];
+    }
     return cost;
 }
 

@@ -57,10 +57,12 @@ void division_request_sent(const hga_plan *plan, slice *s, hga_id batch)
 {
     const struct rank_plan *r = plan->share.ranks;
     const rank_batch *b = &r->traffic.batch[batch];
-    for (const rank_message *m = r->traffic.message + b->send; m < r->traffic.message + b->send + b->n_send; m++)
+    for (int64_t i = b->send; i < b->send + b->n_send; i++) {
+        const rank_message *m = &r->traffic.message[i];
         for (const rank_part *p = r->traffic.part + m->part; p < r->traffic.part + m->part + m->n_parts; p++)
             p->field ? slice_request_nodes(s, p->field, p->first, p->n)
                      : slice_request_splits(plan, s, p->stage, p->first, p->n);
+    }
 }
 
 /* The slice's needed rows become those that batches from `first` on receive. */
@@ -69,12 +71,14 @@ static void put_received(const hga_plan *plan, slice *s, hga_id first)
     const struct rank_plan *r = plan->share.ranks;
     for (int i = 0; i < N_STORAGES; i++)
         if (s->needed[i].n) bits_clear(&s->needed[i]);
-    for (int64_t b = first; b < r->traffic.n_batches; b++)
-        for (const rank_message *m = r->traffic.message + r->traffic.batch[b].receive,
-                                *end = m + r->traffic.batch[b].n_receive;
-             m < end; m++)
+    for (int64_t b = first; b < r->traffic.n_batches; b++) {
+        const rank_batch *batch = &r->traffic.batch[b];
+        for (int64_t i = batch->receive; i < batch->receive + batch->n_receive; i++) {
+            const rank_message *m = &r->traffic.message[i];
             for (const rank_part *p = r->traffic.part + m->part; p < r->traffic.part + m->part + m->n_parts; p++)
                 put_part(plan, s, p);
+        }
+    }
 }
 
 /* Rows outside `among` count as late: so do rows that need them. */

@@ -47,7 +47,8 @@ static void move_parcels(const hga_plan *plan, const hga_workspace *workspace, i
                          int in)
 {
     const struct rank_plan *r = plan->share.ranks;
-    for (const rank_message *m = r->traffic.message + first; m < r->traffic.message + first + n; m++) {
+    for (int64_t i = first; i < first + n; i++) {
+        const rank_message *m = &r->traffic.message[i];
         char *parcel = bytes + m->at;
         for (const rank_part *p = r->traffic.part + m->part; p < r->traffic.part + m->part + m->n_parts; p++)
             parcel = move_part(plan, workspace, p, parcel, in);
@@ -88,11 +89,12 @@ static hga_status wait_batch(const hga_plan *plan, const hga_workspace *workspac
 
 static hga_status run_pass(const hga_plan *plan, hga_workspace *workspace, const rank_pass *pass)
 {
-    const pass_rows *first = plan->share.ranks->passes.run + pass->run;
+    const pass_rows *run = plan->share.ranks->passes.run;
     slice *s = &workspace->sliced.slice;
     if (pass->n_runs == 0) return HGA_OK;
     slice_begin(plan, s);
-    for (const pass_rows *x = first; x < first + pass->n_runs; x++) slice_run_rows(plan, s, x->job, x->first, x->n);
+    for (int64_t i = pass->run; i < pass->run + pass->n_runs; i++)
+        slice_run_rows(plan, s, run[i].job, run[i].first, run[i].n);
     slice_list(plan, s);
     return execution_run(plan, workspace);
 }

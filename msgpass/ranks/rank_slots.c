@@ -53,10 +53,11 @@ static hga_status add_steps(laying *x, const rank_pass *pass)
 {
     const hga_plan *plan = x->plan;
     const wave_order *o = &plan->waves;
-    const pass_rows *run = plan->share.ranks->passes.run + pass->run;
+    const pass_rows *run = plan->share.ranks->passes.run;
     hga_status st = HGA_OK;
     slice_begin(plan, &x->slice);
-    for (int64_t i = 0; i < pass->n_runs; i++) slice_run_rows(plan, &x->slice, run[i].job, run[i].first, run[i].n);
+    for (int64_t i = pass->run; i < pass->run + pass->n_runs; i++)
+        slice_run_rows(plan, &x->slice, run[i].job, run[i].first, run[i].n);
     slice_list(plan, &x->slice);
     for (int64_t share = 0; share < (int64_t)o->n * plan->team.n; share++)
         for (int64_t end = o->ptr[share + 1], i = bits_next(&x->slice.items, o->ptr[share], end); i < end;
@@ -140,8 +141,8 @@ static hga_status note_for_messages(laying *x, hga_id come)
     const struct rank_plan *r = x->plan->share.ranks;
     hga_status st = HGA_OK;
     x->early = come > 0;
-    for (const rank_batch *b = r->traffic.batch; b < r->traffic.batch + r->traffic.n_batches; b++)
-        if (b->before.needs == come) HGA_TRY(note_pass(x, &b->before));
+    for (hga_id b = 0; b < r->traffic.n_batches; b++)
+        if (r->traffic.batch[b].before.needs == come) HGA_TRY(note_pass(x, &r->traffic.batch[b].before));
     if (come < r->traffic.n_batches) HGA_TRY(note_pass(x, &r->traffic.batch[come].ahead));
     x->early = 0;
 done:
@@ -155,7 +156,7 @@ static hga_status note_all(laying *x)
     hga_status st = HGA_OK;
     int64_t next = 0;
     HGA_TRY(add_step(x, x->waves++, 0));
-    for (const rank_part *p = r->traffic.part; p < r->traffic.part + r->traffic.n_parts; p++) keep_part(x, p);
+    for (int64_t i = 0; i < r->traffic.n_parts; i++) keep_part(x, &r->traffic.part[i]);
     for (hga_id come = 0; come <= r->traffic.n_batches; come++) {
         HGA_TRY(note_for_messages(x, come));
         for (; next < r->passes.n_passes && r->passes.pass[next].needs == come; next++)
@@ -223,7 +224,8 @@ static int is_elsewhere(const hga_plan *plan, hga_id f, hga_id v)
    tensors. */
 static void find_reach(const laying *x, hga_id f, node_reach *rows, node_reach *lse)
 {
-    for (const live_range *l = x->live.range; l < x->live.range + x->live.n; l++) {
+    for (int64_t i = 0; i < x->live.n; i++) {
+        const live_range *l = &x->live.range[i];
         if (l->storage != f) continue;
         hga_id first = l->first, end = l->first + l->n;
         reach_to(lse, first, end);

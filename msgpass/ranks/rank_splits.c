@@ -12,8 +12,9 @@ hga_status rank_splits_list(const hga_plan *plan, struct rank_plan *r, const hga
     hga_status st = HGA_OK;
     HGA_TRY(hga_grow(&r->allocator, &r->split, &r->split_capacity, 0, halo->n_splits, sizeof *r->split));
     hga_id next = 0; /* split of the row */
-    for (const hga_split *x = halo->split; x < halo->split + halo->n_splits; x++) {
-        if (x == halo->split || x->stage != x[-1].stage || x->node != x[-1].node) next = 0;
+    for (int64_t i = 0; i < halo->n_splits; i++) {
+        const hga_split *x = &halo->split[i];
+        if (i == 0 || x->stage != x[-1].stage || x->node != x[-1].node) next = 0;
         const long_row *row = long_row_at(&plan->stage[x->stage], x->node);
         assert(row);
         hga_id n = (hga_id)((x->n_edges - 1) / row->cut + 1);

@@ -27,13 +27,13 @@ typedef struct row_reading {
     hga_status st;
 } row_reading;
 
-/* Capacity for n more edges, which count as read; NULL: an error. */
+/* Capacity for n more edges, which count as read; NULL: an error, or n is 0. */
 static row_edge *add_some(row_reading *r, int64_t n)
 {
     edge_rows *rows = r->rows;
     if (!r->st && rows->n + n > rows->capacity)
         r->st = hga_grow(rows->allocator, &rows->own, &rows->capacity, rows->n, rows->n + n, sizeof *rows->own);
-    if (r->st) return NULL;
+    if (r->st || n == 0) return NULL;
     rows->n += n;
     return rows->own + rows->n - n;
 }
