@@ -83,6 +83,7 @@ REFUSED = (
     (lambda o: o["normaliser"] == "entmax" and merges(o), "those of entmax cannot be merged"),
     (lambda o: (o["softcap"] or o["normaliser"] == "sigmoid") and o["source"] == "parents", "are softmax's"),
     (lambda o: o["dropout"] and o["normaliser"] == "entmax" and o["source"] == "parents", "entmax of energies has none"),
+    (lambda o: o["ranks"] > 1 and o["normaliser"] == "entmax" and o["source"] == "parents", "entmax of energies is for one process"),
     (lambda o: o["heads"] == "rows" and (o["samples"] or o["source"] == "leaves"), None),
 )  # fmt: skip
 
