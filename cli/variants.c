@@ -84,10 +84,20 @@ static int print_json(void)
     return json_print(stdout, json_pack("{s:o}", "rows", rows));
 }
 
+/* It takes no word; who types a variant looks for that one. */
+static int refuse_variant(char *word, void *input)
+{
+    (void)input;
+    if (!hga_variant_named(word)) return WORD_LEFT;
+    return complain(CLI_USAGE, "unexpected argument '%s'; `hga help %s` has that variant alone", word, word);
+}
+
 int run_variants(int argc, char **argv)
 {
-    const option_list line = {
-        .rows = options, .words = "", .says = "The built-in hierarchies: parameters, defaults, what each can."};
+    const option_list line = {.rows = options,
+                              .take = refuse_variant,
+                              .words = "",
+                              .says = "The built-in hierarchies: parameters, defaults, what each can."};
     arguments a = {0};
     MUST(arguments_parse(&line, argc, argv, &a));
     if (a.json) return print_json();

@@ -104,6 +104,8 @@ done <<'END'
 2|tokens|build window -o O/x.npy
 2|stray|build window stray --tokens 5 -o O/x.npy
 2|nosuch|help nosuch
+2|'nosuch'|variants nosuch
+2|`hga help bpt` has that variant alone|variants bpt
 2|unknown option '--querry'; did you mean 'query'? if it is a parameter|attend window --querry I/no.npy
 2|no variant 'window=3'; parameters follow a variant after colons: window:NAME=VALUE|explain window=3 --tokens 8
 2|--threads: 5000 is not in 1 .. 4096|explain window --tokens 8 --threads 5000
