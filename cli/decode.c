@@ -56,6 +56,7 @@ static int build(const arguments *a, const attend_io *all, model *m)
     model_tensors tensors = attend_io_tensors(&first);
     MUST(check_samples(&a->variant, all));
     MUST(model_build(&a->variant, &tensors, m));
+    variant_causal_hint(&a->variant, sizeof m->causal_hint, m->causal_hint);
     return call_put(&a->call, m);
 }
 

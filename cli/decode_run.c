@@ -272,6 +272,18 @@ static int feed(session *s)
 
 /* ---- open and close ---- */
 
+/* Complains of a program that cannot be decoded, with the hint if a token sees a later one. */
+static int refuse(hga_status st, const model *m)
+{
+    char detail[512];
+    hga_id token = -1, sees;
+    snprintf(detail, sizeof detail, "%s", hga_error_detail());
+    if (st != HGA_EUNSUPPORTED || !*m->causal_hint) return model_complain_of(st, m);
+    if (hga_program_influence(&m->program, m->graph, &token, &sees) || token < 0)
+        return complain(CLI_USAGE, "%s: %s", m->title, detail);
+    return complain(CLI_USAGE, "%s: %s%s", m->title, detail, m->causal_hint);
+}
+
 /* The decoder, its workspace and its pages, which are timed for the report. */
 static int open_decoder(const typed_decoding *typed, const model *m, const hga_options *options, session *s)
 {
@@ -282,7 +294,8 @@ static int open_decoder(const typed_decoding *typed, const model *m, const hga_o
     o.rollback = typed->back * s->per;
     if (m->how.block) o.selection = &m->how;
     double start = bench_seconds();
-    MUST(model_complain_of(hga_decoder_create(m->graph, &m->program, &s->sample->shape, &o, &d->decoder), m));
+    hga_status st = hga_decoder_create(m->graph, &m->program, &s->sample->shape, &o, &d->decoder);
+    if (st) return refuse(st, m);
     MUST(model_complain_of(hga_decode_workspace_create(d->decoder, &d->workspace), m));
     MUST(model_complain_of(hga_pages_create(d->decoder, 0, &d->pages), m));
     d->decoder_seconds = bench_seconds() - start;

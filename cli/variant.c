@@ -198,6 +198,36 @@ int variant_add(typed_variant *t, const char *text)
     return CLI_GOOD;
 }
 
+/* The value as it was typed, "1" for a flag alone; NULL: not typed. */
+static const char *typed_value(const typed_variant *typed, const char *name)
+{
+    const size_t length = strlen(name);
+    for (int i = 0; i < typed->n; i++) {
+        const char *text = typed->setting[i];
+        if (strncmp(text, name, length)) continue;
+        if (text[length] == '=') return text + length + 1;
+        if (!text[length]) return "1";
+    }
+    return NULL;
+}
+
+void variant_causal_hint(const typed_variant *typed, size_t capacity, char *hint)
+{
+    const hga_variant *v = hga_variant_named(typed->name);
+    const char *value = typed_value(typed, "causal");
+    *hint = 0;
+    if (!v || !(v->can & HGA_CAN_CAUSAL)) return;
+    if (!value || strcmp(value, "0") == 0) {
+        snprintf(hint, capacity, "; with -p causal=1 none does");
+        return;
+    }
+    for (const hga_parameter *p = v->parameters; p->name; p++)
+        if (p->kind == HGA_PARAMETER_WORD && p->study && (value = typed_value(typed, p->name)) &&
+            strcmp(value, p->study) == 0)
+            snprintf(hint, capacity, "; %s=%s is for study, the default %s=%s is causal", p->name, value, p->name,
+                     p->standard);
+}
+
 static int add_parameter(const char *text, void *input) { return variant_add(input, text); }
 
 static int ignore_all_weights(const char *text, void *input)

@@ -81,6 +81,9 @@ int variant_listed(const char *list, const hga_variant *v);
 int variant_is_named(const char *word);
 /* Adds one more -p NAME=VALUE. */
 int variant_add(typed_variant *t, const char *text);
+/* What would make the typed variant causal, as the end of a complaint: "; -p causal=1 is causal". "" where no parameter
+   does. */
+void variant_causal_hint(const typed_variant *typed, size_t capacity, char *hint);
 /* Reads the VARIANT argument: words, graph=FILE, or the name of a file that exists. */
 int variant_take(char *word, typed_variant *t);
 
@@ -138,6 +141,7 @@ typedef struct model {
     hga_id prefill;             /* .. several at a time: see hga_decode_options */
     hga_id first_head, n_heads; /* whose graph it is, n_heads 0: all heads' */
     int from_file;              /* the program was read, so what is wrong with it is bad data */
+    char causal_hint[160];      /* what is said where a causal one is needed */
 } model;
 
 /* tensors NULL: `tokens` must be among the parameters. */

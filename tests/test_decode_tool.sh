@@ -163,8 +163,8 @@ no() { # no STATUS TEXT WORDS..
     fact "refused: $2" refused "$1" "$2" "$hga" decode "${@:3}" $q --out nothing.npy
 }
 no 2 'the output of token 0 depends on token 64' window
-no 2 'needs a causal hierarchy' htransformer -p block=4
-no 2 'needs a causal hierarchy' hsa -p branching=3 -p causal=1 -p mode=self
+no 2 'the output of token 0 depends on token 76; with -p causal=1 none does' htransformer -p block=4
+no 2 '; mode=self is for study, the default mode=frontier is causal' hsa -p branching=3 -p causal=1 -p mode=self
 no 2 'needs a causal hierarchy' bpt --query bq.npy --key bk.npy --value bv.npy
 no 2 'decoding is of self-attention' segments -p query-segment=@segment.npy -p key-segment=@segment.npy -p causal=1
 no 2 'routed: token by token it is causal, and causal=0 is typed' routed -p causal=0
