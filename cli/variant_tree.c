@@ -167,8 +167,9 @@ static int key_leaves(const variant_job *job, const tree *t, const leaves *query
     const npy *input = setting_array(s, "key-leaf");
     int own = setting_is_set(s, "key-weights") || setting_is_set(s, "key-bias");
     if (input && own) return complain(CLI_USAGE, "%s takes key-weights or key-leaf, not both", job->name);
+    int same = setting_is_set(s, "query-leaf") && !own && job->tensors && job->tensors->key->dim[0] == query->n;
     if (input) return input_leaves(input, job->tensors ? job->tensors->key : NULL, out);
-    if (t->height == 0 && job->tensors) return all_in_leaf_zero((hga_id)job->tensors->key->dim[0], out);
+    if (t->height == 0 && job->tensors && !same) return all_in_leaf_zero((hga_id)job->tensors->key->dim[0], out);
     if (own) return route_by(job, t, "key-weights", "key-bias", 1, out);
     if (setting_is_set(s, "weights") && t->height != 0) return route_by(job, t, "weights", "bias", 1, out);
     if (job->tensors && job->tensors->key->dim[0] != query->n)

@@ -158,6 +158,11 @@ q="--query q.npy --key k.npy --value v.npy"
     fact two_blocks_are_dense "$npy" compare other.npy dense.out.npy 1e-6
     fact one_leaf silent "$hga" attend --quiet treeformer-fine -p query-leaf=@zero.npy $q --out other.npy
     fact one_leaf_is_dense "$npy" compare other.npy dense.out.npy 1e-6
+    # A tree without levels has one leaf, in which keys are that are not said to be elsewhere.
+    "$npy" make some.npy i4 20 0,-1,0
+    fact leaves_of_queries silent "$hga" attend --quiet treeformer-fine -p query-leaf=@some.npy -p key-leaf=@some.npy $q --out some.out.npy
+    fact leaves_of_queries_alone silent "$hga" attend --quiet treeformer-fine -p query-leaf=@some.npy -p height=0 $q --out again.npy
+    fact are_those_of_keys "$npy" compare again.npy some.out.npy 0
     fact float64_is_accepted silent "$hga" attend --quiet dense --query q64.npy --key k.npy --value v.npy --out other.npy
     fact float64_is_rounded_once "$npy" compare other.npy dense.out.npy 1e-6
     fact rank_two_in silent "$hga" attend --quiet dense --query flat.npy --key flat.npy --value flat.npy --out other.npy --lse lse.npy
