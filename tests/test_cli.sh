@@ -235,6 +235,9 @@ for command in run build attend check export explain bench flops view topo; do
 done
 fact explain says 'near' "$hga" explain htransformer --tokens 64
 fact explain_tells_the_way_of_pairs says 'pairs: 100.0 % in tiles that are 100 % full' "$hga" explain dense --tokens 64
+"$hga" explain dense -n 1 -t 1 --gradient >one.txt || exit 1
+fact explain_of_one_token_counts_in_the_singular lacks one.txt '\<1 (node|level|domain|edge|block|panel|phase|row|wave|slot|stage)s\>'
+fact and_counts_it shows one.txt 'graph: 1 node on 1 level, '
 fact explain_says_that_threads_are_bound says 'bound for the call' env -u OMP_PROC_BIND "$hga" explain dense --tokens 64 --bind on
 fact and_that_they_are_not says 'not bound' env -u OMP_PROC_BIND "$hga" explain dense --tokens 64 --bind off
 fact explain_counts_what_ranks_exchange says ' 2 *halo *384 ' "$hga" explain htransformer -p block=16 --tokens 65536 --ranks 2
@@ -260,6 +263,7 @@ fact explain_as_json parses "$hga" explain htransformer --tokens 64 --json
 fact check_as_json parses "$hga" check window.json --json
 fact topology says '.' "$hga" topo
 fact a_synthetic_topology says '.' "$hga" topo --synthetic 'pack:2 numa:1 core:4 pu:1'
+fact one_core_has_one_processor says ': 1 NUMA domain, 1 core, 1 PU; 1 thread' "$hga" topo --synthetic 'pu:1'
 fact a_synthetic_topology_as_json parses "$hga" topo --synthetic 'pack:2 numa:1 core:4 pu:1' --json
 fact bench_dry_run says 'dense' "$hga" bench --variants dense,htransformer --tokens 64,128 --dry-run
 fact bench_to_json exits 0 "$hga" bench --variants dense,htransformer --tokens 64 --heads 2 --dim 16 --threads 1 --seconds .1 --json bench.json

@@ -74,7 +74,7 @@ static const char *find_six_stages(const hga_plan *plan, family_stages *at, reas
     const char *why;
     *at = (family_stages){.coarsen = {-1, -1, -1}, .attend = G, .energy = G + 1, .descend = G + 2};
     if (p->n_stages != G + 3)
-        return reason_of(buffer, "the program has %d stages that count, not three means, attend, energy and descend",
+        return reason_of(buffer, "the stages that count are %d, not three means, attend, energy and descend",
                          p->n_stages);
     if ((why = find_coarsened(plan, at, buffer))) return why;
     for (hga_id i = 0; i < 3; i++)

@@ -26,7 +26,7 @@ static const char *program_refuses(const hga_plan *plan, reason *buffer)
 {
     const hga_program *p = &plan->program;
     const hga_stage *s = &p->stage[0];
-    if (p->n_stages != 1) return reason_of(buffer, "the program has %d stages that count, not one", p->n_stages);
+    if (p->n_stages != 1) return reason_of(buffer, "the stages that count are %d, not one", p->n_stages);
     if (plan->stage[0].kind != KIND_ATTEND) return reason_of(buffer, "stage '%s' does not attend", s->name);
     if (p->field[s->query].binding != HGA_IO_QUERY || p->field[s->key].binding != HGA_IO_KEY ||
         p->field[s->value].binding != HGA_IO_VALUE || p->field[s->out].binding != HGA_IO_OUT)

@@ -1,5 +1,6 @@
 /* explain.c: a plan in words, like SQL's EXPLAIN, and as JSON. */
 #define _POSIX_C_SOURCE 200809L
+#include "counted.h"
 #include "explain_back.h"
 #include "explain_parts.h"
 #include "explain_solvers.h"
@@ -133,16 +134,16 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_solver
 {
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
-    fprintf(f, "  %d %-14s %-13s over %-12s %-11s %14.0f edges", s + 1, plan->program.stage[s].name,
+    fprintf(f, "  %d %-14s %-13s over %-12s %-11s %14.0f edge%s", s + 1, plan->program.stage[s].name,
             program_stage_kind(&plan->program.stage[s]), stage_relation_name(plan, s),
-            order_name(plan->program.stage[s].order), sp->edges);
-    if (sp->relation.n_blocks) fprintf(f, ", %lld blocks", (long long)sp->relation.n_blocks);
+            order_name(plan->program.stage[s].order), sp->edges, sp->edges == 1 ? "" : "s");
+    if (sp->relation.n_blocks) fprintf(f, ", %s", counted(sp->relation.n_blocks, "block").text);
     if (sp->relation.n_explicit) fprintf(f, ", %lld explicit", (long long)sp->relation.n_explicit);
     fprintf(f, "\n      kernel: %s", kernel->name);
     if (stage_is_fused(plan, s)) fprintf(f, " (%s)", plan->machine.kernels->isa);
-    fprintf(f, ", %lld panels in %lld phases", (long long)sp->panels, (long long)stage_phases(plan, s));
+    fprintf(f, ", %s in %s", counted(sp->panels, "panel").text, counted(stage_phases(plan, s), "phase").text);
     if (sp->cut) fprintf(f, ", first below level %d, each subtree by itself", sp->cut_level);
-    if (sp->n_long) fprintf(f, ", %d long rows in %d splits", sp->n_long, sp->n_splits);
+    if (sp->n_long) fprintf(f, ", %s in %s", counted(sp->n_long, "long row").text, counted(sp->n_splits, "split").text);
     fputc('\n', f);
     solvers_say(f, plan, s, solvers);
 }
@@ -163,12 +164,12 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_solvers *solvers)
 {
     const hga_shape *s = &plan->shape;
     hga_cost cost = hga_plan_cost(plan);
-    fprintf(f, "graph: %d nodes on %d levels, %.1f kB\n", plan->nodes.n, plan->nodes.n_levels,
-            (double)hga_graph_bytes(plan->graph) / 1e3);
-    fprintf(f, "shape: %d heads (%d key/value), dim %d, dim_v %d, %s\n", s->n_heads, s->n_kv_heads, s->dim, s->dim_v,
-            precision_name(plan));
-    fprintf(f, "threads: %d on %d domains, %s\n", plan->team.n, topology_domains(plan->machine.topology),
-            binding_name(plan));
+    fprintf(f, "graph: %s on %s, %.1f kB\n", counted(plan->nodes.n, "node").text,
+            counted(plan->nodes.n_levels, "level").text, (double)hga_graph_bytes(plan->graph) / 1e3);
+    fprintf(f, "shape: %s (%d key/value), dim %d, dim_v %d, %s\n", counted(s->n_heads, "head").text, s->n_kv_heads,
+            s->dim, s->dim_v, precision_name(plan));
+    fprintf(f, "threads: %d on %s, %s\n", plan->team.n,
+            counted(topology_domains(plan->machine.topology), "domain").text, binding_name(plan));
     if (plan->team.cyclic)
         fprintf(f, "tokens: in blocks of %d, which the threads have in turn\n", plan->team.cyclic);
     else
@@ -176,20 +177,19 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_solvers *solvers)
     fprintf(f, "processor: %s\n", tuned_say(&plan->machine.tuning).text);
     char what[200];
     if (plan->team.binding == BIND_CALLS && binding_failed(plan, what))
-        fprintf(f, "threads could not be bound %lld times; first %s\n", (long long)binding_failed(plan, NULL), what);
-    fprintf(f, "workspace: %.1f kB, plan %.1f kB; rows cut after %lld edges\n",
-            (double)hga_plan_workspace_bytes(plan) / 1e3, (double)hga_plan_bytes(plan) / 1e3,
-            (long long)plan->options.cut_edges);
+        fprintf(f, "threads could not be bound %s; first %s\n", counted(binding_failed(plan, NULL), "time").text, what);
+    fprintf(f, "workspace: %.1f kB, plan %.1f kB; rows cut after %s\n", (double)hga_plan_workspace_bytes(plan) / 1e3,
+            (double)hga_plan_bytes(plan) / 1e3, counted(plan->options.cut_edges, "edge").text);
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
     for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i, &solvers[i]);
     parts_say(f, plan);
-    fprintf(f, "schedule: %lld panels in %d waves, whose busiest threads do %.2f of all work%s\n",
-            (long long)plan->waves.n_items, plan->waves.n, waves_longest_shares(plan),
+    fprintf(f, "schedule: %s in %s, whose busiest threads do %.2f of all work%s\n",
+            counted(plan->waves.n_items, "panel").text, counted(plan->waves.n, "wave").text, waves_longest_shares(plan),
             plan->waves.alone && plan->team.n > 1 ? "; too little work for more than one thread" : "");
     for (hga_id i = 0; i < plan->fields.n_pools; i++)
-        fprintf(f, "%lld rows of %lld floats take turns in %lld slots of the workspace\n",
-                (long long)plan->fields.pool[i].nodes, (long long)plan->fields.pool[i].floats,
-                (long long)plan->fields.pool[i].rows);
+        fprintf(f, "%s of %s take%s turns in %s of the workspace\n", counted(plan->fields.pool[i].nodes, "row").text,
+                counted(plan->fields.pool[i].floats, "float").text, plan->fields.pool[i].nodes == 1 ? "s" : "",
+                counted(plan->fields.pool[i].rows, "slot").text);
 }
 
 static hga_status explain_words(const hga_plan *plan, const hga_io *io, char **text)

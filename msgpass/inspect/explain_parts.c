@@ -1,5 +1,6 @@
 /* explain_parts.c: which rows of each stage every NUMA domain computes, and so holds. */
 #include "explain_parts.h"
+#include "counted.h"
 #include "plan.h"
 
 /* The rows of one stage that the threads of one domain compute. */
@@ -69,7 +70,8 @@ void parts_say(FILE *f, const hga_plan *plan)
     for (hga_id d = 0; d < domains; d++)
         for (hga_id s = 0; s < plan->program.n_stages; s++) {
             part p = part_of_domain(plan, s, d);
-            fprintf(f, "  domain %d, stage %d: %lld rows, %.1f kB", d, s + 1, (long long)p.rows, (double)p.bytes / 1e3);
+            fprintf(f, "  domain %d, stage %d: %s, %.1f kB", d, s + 1, counted(p.rows, "row").text,
+                    (double)p.bytes / 1e3);
             if (p.n && p.n == p.all)
                 fprintf(f, "; all of %d to %d", p.first, p.last);
             else if (p.n && p.n == (int64_t)p.last - p.first + 1)

@@ -1,5 +1,6 @@
 /* explain_solvers.c: chooses tiles as an execution does, with a runner that counts instead of computing. */
 #include "explain_solvers.h"
+#include "counted.h"
 #include "row_solvers.h"
 #include "attend.h"
 #include "attend_solvers.h"
@@ -244,7 +245,7 @@ static void say_pairs(FILE *f, const pair_solvers *x)
     if (x->few_edges > 0) fprintf(f, "%s%.1f %% of rows of few edges", comma, 100 * x->few_edges / all), comma = ", ";
     if (x->rows > 0) fprintf(f, "%s%.1f %% %s", comma, 100 * x->rows / all, solver_name(x->last));
     if (x->looked_at < x->panels)
-        fprintf(f, " (%lld of %lld panels looked at)", (long long)x->looked_at, (long long)x->panels);
+        fprintf(f, " (%lld of %s looked at)", (long long)x->looked_at, counted(x->panels, "panel").text);
     fputc('\n', f);
 }
 

@@ -1,5 +1,6 @@
 /* describe.c: the machine and the placement of threads, as text and as JSON. */
 #include "hga_machine.h"
+#include "counted.h"
 #include "machine.h"
 
 #include <jansson.h>
@@ -88,14 +89,15 @@ static void say_domains(growing_text *t, const topology *m, const placement *p)
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
     for (hga_id d = 0; d < n; d++) pus += topology_domain_at(m, d).n_pus, cores += topology_domain_at(m, d).n_cores;
-    say(t, "%s: %d NUMA domain%s, %d cores, %d PUs", topology_is_this_machine(m) ? "this machine" : "another machine",
-        n, n == 1 ? "" : "s", cores, pus);
+    say(t, "%s: %s, %s, %s", topology_is_this_machine(m) ? "this machine" : "another machine",
+        counted(n, "NUMA domain").text, counted(cores, "core").text, counted(pus, "PU").text);
     if (topology_cpu_quota(m) > 0) say(t, ", a quota of %.2f CPUs", topology_cpu_quota(m));
-    say(t, "; %d thread%s\n", p->threads, p->threads == 1 ? "" : "s");
+    say(t, "; %s\n", counted(p->threads, "thread").text);
     for (hga_id d = 0, i = 0; d < n; d++) {
         topology_domain domain_d = topology_domain_at(m, d);
         hga_id first = i;
-        say(t, "domain %d (node %d): %d cores, PUs ", d, domain_d.number, domain_d.n_cores);
+        say(t, "domain %d (node %d): %s, PU%s ", d, domain_d.number, counted(domain_d.n_cores, "core").text,
+            domain_d.n_pus == 1 ? "" : "s");
         say_ranges(t, domain_d.pu, domain_d.n_pus);
         while (i < p->threads && p->domain[i] == d) i++;
         if (i == first)
