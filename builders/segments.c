@@ -104,16 +104,17 @@ hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program
 {
     hga_status st = HGA_OK;
     hga_builder *b = NULL;
-    hga_id near, key_first = p->n_keys > 0 ? p->n_tokens : 0;
+    const hga_id n_keys = p->causal ? 0 : p->n_keys; /* 0: the keys are the queries' tokens */
+    hga_id near, key_first = n_keys > 0 ? p->n_tokens : 0;
     segment_side query = {.segment = p->query_segment, .n = p->n_tokens}, key = query;
-    if (p->n_keys > 0) key = (segment_side){.segment = p->key_segment, .n = p->n_keys};
+    if (n_keys > 0) key = (segment_side){.segment = p->key_segment, .n = n_keys};
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_segmented", p->reserved, sizeof p->reserved));
     HGA_TRY(check_segmented(p));
     HGA_TRY(list_inside(p->allocator, 0, &query));
     HGA_TRY(list_inside(p->allocator, key_first, &key));
     HGA_TRY(hga_builder_create(p->allocator, &b));
-    HGA_TRY(sides_add_tokens(b, p->n_tokens, p->n_keys));
+    HGA_TRY(sides_add_tokens(b, p->n_tokens, n_keys));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     if (p->causal) HGA_TRY(keep_positions(b, p->allocator));
     HGA_TRY(hga_builder_add_relation(b, "near", &near));

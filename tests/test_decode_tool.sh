@@ -33,6 +33,7 @@ variant hsa "hsa -p branching=3 -p causal=1"
 variant fenwick "fenwick"
 variant dilated "dilated -p segments=8,16 -p dilations=1,2 -p causal=1"
 variant segments "segments -p query-segment=@segment.npy -p causal=1"
+variant one_text "segments -p query-segment=@segment.npy -p key-segment=@segment.npy -p causal=1"
 variant routed "routed -p block=8 -p k=3 -p causal=1"
 variant routed_group "routed -p block=4 -p threshold=0.7 -p share=group -p causal=1"
 variant routed_coarse "routed -p block=4 -p k=5 -p share=all -p coarse=12 -p coarse-k=2 -p causal=1"
@@ -166,7 +167,7 @@ no 2 'the output of token 0 depends on token 64' window
 no 2 'the output of token 0 depends on token 76; with -p causal=1 none does' htransformer -p block=4
 no 2 '; mode=self is for study, the default mode=frontier is causal' hsa -p branching=3 -p causal=1 -p mode=self
 no 2 'needs a causal hierarchy' bpt --query bq.npy --key bk.npy --value bv.npy
-no 2 'decoding is of self-attention' segments -p query-segment=@segment.npy -p key-segment=@segment.npy -p causal=1
+no 2 'decoding is of self-attention' segments -p query-segment=@segment.npy -p key-segment=@segment.npy
 no 2 'routed: token by token it is causal, and causal=0 is typed' routed -p causal=0
 no 2 'tokens of query_block 16 choose by later ones' routed -p query-block=16
 no 2 'not by given ones' routed -p score=given

@@ -269,7 +269,7 @@ HGA_API hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_pr
 /* Dense attention within aligned segments (the cross-attention of BP-Transformer's translation): a query token of
    segment a sees every key token of segment a. Segments are numbered without decreasing; -1: in none. n_keys = 0:
    self-attention within segments. causal: a token sees those of its segment up to itself, as in packed documents; then
-   both sides are one text, and key_segment equals query_segment. Relation `near`. */
+   both sides are one text, whose tokens are queries and keys, and key_segment equals query_segment. Relation `near`. */
 typedef struct hga_segmented {
     hga_id n_tokens, n_keys;
     const int32_t *query_segment; /* [n_tokens] */
