@@ -54,7 +54,7 @@ static int random_tensor(trial *t, int64_t seed, hga_binding binding, hga_id hea
                      CLI_USAGE, t->m.title));
     x->rows = n;
     if (n == 0) return CLI_GOOD;
-    MUST(random_floats(t, seed, (int64_t)n * heads * RANDOM_DIM, &data));
+    MUST(random_floats(t, seed, (int64_t)n * heads * t->shape.dim, &data));
     x->data = data;
     return CLI_GOOD;
 }
@@ -86,7 +86,7 @@ static int random_tables(trial *t, int64_t seed)
 /* Does an argument determine how many tokens there are? */
 static int tells_tokens(const typed_variant *typed)
 {
-    static const char *const telling[] = {"tokens=", "parent=", "query-leaf=", "query-segment="};
+    static const char *const telling[] = {"tokens=", "parent=", "query-leaf=", "query-segment=", "shape="};
     int is_typed = typed->tokens || strncmp(typed->name, "graph=", 6) == 0;
     for (int i = 0; i < typed->n; i++)
         for (size_t j = 0; j < sizeof telling / sizeof telling[0]; j++)
@@ -94,22 +94,32 @@ static int tells_tokens(const typed_variant *typed)
     return is_typed;
 }
 
-/* Random heads: as many as k has numbers, where it has some. */
-static int find_heads(const typed_variant *typed, hga_id *heads)
+/* The random tensors of a variant, and whether it is built by them: routed is, and trees of hyperplanes are. */
+typedef struct random_shape {
+    hga_id heads, dim;
+    int builds;
+} random_shape;
+
+/* As many heads as k has numbers, or trees; as many columns as hyperplanes have; else a few. */
+static int find_shape(const typed_variant *typed, random_shape *x)
 {
     settings s = {0};
-    const hga_variant *v;
-    *heads = RANDOM_HEADS;
-    if (!routed_is(typed)) return CLI_GOOD;
+    const hga_variant *v = hga_variant_named(typed->name);
+    *x = (random_shape){RANDOM_HEADS, RANDOM_DIM, routed_is(typed)};
+    if (!x->builds && !(v && v->can & HGA_NEEDS_LEAVES)) return CLI_GOOD;
     MUST(variant_settings(typed, &s, &v));
-    const npy *k = setting_array(&s, "k");
-    if (k && k->count >= 1 && k->count <= MAX_HEADS) *heads = (hga_id)k->count;
+    const npy *k = setting_array(&s, "k"), *planes = setting_array(&s, "weights");
+    if (k && k->count >= 1 && k->count <= MAX_HEADS) x->heads = (hga_id)k->count;
+    if (planes && planes->n_dims >= 2 && planes->dim[planes->n_dims - 1] <= MAX_DIM) {
+        x->dim = (hga_id)planes->dim[planes->n_dims - 1], x->builds = 1;
+        if (planes->n_dims == 3 && planes->dim[0] <= MAX_HEADS) x->heads = (hga_id)planes->dim[0];
+    }
     settings_clear(&s);
     return CLI_GOOD;
 }
 
-/* Random heads choose blocks together, the first of so many choosers; their choice then stays. */
-static int build_chosen(const typed_variant *typed, int64_t seed, hga_id heads, hga_id choosers, trial *t)
+/* Random heads choose blocks together, the first of so many choosers, or leaves; their choice then stays. */
+static int build_chosen(const typed_variant *typed, int64_t seed, const random_shape *as, hga_id choosers, trial *t)
 {
     const choosing together = {.choosers = choosers};
     char name[] = "random tensors";
@@ -123,10 +133,10 @@ static int build_chosen(const typed_variant *typed, int64_t seed, hga_id heads, 
     n = setting_id(&s, "tokens");
     for (int i = 0; i < 2; i++) {
         x[i] =
-            (npy){.n_dims = 3, .dim = {n, heads, RANDOM_DIM}, .count = (int64_t)n * heads * RANDOM_DIM, .path = name};
+            (npy){.n_dims = 3, .dim = {n, as->heads, as->dim}, .count = (int64_t)n * as->heads * as->dim, .path = name};
         TRY(random_floats(t, seed, x[i].count, &x[i].real));
     }
-    const model_tensors tensors = {&x[0], &x[1], heads, heads, RANDOM_DIM, &together, {0}};
+    const model_tensors tensors = {&x[0], &x[1], as->heads, as->heads, as->dim, &together, {0}};
     TRY(model_build(typed, &tensors, &t->m));
 done:
     settings_clear(&s);
@@ -140,14 +150,15 @@ static int open_random(const gradient_check *c, trial *t)
     char tokens[16];
     snprintf(tokens, sizeof tokens, "%d", (int)RANDOM_TOKENS);
     if (!tells_tokens(&typed)) typed.tokens = tokens;
-    hga_id heads, choosers;
-    MUST(find_heads(&typed, &heads));
-    MUST(routed_choosers(&typed, heads, heads, &choosers));
-    heads /= choosers;
-    MUST(routed_is(&typed) ? build_chosen(&typed, c->seed, heads, choosers, t) : model_build(&typed, NULL, &t->m));
+    random_shape as;
+    hga_id choosers;
+    MUST(find_shape(&typed, &as));
+    MUST(routed_choosers(&typed, as.heads, as.heads, &choosers));
+    as.heads /= choosers;
+    MUST(as.builds ? build_chosen(&typed, c->seed, &as, choosers, t) : model_build(&typed, NULL, &t->m));
     MUST(call_put(c->call, &t->m));
-    if (t->m.tree_heads > 1) heads = 1;
-    t->shape = (hga_shape){.n_heads = heads, .n_kv_heads = heads, .dim = RANDOM_DIM, .dim_v = RANDOM_DIM};
+    hga_id heads = t->m.tree_heads > 1 ? 1 : as.heads;
+    t->shape = (hga_shape){.n_heads = heads, .n_kv_heads = heads, .dim = as.dim, .dim_v = as.dim};
     MUST(random_tensor(t, c->seed, HGA_IO_QUERY, heads, &t->io.query));
     MUST(random_tensor(t, c->seed, HGA_IO_KEY, heads, &t->io.key));
     MUST(random_tensor(t, c->seed, HGA_IO_VALUE, heads, &t->io.value));

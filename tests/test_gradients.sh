@@ -153,6 +153,9 @@ assert abs((o * g).sum() - (v * d).sum()) < 1e-4 * np.abs(o * g).sum()'
 for words in dense "window -p left=3 -p causal=1" "bpt -p k=2" "htransformer -p block=4" "hsa -p branching=2,3" "treeformer-coarse -p query-leaf=0,1,1,3,0,1,2,3,3,3,2,1 -p height=2"; do
     fact gradients_of_${words%% *}_are_slopes "$hga" check --gradient $words --tokens 12
 done
+fact a_grid_tells_how_many_tokens_there_are exits 0 "$hga" check --gradient neighbourhood -p shape=3,4 -p kernel=3
+python3 -c 'import numpy as np; r = np.random.default_rng(1); [np.save(f, r.normal(size=n).astype("f4")) for f, n in (("planes.npy", (3, 3, 5)), ("offsets.npy", (3, 3)))]'
+fact random_tensors_find_their_leaves sh -c '"$@" | grep "^query *360 "' sh "$hga" check --gradient treeformer-fine -p height=2 -p weights=@planes.npy -p bias=@offsets.npy
 python3 -c 'import numpy as np; [np.save(f"{f}.one.npy", np.load(f"{f}.bnhd.npy")[0]) for f in "qkvg"]'
 fact gradients_of_given_tensors_are_slopes "$hga" check --gradient dense --query q.one.npy --key k.one.npy --value v.one.npy --seed 3
 "$hga" check --gradient bpt -p k=2 -n 8 >table
