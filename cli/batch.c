@@ -40,14 +40,20 @@ static int samples_of_file(const npy *a, samples *s)
     return CLI_GOOD;
 }
 
-/* the array that has a number for each token of a side (its count is at that offset); NULL: none */
+/* the parameter that has a number for each token of a side (its count is at that offset); NULL: none */
+static const hga_parameter *parameter_of_side(const variant_job *job, size_t side)
+{
+    if (job->variant->can & HGA_NEEDS_LEAVES || side == HGA_NOWHERE) return NULL; /* leaves are cut with the tokens */
+    for (const hga_parameter *p = job->variant->parameters; p->name; p++)
+        if (p->kind == HGA_PARAMETER_IDS && p->count == side) return p;
+    return NULL;
+}
+
+/* its array; NULL: none */
 static const npy *array_of_side(const variant_job *job, size_t side)
 {
-    const npy *a = NULL;
-    if (job->variant->can & HGA_NEEDS_LEAVES) return NULL; /* leaves are cut with the tokens */
-    for (const hga_parameter *p = job->variant->parameters; p->name && !a; p++)
-        if (p->kind == HGA_PARAMETER_IDS && p->count == side) a = setting_array(job->settings, p->name);
-    return a;
+    const hga_parameter *p = parameter_of_side(job, side);
+    return p ? setting_array(job->settings, p->name) : NULL;
 }
 
 /* rows of a tensor and tokens of an array are the same */
@@ -97,10 +103,11 @@ static int single_length(const variant_job *job, hga_id *tokens)
 
 int samples_of(const variant_job *job, samples *s, int *batch)
 {
-    const npy *file = setting_array(job->settings, "tokens");
+    const npy *file = setting_array(job->settings, "tokens"), *array = array_of_side(job, job->variant->tokens);
+    const hga_parameter *each = parameter_of_side(job, job->variant->tokens);
     *batch = file != NULL;
-    if (file && array_of_side(job, job->variant->tokens))
-        return complain(CLI_USAGE, "tokens: a number for each token is of one sample, not of a batch");
+    if (each && !array) return complain(CLI_USAGE, "%s needs -p %s=LIST or @FILE.npy", job->name, each->name);
+    if (file && array) return complain(CLI_USAGE, "tokens: a number for each token is of one sample, not of a batch");
     if (file) return samples_of_file(file, s);
     MUST(samples_make(1, s));
     return single_length(job, s->length);
@@ -150,7 +157,11 @@ static int build_sample(const variant_job *job, hga_id n, hga_id keys, hga_graph
     _Alignas(max_align_t) char parameters[1024];
     const hga_variant *v = job->variant;
     MUST(settings_fill(job->settings, v, parameters));
-    const npy *key_array = v->keys == HGA_NOWHERE ? NULL : array_of_side(job, v->keys);
+    const npy *key_array = array_of_side(job, v->keys);
+    const hga_parameter *each = parameter_of_side(job, v->keys);
+    if (keys && each && !key_array)
+        return complain(CLI_USAGE, "%s needs -p %s=@FILE.npy: the %d keys are not the %d queries", job->name,
+                        each->name, keys, n);
     MUST(match_array(key_array, job->tensors ? job->tensors->key : NULL));
     memcpy(parameters + v->tokens, &n, sizeof n);
     if (keys && !key_array) memcpy(parameters + v->keys, &keys, sizeof keys);

@@ -40,6 +40,7 @@ rel_bias f4 3,2 random:8
 edge_bias f4 7,2 random:8
 node_pos f4 9,2 random:8
 leaf19 i4 19 0,1,2,3
+leaf20 i4 20 0
 leaf_out i4 20 0,1,2,9
 leaf_negative i4 20 0,1,2,-2
 parent i4 6 3,3,5,5,5,-1
@@ -88,6 +89,10 @@ while IFS='|' read -r status text arguments; do
     wrong "$status" "$text" "${arguments//Q20/$q}"
 done <<'END'
 # subcommands and options
+2|segments needs -p query-segment=LIST or @FILE.npy|build segments -o O/x.npy
+2|segments needs -p query-segment=LIST or @FILE.npy|build segments -n 5 -o O/x.npy
+2|draft needs -p parent=LIST or @FILE.npy|explain draft
+2|segments needs -p key-segment=@FILE.npy: the 19 keys are not the 20 queries|attend segments -p query-segment=@I/leaf20.npy --query I/x20.npy --key I/x19.npy --value I/x19.npy --out O/x.npy
 2|frobnicate|frobnicate
 2|nosuch|build nosuch --tokens 5 -o O/x.npy
 2|--nonsense|build window --tokens 5 --nonsense -o O/x.npy
