@@ -226,9 +226,7 @@ static hga_status check_kind(const char *name, const array_entry *a, int is_whol
     if (!h->kind)
         return hga_fail(HGA_EFORMAT, "%s: has the type %s, which is not one of F16 BF16 F32 F64 I32 I64", name,
                         a->is.type);
-    if (!is_real && (h->kind != 'i' || h->size < 4))
-        return hga_fail(HGA_EFORMAT, "%s: its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", name);
-    if (is_real == is_whole)
+    if (!(is_whole ? h->kind == 'i' && h->size >= 4 : is_real))
         return hga_fail(HGA_EFORMAT, "%s: holds %s where %s is needed", name, hga_npy_type(h, type),
                         is_whole ? "int32 or int64" : "float16, bfloat16, float32 or float64");
     return HGA_OK;

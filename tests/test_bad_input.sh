@@ -204,7 +204,7 @@ done <<'END'
 3|heads|attend window --query I/x20.npy --key I/x20.npy --value I/flat20.npy --out O/x.npy
 3|I/rank1.npy|attend window --query I/rank1.npy --key I/x20.npy --value I/x20.npy --out O/x.npy
 3|I/rank4.npy|attend window --query I/rank4.npy --key I/x20.npy --value I/x20.npy --out O/x.npy
-3|I/none.npy|attend window --query I/none.npy --key I/none.npy --value I/none.npy --out O/x.npy
+3|I/none.npy: has the shape (0, 2, 4), which holds no numbers|attend window --query I/none.npy --key I/none.npy --value I/none.npy --out O/x.npy
 3|I/thin.npy|attend window --query I/thin.npy --key I/thin.npy --value I/x20.npy --out O/x.npy
 3|19|attend hsa -p branching=2 --query I/x20.npy --key I/x19.npy --value I/x19.npy --out O/x.npy
 2|causal|attend htransformer -p causal=1 --query I/x20.npy --key I/x19.npy --value I/x19.npy --out O/x.npy

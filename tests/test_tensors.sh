@@ -128,7 +128,7 @@ fact fp8_is_not_read refused 3 "fp8.safetensors:f: has the type F8_E4M3, which i
 fact an_archive_without_arrays_is_one equal "$("$hga" tensor empty.npz --json | tr -d ' \n')" '{"schema":1,"tensors":[]}'
 fact other_arrays_are_listed_too equal "$("$hga" tensor beside.npz | tail -n +2 | tr -s ' ')" \
     "$(printf 'a float16 (24, 2, 8)\nu uint8 (3,)\nb bool (2, 2)\nt text ()')"
-fact and_not_read refused 3 "its type is not" run beside.npz:u new.npy
+fact and_not_read refused 3 "holds uint8 where float16, bfloat16, float32 or float64 is needed" run beside.npz:u new.npy
 fact but_those_beside_them_are gives_as beside.npz:a half_as_single.npy
 fact one_array_too equal "$("$hga" tensor double_big.npy | tail -1 | tr -s ' ')" "- float64 (24, 2, 8)"
 

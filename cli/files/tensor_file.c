@@ -30,7 +30,9 @@ static int find_sizes(tensor_file *t)
                                                       "[batch][rows][heads][dim]", "[batch][heads][rows][dim]"};
     npy *a = &t->array;
     int least = t->layout == LAYOUT_BNHD || t->layout == LAYOUT_BHND ? 4 : 2;
-    if (a->n_dims < least || a->n_dims > 4 || a->count == 0)
+    if (a->n_dims >= least && a->n_dims <= 4 && a->count == 0)
+        return complain(CLI_DATA, "%s: has the shape %s, which holds no numbers", a->path, npy_shape(a));
+    if (a->n_dims < least || a->n_dims > 4)
         return complain(CLI_DATA, "%s: a tensor is %s%s, not the shape %s", a->path, least == 2 ? "[rows][dim], " : "",
                         axes[t->layout], npy_shape(a));
     for (int i = 0; i < a->n_dims; i++)
