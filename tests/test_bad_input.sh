@@ -105,6 +105,7 @@ done <<'END'
 2|--norm needs a value|attend window Q20 --out O/x.npy --norm
 2|--normalizer needs a value|attend window Q20 --out O/x.npy --normalizer
 2|--js=3: the option takes no value|inspect window --js=3 --tokens 5
+2|unknown option '-h'; --help prints the options|attend -h
 2|unknown option '--=3'|inspect window --tokens 5 --=3
 2|tokens|build window -o O/x.npy
 2|stray|build window stray --tokens 5 -o O/x.npy

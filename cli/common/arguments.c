@@ -225,6 +225,7 @@ static int complain_about(const parsing *p, char **argv, int key)
     if (key == ':') return complain(CLI_USAGE, "%s needs a value (%s)", typed, p->row[row].row->takes);
     if (row >= 0) return complain(CLI_USAGE, "%s: the option takes no value", typed);
     typed = typed_at(argv);
+    if (strcmp(typed, "-h") == 0) return complain(CLI_USAGE, "unknown option '-h'; --help prints the options");
     size_t length = typed[1] == '-' ? strcspn(typed, "=") : 0;
     for (int i = 0; i < p->n_rows; i++) {
         const char *name = known[i] = p->row[i].name;
