@@ -218,8 +218,9 @@ static int row_print(const json_t *row)
     enum { N_COLUMNS = sizeof all / sizeof *all, FIRST_OPTIONAL = 7 };
     column shown[N_COLUMNS + 1] = {0};
     const json_t *edges = json_object_get(row, "edges");
-    printf("token %lld attends to %zu nodes\n", row_whole(row, "token"), json_array_size(edges));
-    if (json_array_size(edges) == 0) return CLI_GOOD;
+    const size_t n_edges = json_array_size(edges);
+    printf("token %lld attends to %zu node%s\n", row_whole(row, "token"), n_edges, n_edges == 1 ? "" : "s");
+    if (n_edges == 0) return CLI_GOOD;
     for (int c = 0, n = 0; c < N_COLUMNS; c++)
         if (c < FIRST_OPTIONAL || has_value(edges, all[c].key)) shown[n++] = all[c];
     return table_print(stdout, edges, shown);

@@ -87,6 +87,7 @@ cat >words.json <<'END'
  "relations": [{"name": "near", "blocks": [{"dst": 0, "n_dst": 7, "src": 0, "n_src": 7, "shape": "lower"}]}], "program": "attend"}
 END
 fact a_token_by_its_name equal "$("$hga" inspect words.json --row beginning | head -1)" 'token 1 attends to 2 nodes'
+fact one_node_is_one equal "$("$hga" inspect dense -n 1 --row 0 | head -1)" 'token 0 attends to 1 node'
 fact or_by_its_number equal "$("$hga" inspect words.json --row 3 | head -1)" 'token 3 attends to 4 nodes'
 fact or_by_a_name_of_signs equal "$("$hga" inspect words.json --row - | head -1)" 'token 5 attends to 6 nodes'
 fact or_of_signs_and_digits equal "$("$hga" inspect words.json --row 3-4 | head -1)" 'token 6 attends to 7 nodes'
