@@ -44,7 +44,7 @@ static const option_row first_options[] = {
     {"dropout", READ(read_dropout), "P", ARGUMENTS_MORE, "drop weights of attention with this probability (default: 0)",
      5},
     {"seed", WHOLE(gradient_arguments, seed, 0, INT64_MAX), "N", ARGUMENTS_MORE,
-     "which weights are dropped: a seed and a layer drop the same ones in every run", 5},
+     "which weights are dropped: a seed and a layer drop the same ones in every run (default: 0)", 5},
     {"layer", ID(gradient_arguments, layer, 0, (1 << 24) - 1), "N", ARGUMENTS_MORE, "see --seed (default: 0)", 5},
     {"grad-out", TEXT(gradient_arguments, out), "FILE", ARGUMENTS_MORE,
      "read: the gradient of the loss with respect to the output, in its shape", GROUP},
