@@ -5,7 +5,7 @@
    with equal slots, and a slot moves by one node from group to group: staircases. The rules differ where a pointer
    skips a sibling: `shifted` makes the sibling slot 0 of the next level, for one half of each group; `text` appends it
    to its own level, for every second group; `algorithm1` drops it and covers tokens twice. */
-#include "hga_builders.h"
+#include "sides.h"
 #include "longer.h"
 
 enum { MAX_LEVELS = 32 };
@@ -225,7 +225,8 @@ static hga_status check_bpt(const hga_bpt *p)
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);
     if (hga_bpt_nodes(p->n_tokens) < 0)
         return hga_fail(HGA_EOVERFLOW, "tokens: the tree over %d has too many nodes for a 32-bit id", p->n_tokens);
-    if (p->k < 1) return hga_fail(HGA_EINVAL, "k: %d, at least 1 is needed", p->k);
+    hga_status st = check_at_least_one("k", p->k);
+    if (st) return st;
     if (p->clip < 0) return hga_fail(HGA_EINVAL, "clip: %d is negative", p->clip);
     if ((unsigned)p->rule > HGA_BPT_ALGORITHM1) return hga_fail(HGA_EINVAL, "rule: %d is not one", (int)p->rule);
     int64_t levels = p->clip < MAX_LEVELS ? p->clip + 1 : MAX_LEVELS;

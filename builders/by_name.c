@@ -163,12 +163,23 @@ static hga_status set_real(void *parameters, const hga_parameter *p, const char 
     return st;
 }
 
+/* "bpt has no parameter 'kk'; it has: k clip rule causal tokens" */
+static hga_status fail_no_parameter(const hga_variant *v, const char *name)
+{
+    char known[256] = "";
+    size_t at = 0;
+    for (const hga_parameter *p = v->parameters; p->name && at < sizeof known; p++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s ", p->name);
+    return hga_fail(HGA_EINVAL, "%s has no parameter '%s'; it has: %stokens%s", v->name, name, known,
+                    v->keys != HGA_NOWHERE ? " keys" : "");
+}
+
 hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value)
 {
     hga_parameter count;
     const hga_parameter *p = counted(v, name, &count) ? &count : hga_variant_parameter(v, name, strlen(name));
     hga_id number = 0;
-    if (!p) return hga_fail(HGA_EINVAL, "%s has no parameter '%s'", v->name, name);
+    if (!p) return fail_no_parameter(v, name);
     if (p->kind == HGA_PARAMETER_REAL) return set_real(parameters, p, value);
     if (p->kind >= HGA_PARAMETER_IDS)
         return hga_fail(HGA_EINVAL, "%s is an array, which '%s' does not give", name, value);
@@ -195,7 +206,7 @@ hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const c
 {
     const hga_parameter *p = hga_variant_parameter(v, name, strlen(name));
     hga_status st = HGA_OK;
-    if (!p) return hga_fail(HGA_EINVAL, "%s has no parameter '%s'", v->name, name);
+    if (!p) return fail_no_parameter(v, name);
     const int each = may_be_each(p);
     if ((p->kind < HGA_PARAMETER_IDS && !each) || p->place != HGA_IN_BUILDER)
         return hga_fail(HGA_EINVAL, "%s: %s", name,

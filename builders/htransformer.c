@@ -295,7 +295,8 @@ static hga_status draw_more_htransformer(hga_builder *b, const void *parameters,
 /* Refuses interpolation that would show later tokens, and more types than fit 32 bits. */
 static hga_status check_htransformer(const hga_htransformer *p)
 {
-    if (p->block < 1) return hga_fail(HGA_EINVAL, "block: %d, at least 1 is needed", p->block);
+    hga_status st = check_at_least_one("block", p->block);
+    if (st) return st;
     if ((unsigned)p->structure > HGA_SIBLINGS)
         return hga_fail(HGA_EINVAL, "structure: %d is not one", (int)p->structure);
     if (p->linear && p->causal)

@@ -51,8 +51,9 @@ static hga_status check_samples(const hga_routed *p)
 static hga_status check_routed(const hga_routed *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "n_tokens is %d; it must be at least 1", p->n_tokens);
-    if (p->block < 1) return hga_fail(HGA_EINVAL, "block is %d; it must be at least 1", p->block);
-    if (p->query_block < 1) return hga_fail(HGA_EINVAL, "query-block is %d; it must be at least 1", p->query_block);
+    hga_status st = check_at_least_one("block", p->block);
+    if (!st) st = check_at_least_one("query-block", p->query_block);
+    if (st) return st;
     if (p->n_choosers < 1) return hga_fail(HGA_EINVAL, "%d choosers; there must be at least 1", p->n_choosers);
     hga_id keys = p->n_key_heads ? p->n_key_heads : p->n_choosers;
     if (keys < 1 || p->n_choosers % keys != 0)

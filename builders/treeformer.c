@@ -37,7 +37,8 @@ static hga_status check_treeformer(const hga_treeformer *p)
 {
     if (p->n_queries < 1) return hga_fail(HGA_EINVAL, "n_queries is %d; it must be at least 1", p->n_queries);
     if (p->n_keys < 0) return hga_fail(HGA_EINVAL, "n_keys is %d; it must be at least 0", p->n_keys);
-    if (p->n_tree_heads < 1) return hga_fail(HGA_EINVAL, "n_tree_heads is %d; it must be at least 1", p->n_tree_heads);
+    hga_status st = check_at_least_one("n_tree_heads", p->n_tree_heads);
+    if (st) return st;
     if (p->height < 0 || p->height > MAX_HEIGHT)
         return hga_fail(HGA_EINVAL, "height is %d; it must be 0 to %d", p->height, MAX_HEIGHT);
     if (p->n_leaves < 0) return hga_fail(HGA_EINVAL, "n_leaves is %d; it must be at least 0", p->n_leaves);

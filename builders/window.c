@@ -125,7 +125,8 @@ static hga_status draw_more_window(hga_builder *b, const void *parameters, hga_i
 
 static hga_status check_window(const hga_window *p)
 {
-    if (p->stride < 1) return hga_fail(HGA_EINVAL, "stride: %d, at least 1 is needed", p->stride);
+    hga_status st = check_at_least_one("stride", p->stride);
+    if (st) return st;
     if (p->global < 0) return hga_fail(HGA_EINVAL, "global: %d is negative", p->global);
     return sides_check(p->n_tokens, p->n_keys, p->causal);
 }

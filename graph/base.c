@@ -89,7 +89,11 @@ hga_status hga_check_reserved(const char *what, const void *words, size_t bytes)
 {
     const unsigned char *byte = words;
     for (size_t i = 0; i < bytes; i++)
-        if (byte[i]) return hga_fail(HGA_EINVAL, "%s: byte %zu of its reserved words is %d, not 0", what, i, byte[i]);
+        if (byte[i])
+            return hga_fail(
+                HGA_EINVAL,
+                "%s: byte %zu of its reserved words is %d, not 0: start from a zeroed struct or its defaults", what, i,
+                byte[i]);
     return HGA_OK;
 }
 

@@ -181,6 +181,35 @@ static void builders_refuse_words_they_do_not_know(void **state)
     assert_non_null(strstr(hga_error_detail(), "hga_router"));
 }
 
+/* A struct that was zeroed, where its defaults were forgotten. */
+#define REFUSES_ZEROS(name, tokens, build, says)                                                                       \
+    do {                                                                                                               \
+        hga_graph *g;                                                                                                  \
+        hga_program program;                                                                                           \
+        const hga_##name p = {.tokens = 8};                                                                            \
+        assert_status(HGA_EINVAL, build(&p, &g, &program));                                                            \
+        assert_string_equal(hga_error_detail(), says ": 0, at least 1 is needed; hga_defaults(&p) sets the defaults, " \
+                                                     "which are not 0");                                               \
+        assert_null(g);                                                                                                \
+    } while (0)
+
+static void builders_say_that_defaults_were_forgotten(void **state)
+{
+    (void)state;
+    REFUSES_ZEROS(window, n_tokens, hga_build_window, "stride");
+    REFUSES_ZEROS(bpt, n_tokens, hga_build_bpt, "k");
+    REFUSES_ZEROS(htransformer, n_tokens, hga_build_htransformer, "block");
+    REFUSES_ZEROS(treeformer, n_queries, hga_build_treeformer_fine, "n_tree_heads");
+    REFUSES_ZEROS(routed, n_tokens, hga_build_routed, "block");
+    hga_window w;
+    hga_graph *g;
+    hga_program program;
+    hga_defaults(&w);
+    w.n_tokens = 8, w.stride = -1;
+    assert_status(HGA_EINVAL, hga_build_window(&w, &g, &program));
+    assert_string_equal(hga_error_detail(), "stride: -1, at least 1 is needed");
+}
+
 /* A stage that is zero but for what it does names no field, and says so. */
 static void a_zeroed_stage_names_no_field(void **state)
 {
@@ -414,6 +443,7 @@ int main(void)
         cmocka_unit_test(tables_are_checked),
         cmocka_unit_test(types_of_a_callers_own_stage_are_checked),
         cmocka_unit_test(builders_refuse_words_they_do_not_know),
+        cmocka_unit_test(builders_say_that_defaults_were_forgotten),
         cmocka_unit_test(a_zeroed_stage_names_no_field),
         cmocka_unit_test(rows_of_tensors_are_told),
         cmocka_unit_test(merged_states_are_attention_over_all_keys),

@@ -534,6 +534,92 @@ static void outputs_that_other_rows_read_cannot_be_left_out(void **state)
     problem_clear(&p);
 }
 
+static void double_begin(void *s, const hga_end *v, hga_id head, void *ctx) { (void)s, (void)v, (void)head, (void)ctx; }
+
+static void double_edge(void *s, const hga_edge *e, hga_id head, void *ctx) { (void)s, (void)e, (void)head, (void)ctx; }
+
+/* twice = 2 out, both of the row itself */
+static void double_finish(const void *s, const hga_end *v, hga_id head, void *ctx)
+{
+    const depth *d = ctx;
+    (void)s, (void)head;
+    for (hga_id c = 0; c < v->columns[d->mark]; c++) v->field[d->mark][c] = 2 * v->field[d->read][c];
+}
+
+/* Four pairs of tokens. A token attends to its pair; then twice each row of the output is a value that is attended
+   to. */
+static void open_pairs(problem *p, depth *d)
+{
+    hga_builder *b = tokens_alone(8);
+    hga_id near, nothing;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_relation(b, "nothing", &nothing));
+    assert_ok(hga_builder_add_blocks(b, near,
+                                     &(hga_block){.n_dst = 2, .n_src = 2, .count = 4, .dst_step = 2, .src_step = 2}));
+    *p = (problem){.name = "pairs", .graph = finished(b), .shape = narrow};
+    hga_program_init(&p->program);
+    const hga_id query = field_on_nodes(&p->program, "query", HGA_WIDTH_KEY, HGA_IO_QUERY),
+                 key = field_on_nodes(&p->program, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY),
+                 value = field_on_nodes(&p->program, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+                 twice = field_on_nodes(&p->program, "twice", HGA_WIDTH_VALUE, HGA_INTERNAL),
+                 out = field_on_nodes(&p->program, "out", HGA_WIDTH_STATE, HGA_IO_OUT);
+    *d = (depth){.read = out, .mark = twice};
+    assert_ok(hga_program_attend(&p->program, near, query, key, value, out, 0));
+    assert_ok(hga_program_add_stage(&p->program, &(hga_stage){.name = "double",
+                                                              .relation = nothing,
+                                                              .message = HGA_MESSAGE_USER,
+                                                              .reduce = HGA_REDUCE_USER,
+                                                              .update = HGA_UPDATE_USER,
+                                                              .out = twice,
+                                                              .reads = 1u << out,
+                                                              .writes = 1u << twice,
+                                                              .udf = {.state_bytes = sizeof(float),
+                                                                      .begin = double_begin,
+                                                                      .edge = double_edge,
+                                                                      .finish = double_finish,
+                                                                      .ctx = d}}));
+    assert_ok(hga_program_attend_more(&p->program, near, query, key, twice, out, 0));
+    problem_fill(p, 1);
+}
+
+/* Rows that are made of other rows of the output need these: a call that does not request them is refused, and writes
+   nothing, unless they were requested before and what is made of them stays. */
+static void rows_made_of_rows_of_the_output_need_these(void **state)
+{
+    (void)state;
+    const int64_t columns = (int64_t)narrow.n_heads * narrow.dim_v;
+    problem p;
+    depth d;
+    open_pairs(&p, &d);
+    float *want = problem_out(&p, &(hga_options){.threads = 1}, NULL), *got = memory(out_count(&p), sizeof *got);
+    for (int stay = 0; stay < 2; stay++) {
+        hga_plan *plan;
+        hga_workspace *own;
+        const hga_options o = {.rows = stay ? HGA_ROWS_THAT_STAY : HGA_SOME_ROWS};
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+        assert_ok(hga_workspace_create(plan, &own));
+        hga_io io = p.io;
+        io.out.data = got;
+        static const struct {
+            hga_id first, n;
+            int refused[2]; /* where rows do not stay, and where they do */
+        } call[] = {{4, 1, {1, 1}}, {4, 2, {0, 0}}, {4, 1, {1, 0}}, {7, 1, {1, 1}}, {0, 8, {0, 0}}};
+        for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
+            memset(got, UNTOUCHED, (size_t)out_count(&p) * sizeof *got);
+            io.rows = SOME_ROWS(call[i].first, call[i].n);
+            const hga_status st = hga_plan_execute(plan, own, &io);
+            assert_int_equal(st, call[i].refused[stay] ? HGA_EUNSUPPORTED : HGA_OK);
+            check_range(p.name, got, want, columns, 8, call[i].first, st ? 0 : call[i].n);
+            if (!st) continue;
+            assert_detail(call[i].first == 4 ? "row 5 of the output is not requested" : "row 6 of the output is not");
+            assert_int_equal(strstr(hga_error_detail(), "request it now, or before") != NULL, stay);
+        }
+        hga_workspace_destroy(own), hga_plan_destroy(plan);
+    }
+    free(want), free(got);
+    problem_clear(&p);
+}
+
 /* Updates take the ranges along. */
 static void plans_with_ranges_are_updated(void **state)
 {
@@ -571,6 +657,7 @@ int main(void)
                                        cmocka_unit_test(one_row_attends_as_its_group_does),
                                        cmocka_unit_test(ranges_are_checked),
                                        cmocka_unit_test(outputs_that_other_rows_read_cannot_be_left_out),
+                                       cmocka_unit_test(rows_made_of_rows_of_the_output_need_these),
                                        cmocka_unit_test(plans_with_ranges_are_updated)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -513,7 +513,8 @@ static void wrong_words_are_named(void **state)
     (void)state;
     refused("", 4, "no variant ''; there are: dense window bpt");
     refused("bptt k=4", 4, "no variant 'bptt'");
-    refused("bpt kk=4", 4, "bpt has no parameter 'kk'");
+    refused("bpt kk=4", 4, "bpt has no parameter 'kk'; it has: k causal rule clip tokens");
+    refused("window width=4", 4, "no parameter 'width'; it has: left right global stride causal tokens keys");
     refused("bpt k", 4, "'k' is not name=value");
     refused("bpt k=4x", 4, "k: '4x' is not a whole number");
     refused("bpt k=0", 4, "k: 0 is not in 1 .. 2147483647");

@@ -52,8 +52,8 @@ static hga_status check_output(const hga_plan *plan, const slice *s, const reque
             if (at < requested->n && row >= requested->interval[at].first) continue;
             return hga_fail(HGA_EUNSUPPORTED,
                             "options.rows: row %lld of the output is not requested, but a requested row depends on it: "
-                            "request it now, or before",
-                            (long long)row);
+                            "request it now%s",
+                            (long long)row, rows_stay(plan) ? ", or before" : "");
         }
     }
     return HGA_OK;

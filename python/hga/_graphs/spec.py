@@ -35,7 +35,7 @@ def _explained(said: str, e: Error) -> Error:
     unknown = re.match(r"(\S+) has no parameter '(.*)'", e.detail)
     if unknown:
         p = variant_named(unknown.group(1)).parameter(unknown.group(2).replace("-", "_"))  # which refuses all but `global_`
-        return refuse_type(f"{e.detail}: did you mean {p.name!r}?")
+        return refuse_type(f"{e.detail.partition(';')[0]}: did you mean {p.name!r}?")
     unknown = re.match(r"no variant '(.*?)'", e.detail)
     if not unknown:
         return refuse(f"{said}: {e.detail}")
