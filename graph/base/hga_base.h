@@ -43,7 +43,7 @@ typedef enum hga_status {
     HGA_ENOMEM,       /* an allocation failed */
     HGA_EOVERFLOW,    /* a size does not fit its integer type */
     HGA_EUNSUPPORTED, /* the combination has no meaning, or this machine lacks it */
-    HGA_EEXTERNAL     /* CXSparse, METIS, hwloc or ICU failed */
+    HGA_EEXTERNAL     /* the system or another library failed: CXSparse, METIS, hwloc, ICU or MPI */
 } hga_status;
 
 /* What a description is written as: lines for people, or JSON. */
