@@ -94,8 +94,7 @@ typedef struct hga_choice {
     uint64_t reserved[2]; /* 0 */
 } hga_choice;
 
-/* A read-only view of one relation. n_edges counts blocks and explicit edges; a pair in two blocks counts twice.
-   */
+/* A read-only view of a relation. n_edges counts blocks and explicit edges; a pair in two blocks counts twice. */
 typedef struct hga_relation {
     const char *name;
     hga_pos n_edges, n_blocks, n_explicit;
@@ -159,12 +158,10 @@ HGA_API hga_status hga_builder_set_position(hga_builder *b, hga_id first, hga_id
 
 /* Give a node a name, UTF-8, copied; of several the last counts. */
 HGA_API hga_status hga_builder_set_name(hga_builder *b, hga_id node, const char *name);
-/* Say of what kind nodes are: [first, first + n) are of the kind of that name, of 1 to 63 bytes; the last call counts.
-   */
+/* Say of what kind nodes [first, first + n) are, by a name of 1 to 63 bytes; the last call counts. */
 HGA_API hga_status hga_builder_set_kinds(hga_builder *b, hga_id first, hga_id n, const char *kind);
 
-/* Say what the graph promises, HGA_CLAIM_*; nothing checks it here (hga_program_influence and hga_program_coverage do).
-   */
+/* Say what the graph promises, HGA_CLAIM_*. hga_program_influence and hga_program_coverage check it; this does not. */
 HGA_API hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims);
 
 /* Add a relation with a name of its own (1 to 63 bytes); *relation gets its index. */
