@@ -361,7 +361,9 @@ hga_status subtrees_create(const hga_plan *plan, subtrees *out, const char **why
     hga_status st = HGA_OK;
     reason buffer;
     *out = (subtrees){0};
-    *why = find_tree_stages(plan, out, &buffer) ? "its stages are others" : NULL;
+    *why = find_tree_stages(plan, out, &buffer) ? "its stages are others"
+           : plan->nodes.level_ptr[1] == 0      ? "there are no tokens to cut into subtrees"
+                                                : NULL;
     if (!*why) HGA_TRY(shares_create(plan, out, why));
     if (*why) goto done;
     HGA_TRY(cut_tree(plan, out));
