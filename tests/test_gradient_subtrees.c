@@ -188,34 +188,38 @@ static void what_is_there_is_added_to(void **state)
     slope_clear(&once), slope_clear(&twice), problem_clear(&p);
 }
 
-/* Nodes above no tokens, with an edge between them: there is nothing to cut, and no gradient but that of the scale. */
+/* No tokens, and perhaps nodes above none with an edge between them: there is nothing to cut, and tables have gradients
+   of 0. */
 static void a_tree_over_no_tokens_has_gradients(void **state)
 {
     (void)state;
-    hga_builder *b;
-    hga_id relation, parents;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, 0, NULL));
-    assert_ok(hga_builder_add_level(b, 1, NULL));
-    assert_ok(hga_builder_add_level(b, 1, &parents));
-    assert_ok(hga_builder_set_children(b, parents, 0, 1));
-    assert_ok(hga_builder_add_relation(b, "near", &relation));
-    assert_ok(hga_builder_add_edge(b, relation, 1, 0, 0, 1));
-    hga_graph *g = finished(b);
-    hga_program program;
-    hga_plan *plan;
-    hga_workspace *workspace;
-    assert_ok(hga_program_hierarchy(&program, g, &relation, 1));
-    assert_ok(hga_plan_create(g, &program, &(hga_shape){.n_heads = 2, .dim = 4}, &(hga_options){.gradient = 1}, &plan));
-    assert_ok(hga_workspace_create(plan, &workspace));
-    float nothing = 0, d_nothing = 0, d_scale = 7;
-    const hga_tensor none = {.data = &nothing}, d_none = {.data = &d_nothing};
-    void *tape = memory(hga_plan_tape_bytes(plan), 1);
-    const hga_io io = {.query = none, .key = none, .value = none, .out = {.data = &(float){0}}, .tape = tape};
-    assert_ok(hga_plan_execute(plan, workspace, &io));
-    assert_ok(hga_plan_gradient(plan, workspace, &io, &(hga_grad_io){.d_out = d_none, .d_scale = &d_scale}));
-    assert_true(d_scale == 0);
-    free(tape), hga_workspace_destroy(workspace), hga_plan_destroy(plan), hga_graph_destroy(g);
+    for (hga_id n = 0; n < 2; n++) {
+        hga_builder *b;
+        hga_id relation;
+        assert_ok(hga_builder_create(NULL, &b));
+        for (int l = 0; l < 3; l++) assert_ok(hga_builder_add_level(b, l ? n : 0, NULL));
+        assert_ok(hga_builder_add_relation(b, "near", &relation));
+        if (n) assert_ok(hga_builder_set_children(b, 1, 0, 1));
+        if (n) assert_ok(hga_builder_add_edge(b, relation, 1, 0, 0, 1));
+        hga_graph *g = finished(b);
+        hga_program program;
+        hga_plan *plan;
+        hga_workspace *workspace;
+        assert_ok(hga_program_hierarchy(&program, g, &relation, 1));
+        const hga_shape shape = {.n_heads = 2, .dim = 4};
+        assert_ok(hga_plan_create(g, &program, &shape, &(hga_options){.gradient = 1}, &plan));
+        assert_ok(hga_workspace_create(plan, &workspace));
+        float nothing = 0, bias[2] = {1, 2}, d_bias[2] = {7, 7}, d_scale = 7;
+        void *tape = memory(hga_plan_tape_bytes(plan) + 1, 1);
+        const hga_tensor none = {.data = &nothing}, d_none = {.data = &(float){0}};
+        hga_io io = {.query = none, .key = none, .value = none, .out = {.data = &(float){0}}, .tape = tape};
+        io.rel_bias = (hga_table){.data = bias, .rows = 1};
+        assert_ok(hga_plan_execute(plan, workspace, &io));
+        assert_ok(hga_plan_gradient(plan, workspace, &io,
+                                    &(hga_grad_io){.d_out = d_none, .d_scale = &d_scale, .d_rel_bias = d_bias}));
+        assert_true(d_scale == 0 && d_bias[0] == 0 && d_bias[1] == 0);
+        free(tape), hga_workspace_destroy(workspace), hga_plan_destroy(plan), hga_graph_destroy(g);
+    }
 }
 
 /* Keys' gradients of 16 bits are those of all query heads that read them, rounded once. */

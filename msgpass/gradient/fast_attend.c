@@ -137,7 +137,7 @@ void panel_open(const gradient_call *c, panel *x)
     score_parts *known = &x->memo.found_with,
                 parts = {io->rel_key.data || io->rel_bias.data, io->node_pos.data != NULL, io->edge_bias.data != NULL};
     if (parts.types == known->types && parts.positions == known->positions && parts.ranks == known->ranks) return;
-    memset(x->memo.found, 0, (size_t)x->memo.n_found * sizeof *x->memo.found);
+    if (x->memo.n_found) memset(x->memo.found, 0, (size_t)x->memo.n_found * sizeof *x->memo.found);
     x->memo.remembered = (lengths){0}, x->memo.capacity = bytes_left(c->plan), *known = parts;
 }
 
