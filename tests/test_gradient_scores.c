@@ -32,7 +32,8 @@ static void scores_have_many_parts(void **state)
                                         "hsa branching=16,4",
                                         "hsa branching=16,4 causal=1",
                                         "dense",
-                                        "htransformer block=8"};
+                                        "htransformer block=8",
+                                        "htransformer block=64 relative=1"};
     for (size_t i = 0; i < 2 * sizeof words / sizeof words[0]; i++) {
         problem p = {.shape = shape};
         snprintf(p.name, sizeof p.name, "%s", words[i / 2]);
