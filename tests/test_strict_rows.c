@@ -169,9 +169,34 @@ static void variants_are_what_they_are(void **state)
     }
 }
 
+/* Rows 15 and 16 are of two groups. All that the first has of the block is its hole: no edge, and so no types. */
+static void a_group_may_have_no_more_than_a_hole(void **state)
+{
+    (void)state;
+    enum { TOKENS = 32 };
+    hga_builder *b = tokens_alone(TOKENS);
+    hga_id near;
+    hga_program program;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_blocks(
+        b, near, &(hga_block){.dst = 15, .n_dst = 2, .src = 9, .n_src = 1, .shape = HGA_OFF_DIAGONAL}));
+    assert_ok(hga_builder_add_block(b, near, 20, 1, 9, 2, 1));
+    hga_graph *g = finished(b);
+    float query[TOKENS] = {0}, value[TOKENS], out[TOKENS];
+    for (int i = 0; i < TOKENS; i++) value[i] = (float)i;
+    assert_ok(hga_program_attention(&program, near));
+    const hga_tensor zeros = {.data = query, .rows = TOKENS};
+    hga_io io = {.query = zeros, .key = zeros, .value = {.data = value, .rows = TOKENS}};
+    io.out = (hga_tensor){.data = out, .rows = TOKENS}, io.rel_bias = (hga_table){.data = (float[]){1, 2}, .rows = 2};
+    assert_ok(hga_attention(g, &program, &(hga_shape){.n_heads = 1, .dim = 1}, &(hga_options){.strict_rows = 1}, &io));
+    assert_true(out[15] == 0 && out[16] == 9 && out[20] == 9.5F);
+    hga_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_hang_on_their_own_edges),
-                                       cmocka_unit_test(variants_are_what_they_are)};
+                                       cmocka_unit_test(variants_are_what_they_are),
+                                       cmocka_unit_test(a_group_may_have_no_more_than_a_hole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

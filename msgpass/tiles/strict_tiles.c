@@ -122,6 +122,7 @@ static void note_types(const tile_chooser *t, const row_band *x, hga_id g, hga_i
 {
     const layer *l = context;
     (void)t;
+    if (!l->types[g]) return; /* a hole is all that the band has of the block, as of all of its group's */
     for (hga_id c = 0; c < x->n; c++) row_band_types(x, c, l->types[g] + (at + c) * KERNEL_TILE);
 }
 
