@@ -167,6 +167,42 @@ static problem families(void)
     return p;
 }
 
+/* A difference of losses of an entry that is not there would be a slope of 0. */
+static void an_entry_that_is_not_there_has_no_loss(void **state)
+{
+    (void)state;
+    enum { ROWS = 20 };
+    refusal r = refusal_open();
+    slope s = slope_create(&r.p, 1);
+    const int types = hga_graph_relation(r.p.graph, 0).n_types;
+    const struct {
+        int input;
+        int64_t n; /* numbers that it has; -1: there is no such input */
+    } input[] = {{HGA_GRADIENT_QUERY, ROWS * 4 * 6},
+                 {HGA_GRADIENT_KEY, ROWS * 2 * 6},
+                 {HGA_GRADIENT_VALUE, ROWS * 2 * 5},
+                 {HGA_GRADIENT_USER, -1},
+                 {7, -1},
+                 {-5, -1},
+                 {HGA_GRADIENT_TABLE + HGA_TABLE_SCALE, 1},
+                 {HGA_GRADIENT_TABLE + HGA_TABLE_REL_BIAS, (int64_t)types * 4},
+                 {HGA_GRADIENT_TABLE + HGA_TABLE_SINK, -1},
+                 {HGA_GRADIENT_TABLE + HGA_TABLE_LOG_MASS, hga_graph_nodes(r.p.graph).n}};
+    float *bias = memory(types * 4, sizeof *bias);
+    r.io.rel_bias = (hga_table){.data = bias, .rows = types};
+    for (size_t i = 0; i < sizeof input / sizeof *input; i++) {
+        const hga_gradient_input of = (hga_gradient_input)input[i].input;
+        const int64_t n = input[i].n;
+        double loss;
+        assert_status(n > 0 ? HGA_OK : HGA_EINVAL,
+                      hga_plan_loss(r.plan, &r.io, &s.grad, of, n > 0 ? n - 1 : 0, 0.5, &loss));
+        assert_status(HGA_EINVAL, hga_plan_loss(r.plan, &r.io, &s.grad, of, n, 0.5, &loss));
+        assert_status(HGA_EINVAL, hga_plan_loss(r.plan, &r.io, &s.grad, of, -1, 0.5, &loss));
+        assert_non_null(strstr(hga_error_detail(), n > 0 ? "loss: entry -1 of an input of" : "has no input of number"));
+    }
+    free(bias), slope_clear(&s), refusal_close(&r);
+}
+
 /* Each allocation fails once: HGA_ENOMEM; then it succeeds, once more without any, and all is given back. */
 static void every_allocation_may_fail(void **state)
 {
@@ -216,6 +252,7 @@ int main(void)
         cmocka_unit_test(a_foreign_tape_is_refused),
         cmocka_unit_test(a_tape_from_before_an_update_is_refused),
         cmocka_unit_test(what_is_not_there_has_no_gradient),
+        cmocka_unit_test(an_entry_that_is_not_there_has_no_loss),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,11 +138,33 @@ done:
     return st;
 }
 
-hga_status call_check_input(hga_gradient_input input)
+/* Numbers of an input; -1: the call does not have it. */
+static int64_t count_entries(const gradient_call *c, hga_gradient_input input)
 {
-    int t = (int)input - HGA_GRADIENT_TABLE;
-    if (t < 0 || (t < HGA_N_TABLES && call_row((hga_call_table)t)->is & HGA_CALL_GRADIENT)) return HGA_OK;
-    return hga_fail(HGA_EINVAL, "loss: table %d has no gradient", t);
+    const hga_program *p = &c->plan->program;
+    const hga_shape *s = &c->plan->shape;
+    hga_id first;
+    if ((int)input >= HGA_GRADIENT_TABLE) {
+        const hga_call_table t = (hga_call_table)(input - HGA_GRADIENT_TABLE);
+        return is_there(c, t) ? hga_call_entries(t, s, c->plan->nodes.n, c->io) : -1;
+    }
+    for (hga_id f = 1; f <= p->n_fields; f++)
+        if (program_gradient_input(p, f) == input)
+            return (int64_t)field_io(c->plan, f, &first) * program_heads(p, s, f) * field_columns(c->plan, f);
+    return -1;
+}
+
+hga_status call_check_input(const gradient_call *c)
+{
+    const hga_gradient_input input = c->moved.input;
+    const int t = (int)input - HGA_GRADIENT_TABLE;
+    if (input == HGA_GRADIENT_NONE) return HGA_OK;
+    if (t >= 0 && (t >= HGA_N_TABLES || !(call_row((hga_call_table)t)->is & HGA_CALL_GRADIENT)))
+        return hga_fail(HGA_EINVAL, "loss: table %d has no gradient", t);
+    const int64_t n = count_entries(c, input), entry = c->moved.entry;
+    if (n < 0) return hga_fail(HGA_EINVAL, "loss: the call has no input of number %d", (int)input);
+    if (entry >= 0 && entry < n) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "loss: entry %lld of an input of %lld numbers", (long long)entry, (long long)n);
 }
 
 hga_status call_check_loss(const gradient_call *c)

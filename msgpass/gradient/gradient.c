@@ -202,7 +202,7 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
     gradient_call c = call_of(plan, io, grad);
     c.moved = (nudge){input, entry, by};
     HGA_TRY(call_check_loss(&c));
-    HGA_TRY(call_check_input(input));
+    HGA_TRY(call_check_input(&c));
     range_needs(&c, c.needs.compact_bytes);
     range_open(&c, &own, &arena);
     HGA_TRY(hga_new(&plan->memory.user, arena.used, 1, &rows));

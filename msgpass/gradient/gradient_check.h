@@ -12,8 +12,8 @@
 hga_status call_check(gradient_call *c);
 /* For a loss alone: does it have stages with adjoints, and the tensors that they need? */
 hga_status call_check_loss(const gradient_call *c);
-/* May the input be moved? */
-hga_status call_check_input(hga_gradient_input input);
+/* Does the call have the entry that a loss moves? */
+hga_status call_check_input(const gradient_call *c);
 /* A required gradient of a table needs the table. */
 hga_status call_check_outputs(const gradient_call *c);
 
