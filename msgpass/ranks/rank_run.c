@@ -59,6 +59,7 @@ static hga_packet *list_packets(const hga_plan *plan, const hga_workspace *works
                                 char *bytes)
 {
     const rank_message *m = plan->share.ranks->traffic.message;
+    if (n == 0) return NULL;
     hga_packet *packet = memory_of(workspace)->packet + first;
     for (int64_t i = 0; i < n; i++)
         packet[i] = (hga_packet){m[first + i].rank, m[first + i].bytes, bytes + m[first + i].at};
