@@ -24,8 +24,9 @@
 
    Structs that you fill are zero but for what you name, and 0 is the default of everything: hga_shape (heads and
    columns), hga_tensor (data, rows, perhaps strides and a type of 16 bits), hga_io (the tensors of a call, its scale
-   and tables), hga_options (threads, precision, gradient, dropout). Tensors are [rows][heads][columns], stay yours, and
-   are read and written where they are. Their rows are tokens, or nodes for a few programs, as the program's fields say.
+   and tables), hga_options (threads, precision, gradient, dropout). Parameters of hierarchies (hga_builders.h) have
+   other defaults, which hga_defaults(&p) sets. Tensors are [rows][heads][columns], stay yours, and are read and written
+   where they are. Their rows are tokens, or nodes for a few programs, as the program's fields say.
 
    Attention of 1000 tokens to their own past, exactly to the near and by means to the far, and its gradients:
 

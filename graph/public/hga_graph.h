@@ -460,7 +460,7 @@ typedef struct hga_mask {
     void *context;
     const uint8_t *bytes; /* [n_queries][n_keys], not 0 where the query sees the key; only read during the call */
     int64_t row_bytes;    /* from a row to the next; 0: n_keys */
-    hga_id rows_at_once;  /* of one call of `sees`; 0: about four million bytes' */
+    hga_id rows_at_once;  /* of one call of `sees`; 0: those of some 4 MB */
     const char *relation; /* its name; NULL: "edges" */
     const hga_mask_runs *runs;
     uint64_t reserved[3]; /* 0 */

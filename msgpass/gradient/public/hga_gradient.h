@@ -75,9 +75,11 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
    one of io and grad without the other.
 
    *bytes (NULL: not needed): what a workspace takes for such calls and keeps, whether you pass one or not. Not counted:
-   what heads cache for each other, at most an eighth of the tensors and their gradients, and a quarter more under
-   dropout. The plan's lists are counted by hga_plan_bytes: at most a tenth of the tensors or, for edges added one by
-   one, these by their sources, in as many bytes as the graph takes for them. */
+   what heads cache for each other, at most an eighth of the tensors and their gradients (in small calls it may be some
+   tens of kilobytes more), and a quarter more under dropout. Not taken ahead: where some rows have no gradient, since
+   no output depends on them, the first call may make a list of edges longer, by some kilobytes. The plan's lists are
+   counted by hga_plan_bytes: at most a tenth of the tensors or, for edges added one by one, these by their sources, in
+   as many bytes as the graph takes for them. */
 HGA_API hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                     const hga_grad_io *grad, int64_t *bytes);
 
