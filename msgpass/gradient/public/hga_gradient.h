@@ -117,8 +117,8 @@ typedef enum hga_gradient_input {
    without edges left out), with entry `entry` of an input moved by `by`: the program runs forward in double, so that
    differences of losses are slopes to ten digits (functions of the caller's own read and write floats). Entries count
    as in the gradient's array, packed: a tensor's (row * heads + head) * columns + column; others are HGA_EINVAL. Of
-   `grad` only d_out, d_lse and d_edge_out are read; a tape is not needed. Rounding to bfloat16 has no slope: such a plan
-   is HGA_EUNSUPPORTED. */
+   `grad` only d_out, d_lse and d_edge_out are read; a tape is not needed. Rounding to bfloat16 has no slope: such a
+   plan is HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad,
                                  hga_gradient_input input, int64_t entry, double by, double *loss);
 
