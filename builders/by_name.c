@@ -329,6 +329,7 @@ static hga_status read_words(variant_reading *r, const char *words)
     static const char between[] = " \t\n:";
     char text[WORD_BYTES], *rest = NULL;
     *r = (variant_reading){.n_numbers = 0};
+    if (!words) return hga_fail(HGA_EINVAL, "no words: they begin with the name of a variant");
     const size_t length = strlen(words);
     if (length >= sizeof text)
         return hga_fail(HGA_EINVAL, "%.20s..: %zu bytes, at most %d", words, length, WORD_BYTES - 1);

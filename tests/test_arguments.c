@@ -61,6 +61,29 @@ static void shapes_that_cannot_be_are_refused(void **state)
     }
 }
 
+/* What a call got that failed, and whose status nobody looked at. */
+static void what_was_not_made_is_refused(void **state)
+{
+    (void)state;
+    hga_plan *plan;
+    hga_workspace *workspace;
+    hga_graph *g;
+    hga_program program;
+    hga_words words;
+    char *text;
+    assert_says(hga_build(NULL, N, &g, &program), HGA_EINVAL, "no words");
+    assert_null(g);
+    assert_says(hga_words_read(NULL, &words), HGA_EINVAL, "no words");
+    assert_null(words.variant);
+    assert_says(hga_plan_create(g, &program, &p.shape, NULL, &plan), HGA_EINVAL, "no graph");
+    assert_says(hga_workspace_create(plan, &workspace), HGA_EINVAL, "no plan");
+    assert_null(workspace);
+    assert_says(hga_plan_execute(plan, workspace, &p.io), HGA_EINVAL, "no plan");
+    assert_says(hga_plan_explain(plan, NULL, HGA_TEXT, &text), HGA_EINVAL, "no plan");
+    assert_null(text);
+    hga_workspace_destroy(workspace), hga_plan_destroy(plan), hga_graph_destroy(g);
+}
+
 static void options_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -148,7 +171,7 @@ static const struct {
     {too_few_rel_biases, "rel_bias has 0 rows"},
     {too_few_positions, "node_pos has 11 rows"},
     {too_few_edge_biases, "edge_bias has"},
-    {edge_biases_of_three_heads, "edge_bias has 3 heads"},
+    {edge_biases_of_three_heads, "edge_bias has 3 columns, not 1 or 2 (heads)"},
     {no_query, "query"},
     {no_key, "key"},
 };
@@ -256,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_that_cannot_be_are_refused),
+        cmocka_unit_test(what_was_not_made_is_refused),
         cmocka_unit_test(options_that_cannot_be_are_refused),
         cmocka_unit_test(a_side_that_is_none_is_refused),
         cmocka_unit_test(updates_want_the_same_relations),

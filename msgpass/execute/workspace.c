@@ -52,6 +52,8 @@ done:
 
 hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
 {
+    *out = NULL;
+    if (!plan) return hga_fail(HGA_EINVAL, "no plan");
     return plan_failed(plan, workspace_create(plan, out));
 }
 

@@ -214,6 +214,7 @@ static hga_status explain_words(const hga_plan *plan, const hga_io *io, char **t
 hga_status hga_plan_explain(const hga_plan *plan, const hga_io *io, hga_format format, char **text)
 {
     *text = NULL;
+    if (!plan) return hga_fail(HGA_EINVAL, "no plan");
     if (format > HGA_JSON) return hga_fail(HGA_EINVAL, "explain: format %d", (int)format);
     return format == HGA_JSON ? explain_json(plan, io, text) : explain_words(plan, io, text);
 }

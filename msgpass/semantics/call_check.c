@@ -68,7 +68,8 @@ static hga_status check_extents(const hga_call_row *row, const hga_table *t, con
     if (!st) st = hga_check_reserved("hga_table", &t->reserved, sizeof t->reserved);
     if (st) return st;
     if (row->columns == HGA_EXTENT_HEADS_OR_ONE && t->columns != 1 && t->columns != s->n_heads)
-        return hga_fail(HGA_EINVAL, s->n_heads > 1 ? "%s has %d heads, not 1 or %d" : "%s has %d heads, not 1",
+        return hga_fail(HGA_EINVAL,
+                        s->n_heads > 1 ? "%s has %d columns, not 1 or %d (heads)" : "%s has %d columns, not 1",
                         row->name, t->columns, s->n_heads);
     if (row->columns == HGA_EXTENT_COLUMNS && t->columns < 1)
         return hga_fail(HGA_EINVAL, "%s has %d columns", row->name, t->columns);
