@@ -17,7 +17,7 @@ from .._graphs.registry import variants
 from .._graphs.variants import make
 from ..torch._one_pass import drawn
 from ._alibi import OfBloom, OfFalcon
-from ._alike import Block, Run, each_alike, graph_of, runs
+from ._alike import Block, Named, Run, each_alike, graph_of, runs
 from ._attention import collects_weights, no_weights, refuse_besides
 from ._mpnet import Attends, Encodes
 
@@ -169,7 +169,7 @@ class Sparse:
         **others: Any,
     ) -> Tuple[Tensor, None]:  # fmt: skip
         """[batch, heads, tokens, dim] in, [batch, tokens, heads, dim] out."""
-        if collects_weights(self):
+        if others.get("output_attentions") or collects_weights(self):
             raise no_weights(type(self).__name__)
         plan = self._plan(query.shape[2], from_block_size, n_heads, n_rand_blocks, seed)
         seen = _tokens_of(type(self).__name__, to_mask.detach(), len(query), query.shape[2])
@@ -193,26 +193,31 @@ class Sparse:
         return plan[:1] if (plan == plan[:1]).all() else plan
 
 
-class Full:
+# Another text, a cache by its name in any release, and heads that are left out.
+_ELSEWHERE = "encoder_hidden_states", "cache", "past_key_values", "past_key_value", "head_mask"
+
+
+class Full(Named):
     """In place of a layer's attention to all tokens but those of padding. With a cache, another text or another mask it is the
     layer's own."""
 
-    def forward(self: Any, hidden_states: Tensor, attention_mask: Any = None, encoder_hidden_states: Any = None, **more: Any) -> Any:
-        seen = self._seen(hidden_states, attention_mask, encoder_hidden_states, **more)
+    def forward(self: Any, hidden_states: Tensor, *arguments: Any, **more: Any) -> Any:
+        given = {**dict(zip(self.hga_parameters[1:], arguments)), **more}
+        seen = self._seen(hidden_states, **given)
         if seen is None:
-            return super().forward(hidden_states, attention_mask, encoder_hidden_states, **more)  # type: ignore[misc]
-        if collects_weights(self):
+            return super().forward(hidden_states, **given)  # type: ignore[misc]
+        if given.get("output_attentions") or collects_weights(self):
             raise no_weights(type(self).__name__)
         shape = (*hidden_states.shape[:2], self.num_attention_heads, self.attention_head_size)
         tensors = [project(hidden_states).view(shape) for project in (self.query, self.key, self.value)]
         return _attended_over(_full, seen, tensors, self.dropout.p if self.training else 0.0).flatten(2), None
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def _seen(self: Any, x: Tensor, mask: Any, others: Any, cache: Any = None, past_key_values: Any = None, **more: Any) -> Any:
+    def _seen(self: Any, x: Tensor, attention_mask: Any = None, **more: Any) -> Any:
         """[batch][tokens]: whom a mask that is added to scores lets all queries and heads see; None where it says more."""
-        if self.is_decoder or others is not None or cache is not None or past_key_values is not None:
+        if self.is_decoder or any(more.get(name) is not None for name in _ELSEWHERE):
             return None
-        batch, tokens = x.shape[:2]
+        (batch, tokens), mask = x.shape[:2], attention_mask
         if mask is None:
             return np.ones((batch, tokens), np.bool_)
         mask = mask.detach()
