@@ -177,6 +177,22 @@ class Words(unittest.TestCase):
         refused(self, "causal=True", lambda: hga.torch.attention(hga.dense(20), x, x, x, is_causal=True))
         refused(self, "did you mean 'htransformer'", lambda: hga.torch.Attention("htransfomer:block=4", 16, 2))
 
+    def test_graphs_answer_keywords_that_they_do_not_have(self):
+        g = hga.dense(4).graph
+        for call, text in (
+            (lambda: hga.Graph.from_edges([0], [0], nodes=1), "from_edges has no nodes=: did you mean 'n_nodes'"),
+            (lambda: hga.Graph.from_edges([0], [0], 1, weights=[1]), "from_edges has no weights=: did you mean 'weight'"),
+            (lambda: hga.Graph.from_edge_index([[0], [0]], repeat="sum"), "from_edge_index has no repeat=: did you mean 'repeated'"),
+            (lambda: hga.Graph.from_mask([[True]], corss=True), "from_mask has no corss=: did you mean 'cross'"),
+            (lambda: g.coarsen(size=[2]), "coarsen has no size=: did you mean 'sizes'"),
+            (lambda: g.hierarchy(relation="near"), "hierarchy has no relation=: did you mean 'relations'"),
+            (lambda: hga.dense(4).update(g, repeat="sum"), "update has no repeat=: did you mean 'repeated'"),
+            (lambda: hga.dense(4).decoder(num_heads=2, dim=4), "decoder has no num_heads=: it is called heads="),
+        ):  # fmt: skip
+            with self.subTest(text), self.assertRaisesRegex(hga.Error, text) as caught:
+                call()
+            self.assertIsInstance(caught.exception, TypeError)
+
     def test_the_ways_that_are_told_are_ways(self):
         q, k, v = tensors(12, heads=4, batch=())
         h = hga.dense(12)

@@ -189,6 +189,8 @@ class Convolutions(unittest.TestCase):
         q = torch.randn(N, 4)
         refused_each(self, (
             ("aggr='max' is not offered", lambda: hga.torch.TransformerConv(IN, OUT, aggr="max")),
+            ("GATConv has no head=: did you mean 'heads'?", lambda: hga.torch.GATConv(IN, OUT, head=2)),
+            ("GATv2Conv has no num_heads=: it is called heads=", lambda: hga.torch.GATv2Conv(IN, OUT, num_heads=2)),
             ("heads is 0; it must be at least 1", lambda: hga.torch.GATConv(IN, OUT, heads=0)),
             ("size (30, 31)", lambda: layer(x, e, size=(30, 31))),
             ("x has shape (30, 6)", lambda: layer(x[:, :6], e)),

@@ -147,6 +147,28 @@ class Modules(unittest.TestCase):
             ("do not go with positions", lambda: ht.Attention("hsa:branching=2", 16, 2, positions=2, tokens=8)(x, lengths=[3, 4])),
         ))  # fmt: skip
 
+    def test_keywords_that_a_layer_does_not_have_are_answered(self):
+        t = hga.torch
+        for make, text in (
+            (lambda: t.Attention(embed_dim=64, num_heads=8), "Attention has no embed_dim=: it is called width="),
+            (lambda: t.Attention("dense", 64, num_heads=8), "Attention has no num_heads=: it is called heads="),
+            (lambda: t.Attention("dense", 64, 8, num_kv_heads=2), "Attention has no num_kv_heads=: it is called kv_heads="),
+            (lambda: t.Attention("dense", 64, 8, kv_head=2), "Attention has no kv_head=: did you mean 'kv_heads'"),
+            (lambda: t.Attention("dense", 64, 8, batch_first=True), "Attention has no batch_first=; it has spec, width, heads, "),
+            (lambda: t.MultiheadAttention(64, 8, batchfirst=True), "MultiheadAttention has no batchfirst=: did you mean 'batch_first'"),
+            (lambda: t.BPT(64, 8, kk=2), "BPT has no kk=: did you mean 'k'"),
+            (lambda: t.NodeRows(span="mean"), "NodeRows has no span=: did you mean 'spans'"),
+            (lambda: t.Treeformer(64, 8, depth=3), "Treeformer has no depth=: it is called height="),
+            (lambda: t.KindLinear(8, 8, kind=["a"]), "KindLinear has no kind=: did you mean 'kinds'"),
+            (lambda: t.HierarchicalEncoderLayer(8, 2, kind=["a"]), "HierarchicalEncoderLayer has no kind=: did you mean 'kinds'"),
+            (lambda: t.HierarchicalEncoder(8, 2, num_layers=2), "HierarchicalEncoder has no num_layers=: it is called layers="),
+        ):  # fmt: skip
+            with self.subTest(text), self.assertRaisesRegex(hga.Error, text) as caught:
+                make()
+            self.assertIsInstance(caught.exception, TypeError)
+        self.assertEqual(t.HierarchicalEncoder(8, 2, 1, normalizer="entmax:1.5").layers[0].normaliser, "entmax:1.5")
+        self.assertIsNone(t.MultiheadAttention(8, 2, bias=None).in_proj_bias)  # as torch's
+
     def test_samples_of_several_lengths_are_each_its_own(self):
         for spec, more in (("htransformer:block=4", {}), ("dense", dict(causal=True)), ("fenwick", {}),
                            ("htransformer:block=4:relative=1", dict(relative_keys=True, relative_bias=True, tokens=24))):  # fmt: skip

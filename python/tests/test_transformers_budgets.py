@@ -253,6 +253,7 @@ class Budgets(OnOneThread, unittest.TestCase):
             ("the fewest blocks are already", dict(keys=0.01)),
         ):  # fmt: skip
             refused(self, re.escape(says), lambda wrong=wrong: hga.transformers.calibrate(m, ids, **{"attention": WORDS, "pieces": 2, "rows": 16, **wrong}))
+        refused(self, "calibrate has no kyes=: did you mean 'keys'", lambda: hga.transformers.calibrate(m, ids, kyes=0.5))
         refused(self, "one text is needed", lambda: hga.transformers.calibrate(m, ids.view(2, -1)))
         with self.assertRaisesRegex(TypeError, "model is a dict"):
             hga.transformers.calibrate({}, ids)

@@ -377,6 +377,7 @@ class Generation(Registered):
         self.refused("dropout has no cache", lambda: dropping(ids, **{CACHE: new()}))
         self.refused("beyond the decoder's 20; hga.transformers.Cache.20. is for so many", lambda: model(ids, **{CACHE: hga.transformers.Cache(20)}))
         self.refused("tokens is 0", lambda: hga.transformers.Cache(0))
+        self.refused("Cache has no rolback=: did you mean 'rollback'", lambda: hga.transformers.Cache(8, rolback=2))
         short = hga.transformers.Cache(64, rollback=2)
         with torch.no_grad():
             model(ids, **{CACHE: short})

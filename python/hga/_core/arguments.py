@@ -34,6 +34,13 @@ ANSWERS = {
 ANSWERS.update(mask=ANSWERS["attn_mask"], attention_mask=ANSWERS["attn_mask"], causal=ANSWERS["is_causal"])
 ANSWERS.update(return_attn_probs=ANSWERS["need_weights"], output_attentions=ANSWERS["need_weights"])
 
+# What is called otherwise here, where a function or a layer has it: by the name here, those of other libraries.
+CALLED = {
+    "width": ("embed_dim", "hidden_size", "d_model"), "heads": ("num_heads", "num_attention_heads", "n_heads", "nhead"),
+    "kv_heads": ("num_kv_heads", "num_key_value_heads", "n_kv_heads"), "cross": ("kdim", "vdim"), "layers": ("num_layers", "n_layers"),
+    "height": ("depth",),
+}  # fmt: skip
+
 
 def shown(value: Any) -> str:
     """A value that is wrong, in one line of a message."""
@@ -249,10 +256,28 @@ def with_new_names(function: str, former: Collection[str], named: Mapping[str, A
 
 def unknown(function: str, word: str, known: Iterable[str]) -> Exception:
     """The error for an unknown keyword: what would be said instead."""
+    names = [name for name in known if name != "self"]
+    for name, others in CALLED.items():
+        if name in names and word in others:
+            return refuse_type(f"{function} has no {word}=: it is called {name}=")
     if word in ANSWERS:
         return refuse_type(f"{function} has no {word}=: {ANSWERS[word]}")
-    names = [name for name in known if name != "self"]
     return refuse_type(f"{function} has no {word}={meant(word, names) or '; it has ' + ', '.join(names)}")
+
+
+def answering(function: F) -> F:
+    """Unknown keywords are answered so; None is as the function takes it. Of ``__init__`` the class is named."""
+    parameters, names = tuple(inspect.signature(function).parameters), function.__qualname__.split(".")  # a tuple, for torch.compile
+    said = names[-2] if names[-1] == "__init__" else names[-1]
+
+    @functools.wraps(function)
+    def call(*positional: Any, **named: Any) -> Any:
+        for word in named:
+            if word not in parameters:
+                raise unknown(said, word, parameters)
+        return function(*positional, **named)
+
+    return cast(F, call)
 
 
 def answered(function: F) -> F:

@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .._core.arguments import encoded, flag, listed, meant, whole
+from .._core.arguments import answered, encoded, flag, listed, meant, whole
 from .._core.copies import digest, graph_data, graph_of_data
 from .._core.deferred import deferred, new_name, step
 from .._core.progress import Tell, bar, reported_by_c, silent
@@ -63,6 +63,7 @@ class Graph:
 
     @staticmethod
     @deferred
+    @answered
     def from_edges(
         source: Any, destination: Any, n_nodes: Union[int, Tuple[int, int]], type: Any = None, weight: Any = None, parents: Any = None,
         repeated: Optional[str] = None,
@@ -82,6 +83,7 @@ class Graph:
 
     @staticmethod
     @deferred
+    @answered
     def from_edge_index(
         edge_index: Any, n_nodes: Optional[int] = None, type: Any = None, weight: Any = None, parents: Any = None,
         repeated: Optional[str] = None,
@@ -98,6 +100,7 @@ class Graph:
         return Graph.from_edges(e[0], e[1], n, type, weight, parents, repeated)
 
     @staticmethod
+    @answered
     def from_igraph(
         graph: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None
     ) -> "Graph":  # fmt: skip
@@ -116,6 +119,7 @@ class Graph:
         return Graph.from_edges(source, destination, graph.num_nodes(), parents=parents, repeated=repeated)
 
     @staticmethod
+    @answered
     def from_scipy(
         matrix: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None
     ) -> "Graph":  # fmt: skip
@@ -126,6 +130,7 @@ class Graph:
         return _of_pairs(pairs, n_nodes, parents, repeated)
 
     @staticmethod
+    @answered
     def from_networkx(
         graph: Any, parents: Any = None, repeated: Optional[str] = None, *, weights: Optional[str] = None, progress: Optional[bool] = None,
     ) -> "Graph":  # fmt: skip
@@ -188,6 +193,7 @@ class Graph:
 
     @staticmethod
     @deferred
+    @answered
     def from_mask(mask: Any, n: Any = None, *, relative: bool = False, cross: bool = False) -> "Graph":
         """Who sees whom: [queries][keys] of truth values (numpy or torch, sparse too), or ``mask(query, key)`` of arrays of indices, which
         comes with ``n``, tokens or (queries, keys), and returns some rows at a time. Rectangles, triangles and bands,
@@ -217,6 +223,7 @@ class Graph:
         edges_of.write(self, path, relation, progress)
 
     @step
+    @answered
     def hierarchy(self, relations: Optional[Sequence[str]] = None, order: Optional[str] = None) -> Hierarchy:
         """A hierarchy that attends over these relations (default: all) in one softmax. Nodes above the tokens are means of
         their children by mass, and pass what they see down the tree to the tokens. ``hga.Program`` makes other programs.
@@ -235,6 +242,7 @@ class Graph:
         Cuthill-McKee), "metis" (parts with few edges between them) or "degree" (hubs first). ``Hierarchy.order`` runs in one."""
         return orders.find_order(self, how)
 
+    @answered
     def coarsen(self, sizes: Sequence[int], *, progress: Optional[bool] = None) -> "Graph":
         """The same graph (of tokens only) under a tree of clusters that METIS finds. ``sizes`` has the number of nodes in a
         cluster, level by level from the lowest, until one cluster is left. An edge also joins the clusters above its ends,

@@ -109,6 +109,7 @@ class Hierarchy(Calls):
         return OrderedHierarchy(self, how)
 
     @step
+    @answered
     def update(self, edges: Any, n_nodes: Optional[int] = None, *, repeated: Optional[str] = None) -> "Hierarchy":
         """The same hierarchy over other edges: a Graph with relations of the same names, or an edge_index [2][edges], as
         ``Graph.from_edge_index`` takes it, of as many nodes as before or of n_nodes. The result takes over the plans that
@@ -229,6 +230,7 @@ class Hierarchy(Calls):
 
     # ---- rows that are nodes ----
 
+    @answered
     def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
         """Make the hierarchy's rows from rows of tokens: where these are nodes (bpt), spans get zeros, as BP-Transformer
         starts them; elsewhere x itself. numpy or torch, differentiable; which: "query", "key" or "value"."""

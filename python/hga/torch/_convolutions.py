@@ -3,11 +3,12 @@ GATv2Conv, TransformerConv. Where its edge_index goes a Graph or a Hierarchy may
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union, get_type_hints
 
 import torch
 
-from .._core.arguments import flag, number, whole
+from .._core.arguments import flag, number, unknown, whole
 from .._core.library import Error, refuse
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
@@ -48,6 +49,10 @@ def _along(call: _Call, slope: Optional[float], dropout: float, to_values: bool,
 _along_apart = unseen(_along)
 
 
+# What MessagePassing takes beside a layer's own arguments, as these layers have it.
+_OF_MESSAGES = {"aggr": "add", "flow": "source_to_target", "node_dim": 0}
+
+
 class _Convolution(Messages):
     """What the three have in common."""
 
@@ -68,7 +73,10 @@ class _Convolution(Messages):
         for size, argument in (out_channels, "out_channels"), (heads, "heads"):
             whole(size, f"{name}: {argument}", least=1)
         for argument, value in more.items():
-            if (argument, value) not in (("aggr", "add"), ("flow", "source_to_target"), ("node_dim", 0)):
+            if argument not in _OF_MESSAGES:
+                ours = next(c for c in type(self).__mro__ if c.__module__ == __name__)  # and no class of the caller's
+                raise unknown(name, argument, [x for x in inspect.signature(ours).parameters if x != "kwargs"])
+            if value != _OF_MESSAGES[argument]:
                 raise refuse(f"{name}: {argument}={value!r} is not offered")
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
         self.concat = flag(concat, f"{name}: concat")

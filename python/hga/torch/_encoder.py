@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 
-from .._core.arguments import whole
+from .._core.arguments import answering, whole
 from .._core.library import refuse, refuse_type
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
@@ -48,6 +48,7 @@ class KindLinear(torch.nn.Module):
     """A linear map of its own for each kind of token: [batch, tokens, width] to [batch, tokens, out]. ``kinds`` are the names
     that ``with_kinds`` gave nodes; with one kind all tokens are of it."""
 
+    @answering
     def __init__(self, width: int, out: int, kinds: Sequence[str], bias: bool = True) -> None:
         super().__init__()
         self.kinds = _names(kinds)
@@ -78,6 +79,7 @@ class HierarchicalEncoderLayer(torch.nn.Module):
     works on each token. HSA itself knows no kinds. positions: so many columns of position embeddings of the hierarchy's nodes
     are taken, ``layer(x, h, node_pos)``, each through a projection of this layer. normaliser: "entmax:1.5" and the like."""
 
+    @answering
     def __init__(self, width: int, heads: int, kinds: Sequence[str] = ("token",), *, hidden: Optional[int] = None, positions: int = 0,
                  dropout: float = 0.0, normaliser: Optional[str] = None, normalizer: Optional[str] = None) -> None:  # fmt: skip
         super().__init__()
@@ -192,9 +194,12 @@ class HierarchicalEncoder(torch.nn.Module):
     [batch, trees, width], a row for each document. Behind each layer whose number is in ``pool``, 0 the first, families of
     leaves become their parents. What else there is, is the layers'."""
 
+    @answering
     def __init__(self, width: int, heads: int, layers: int, kinds: Sequence[str] = ("token",), *, pool: Sequence[int] = (),
-                 hidden: Optional[int] = None, dropout: float = 0.0, normaliser: Optional[str] = None) -> None:  # fmt: skip
+                 hidden: Optional[int] = None, dropout: float = 0.0, normaliser: Optional[str] = None,
+                 normalizer: Optional[str] = None) -> None:  # fmt: skip
         super().__init__()
+        normaliser = normaliser_in(normaliser, normalizer)
         self.pool = tuple(whole(i, "pool") for i in pool)
         for i in self.pool:
             if i >= layers:

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union, cast
 
 import torch
 
-from .._core.arguments import flag, whole
+from .._core.arguments import answering, flag, whole
 from .._core.deferred import deferred
 from .._core.normalisers import SOFTMAX
 from .._core.library import lib, refuse, refuse_type
@@ -47,6 +47,7 @@ class Attention(Projected):
     these need ``tokens``, the longest length, which tells how many there are. normaliser: "entmax:1.5" and the like, as
     ``Hierarchy.attention`` has it."""
 
+    @answering
     def __init__(self, spec: Union[str, Hierarchy], width: int, heads: int, bias: bool = True, dropout: float = 0.0, *,
                  causal: bool = False, kv_heads: Optional[int] = None, cross: Optional[int] = None, relative_keys: bool = False,
                  relative_bias: bool = False, positions: int = 0, tokens: Optional[int] = None,
@@ -213,6 +214,7 @@ class NodeRows(torch.nn.Module):
     four and so on, the root last. A span begins as ``spans`` says: "mean" of its tokens, or "zero" as in the paper.
     ``tokens`` and ``root`` read the rows of a layer's output."""
 
+    @answering
     def __init__(self, spans: str = "mean") -> None:
         super().__init__()
         if spans not in ("mean", "zero"):
@@ -256,6 +258,7 @@ class BPT(Projected):
     """BP-Transformer's self-attention: [batch, nodes, width] in and out, rows as ``NodeRows`` makes them. k, clip, rule and
     causal are ``hga.bpt``'s. relative_keys: a key for every type of edge, shared by the heads, is learned (equation 13)."""
 
+    @answering
     def __init__(self, width: int, heads: int, k: int = 4, bias: bool = True, dropout: float = 0.0, *, causal: bool = False,
                  clip: int = 10, rule: str = "shifted", kv_heads: Optional[int] = None, relative_keys: bool = True) -> None:  # fmt: skip
         super().__init__(width, heads, kv_heads, bias, dropout)
@@ -288,6 +291,7 @@ class MultiheadAttention(torch.nn.Module):
     # torch's layers leave their path in C, which would not call this module, where projections differ
     _qkv_same_embed_dim = False
 
+    @answering
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
                  add_zero_attn: bool = False, kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False,
                  device: Any = None, dtype: Any = None, *, spec: str = "dense") -> None:  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 import torch
 
-from .._core.arguments import whole
+from .._core.arguments import answering, whole
 from .._core.library import check, ffi, lib, refuse
 from .._graphs.graph import Graph
 from .._graphs.hierarchy import Hierarchy
@@ -109,6 +109,7 @@ class Treeformer(Projected):
 
     levels: Tensor
 
+    @answering
     def __init__(self, width: int, heads: int, height: int, bias: bool = True, dropout: float = 0.0, *, causal: bool = False,
                  kv_heads: Optional[int] = None) -> None:  # fmt: skip
         super().__init__(width, heads, kv_heads, bias, dropout)

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import torch
 
-from .._core.arguments import listed, number, path_of, shown, whole
+from .._core.arguments import answering, listed, number, path_of, shown, whole
 from .._core.library import refuse, refuse_type
 from .._core.releases import is_older, refuse_older
 from .._graphs.settings import values_of
@@ -214,6 +214,7 @@ def _measured(model: Any, ids: Tensor, c: _Choice, starts: Sequence[int], rows: 
     return found
 
 
+@answering
 def calibrate(
     model: Any, tokenizer: Any, text: Any = None, keys: float = 0.25, *, path: Any = None, attention: str = "routed:block=16:prefill=16",
     pieces: int = 4, rows: int = 64, shares: Sequence[float] = SHARES,

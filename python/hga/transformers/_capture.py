@@ -9,7 +9,7 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping,
 
 import torch
 
-from .._core.arguments import whole
+from .._core.arguments import answering, whole
 from .._core.releases import asks_later, has, private
 from .._core.library import refuse, refuse_type
 from ._attention import refuse_besides, tables_of
@@ -170,6 +170,7 @@ def _run(model: Any, watch: _Layer, inputs: Mapping[str, Any]) -> Captured:
     return watch.found
 
 
+@answering
 def capture(model: Any, layer: int, text: Any, tokenizer: Any = None) -> Captured:
     """What a layer's attention gets of one text: ``c = capture(model, 9, "In the beginning ..", tokenizer)``, and then
     ``hga.choose(c.q, c.k, c.v, causal=c.causal, scale=c.scale)`` or ``h.view(q=c.q, k=c.k, words=c.words, scale=c.scale, **c.tables)``.

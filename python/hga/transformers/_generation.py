@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import torch
 from transformers import cache_utils
 
-from .._core.arguments import whole
+from .._core.arguments import answering, whole
 from .._core.precision import is_bf16
 from .._core.releases import crops_to_length
 from .._core.library import Error, refuse
@@ -264,6 +264,7 @@ class Cache(CacheBase):  # type: ignore[misc]
     rollback: tokens that ``crop`` may take back at least; None: 64, or all where assisted generation says beforehand that it will.
     same: the bits of a pass over all tokens, whatever the chunks (the model's own products aside); page_type: "f32" or "bf16"."""
 
+    @answering
     def __init__(self, tokens: int, *, rollback: Optional[int] = None, same: bool = False, page_type: str = "f32") -> None:
         super().__init__(layers=[])
         back = None if rollback is None else whole(rollback, "rollback", beyond=2**31)
