@@ -7,7 +7,7 @@ import unittest
 
 import hga
 import numpy as np
-from shared import needs, torch
+from shared import needs, refused, torch
 from since import older, since
 
 if torch:
@@ -175,6 +175,19 @@ class Compiled(unittest.TestCase):
                         inputs = make(n)
                         with torch._dynamo.config.patch(error_on_recompile=again):
                             self.same(results(function, inputs), results(run, inputs), (name, i, n))
+
+    def test_seeds_are_those_of_eager_and_have_64_bits(self):
+        h, (q, k, v) = hga.dense(40), heads(40)
+        for name, make in (("outside", lambda n: h), ("inside", hga.dense)):
+            for seed in (0, 2**63 - 1, 2**63, 2**64 - 1):
+                with self.subTest(name, seed=seed):
+                    torch._dynamo.reset()
+                    run = lambda *x, make=make, seed=seed: make(40).attention(*x, dropout=0.5, seed=seed)  # noqa: E731
+                    self.assertTrue(torch.equal(self.compiled(run)(q, k, v), run(q, k, v)))
+            for seed, says in ((-1, "seed is -1, not at least 0"), (True, "seed is True, not a whole number")):
+                torch._dynamo.reset()
+                run = torch.compile(lambda *x, make=make, seed=seed: make(40).attention(*x, dropout=0.5, seed=seed), backend="eager")
+                refused(self, says, lambda run=run: run(q, k, v))
 
     def test_the_default_compiler_takes_them(self):
         for function, make in (*(case[:2] for case in ROWS.get("flex_attention", ())[1:2]), (calls(T.GATConv(6, 5)), graph)):

@@ -17,7 +17,7 @@ from .._graphs.calls import How, how_of
 from ._by_operator import Operation, inputs_of
 from ._compiled import Made, attention as made_attention
 from ._one_pass import wanted, whole as as_one_pass
-from ._operators import flattened, has_tangent, query, refuse_forward, signed, tables_of
+from ._operators import flattened, has_tangent, query, refuse_forward, signed, tables_of, traced_seed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -63,7 +63,9 @@ def of_tensors(h: Hierarchy, q: Any, k: Any, v: Any, tables: Mapping[str, Any], 
     tensors = [*(query(x, n) for x, n in zip((q, k, v), INPUTS)), *its.tables]
     if len({x.device for x in tensors}) > 1:
         raise refuse("some tensors are on meta, others are not")
-    if not compiling:
+    if compiling:
+        seed = traced_seed(seed)
+    else:
         if in_forward_mode() and any(has_tangent(x) for x in tensors):
             refuse_forward(None)
         dropout = number(dropout, "dropout")

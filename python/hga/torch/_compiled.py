@@ -110,6 +110,8 @@ def attention(h: Any, q: Tensor, k: Tensor, v: Tensor, more: Dict[str, Any]) -> 
     values = h.values.copy()
     if h.positions is not None:
         more = {**more, "positions": h.positions}
+    if type(more["seed"]) is int and 2**63 <= more["seed"] < 2**64:  # an operator's numbers have a sign
+        more = {**more, "seed": [more["seed"] - 2**63]}
     words = "[" + h.steps + "]," + values.written(more)
     out, lse = whole("made", Inputs(words, values.whole, values.floats, [q, k, v, *values.tensors]))
     return as_returned(out, lse, more["lse"], features_of(more))
@@ -168,6 +170,8 @@ def _run(inputs: Inputs) -> Outputs:
     h, more = _made(steps, values), _read(options, values)
     if isinstance(more["seed"], Tensor):
         more["seed"] = int(more["seed"])
+    if isinstance(more["seed"], list):
+        more["seed"] = more["seed"][0] + 2**63
     if "positions" in more:
         more["node_pos"] = positioned(h, more.pop("positions"))
     found = h.attention(q, k, v, **more)

@@ -9,7 +9,7 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 
 from .._core.arrays import BF16, as_numpy, is_torch, refuse_layout
-from .._core.library import Error, refuse
+from .._core.library import Error, refuse, refuse_type
 from .._core.arguments import number
 from .._core.tables import ROWS, are_numbers, single
 
@@ -103,6 +103,15 @@ def flattened(by_name: Mapping[str, Any]) -> Flattened:
 def signed(seed: int) -> int:
     """An operator's numbers have a sign, and seeds 64 bits."""
     return seed - 2**64 if seed >= 2**63 else seed
+
+
+def traced_seed(seed: Any) -> int:
+    """Inside torch.compile, signed: a number of the program, or one of torch's symbols."""
+    if isinstance(seed, (bool, float)):
+        raise refuse_type(f"seed is {seed}, not a whole number")
+    if not 0 <= seed < 2**64:
+        raise refuse(f"seed is {seed}, not at least 0 and less than {2**64}")
+    return signed(seed)
 
 
 def unsigned(seed: int) -> int:
