@@ -190,6 +190,14 @@ class Modules(unittest.TestCase):
         y = m(x[:1], key_padding_mask=left[None])
         self.assertLess((y[0, 5:] - m(x[:1, 5:])[0]).abs().max(), 1e-5)
 
+    def test_jagged_tensors_have_the_samples_of_x(self):
+        """In every release of torch; test_torch_paths has more of nested tensors."""
+        layer, rows = hga.torch.Attention("htransformer:block=2", 16, 2), torch.randn(7, 16)
+        x = torch.nested.nested_tensor_from_jagged(rows, torch.tensor([0, 5, 7]))
+        wanted = [layer(part[None])[0] for part in (rows[:5], rows[5:])]
+        for found, more in ((layer(x), 0), (x + layer(x), rows)):
+            torch.testing.assert_close(found.values(), torch.cat(wanted) + more, rtol=1e-5, atol=1e-5)
+
     def test_modules_say_what_they_are(self):
         for module, says in (
             (ht.Attention("htransformer:block=16", 64, 8, causal=True), "(\n  'htransformer:block=16', heads=8, causal=True\n"),

@@ -205,6 +205,7 @@ def nested_like(y: Tensor, x: Tensor, offsets: Tensor) -> Tensor:
     """[1, rows, width] with the samples of x, so that both can be added."""
     if x.layout == torch.jagged:
         jagged: Any = x
-        found: Tensor = torch.nested.nested_tensor_from_jagged(y[0], offsets, min_seqlen=jagged._maybe_min_seqlen, max_seqlen=jagged._maybe_max_seqlen)
+        least, most = (getattr(jagged, name, None) for name in ("_maybe_min_seqlen", "_maybe_max_seqlen"))  # where torch knows them: from 2.6 on
+        found: Tensor = torch.nested.nested_tensor_from_jagged(y[0], offsets, min_seqlen=least, max_seqlen=most)
         return found
     return torch.nested.as_nested_tensor(list(torch.split(y[0], offsets.diff().tolist())), layout=torch.strided)
