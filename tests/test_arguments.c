@@ -103,6 +103,9 @@ static void options_that_cannot_be_are_refused(void **state)
         {{.gradient_row_ranges = 17}, "gradient_row_ranges 17"},
         {{.gradient_subtree = -1}, "gradient_subtree -1"},
         {{.strict_rows = 2}, "strict_rows 2"},
+        {{.generic = 2}, "generic 2 is neither 0 nor 1"},
+        {{.keep_fields = -1}, "keep_fields -1"},
+        {{.gradient = 5}, "gradient 5"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         hga_plan *plan;

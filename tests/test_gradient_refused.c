@@ -126,6 +126,21 @@ static void a_tape_from_before_an_update_is_refused(void **state)
     slope_clear(&s), refusal_close(&r), refusal_close(&other);
 }
 
+static void flags_are_0_or_1(void **state)
+{
+    (void)state;
+    refusal r = refusal_open();
+    slope s = slope_create(&r.p, 1);
+    assert_ok(hga_plan_execute(r.plan, r.workspace, &r.io));
+    for (s.grad.accumulate = -1; s.grad.accumulate < 4; s.grad.accumulate += 3) {
+        assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &s.grad));
+        assert_non_null(strstr(hga_error_detail(), " is neither 0 nor 1"));
+    }
+    s.grad.accumulate = 1;
+    assert_ok(hga_plan_gradient(r.plan, r.workspace, &r.io, &s.grad));
+    slope_clear(&s), refusal_close(&r);
+}
+
 /* A program without a softmax denominator has no gradient of it; a plan made for none has no gradients. */
 static void what_is_not_there_has_no_gradient(void **state)
 {
@@ -252,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_foreign_tape_is_refused),
         cmocka_unit_test(a_tape_from_before_an_update_is_refused),
         cmocka_unit_test(what_is_not_there_has_no_gradient),
+        cmocka_unit_test(flags_are_0_or_1),
         cmocka_unit_test(an_entry_that_is_not_there_has_no_loss),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -118,6 +118,8 @@ static hga_status check_reserved(const gradient_call *c)
 {
     hga_status st = hga_check_reserved("hga_grad_io", c->grad->reserved, sizeof c->grad->reserved);
     if (!st) st = hga_check_reserved("hga_io", c->io->reserved, sizeof c->io->reserved);
+    if (!st && c->grad->accumulate != 0 && c->grad->accumulate != 1)
+        st = hga_fail(HGA_EINVAL, "accumulate %d is neither 0 nor 1", c->grad->accumulate);
     if (!st) st = call_check_tables(&c->plan->program, &c->plan->shape, c->plan->nodes.n, c->io);
     if (!st) st = plan_check_call(c->plan, c->io);
     return st ? st : plan_make_call_lists(c->plan, c->io);

@@ -174,6 +174,16 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
 /* Refuses options out of their ranges, by name and number. */
 static hga_status check_options(const hga_options *o)
 {
+    const struct {
+        const char *name;
+        int64_t value;
+    } flag[] = {{"generic", o->generic},
+                {"keep_fields", o->keep_fields},
+                {"gradient", o->gradient},
+                {"strict_rows", o->strict_rows}};
+    for (size_t i = 0; i < sizeof flag / sizeof *flag; i++)
+        if (flag[i].value != 0 && flag[i].value != 1)
+            return hga_fail(HGA_EINVAL, "%s %lld is neither 0 nor 1", flag[i].name, (long long)flag[i].value);
     if (o->cut_edges < 1) return hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)o->cut_edges);
     if ((unsigned)o->precision > HGA_PRECISION_BF16)
         return hga_fail(HGA_EINVAL, "%d is not a precision", (int)o->precision);
@@ -182,8 +192,6 @@ static hga_status check_options(const hga_options *o)
                         MOST_ROW_RANGES);
     if (o->gradient_subtree < 0 || o->gradient_subtree > INT32_MAX)
         return hga_fail(HGA_EINVAL, "gradient_subtree %lld", (long long)o->gradient_subtree);
-    if (o->strict_rows < 0 || o->strict_rows > 1)
-        return hga_fail(HGA_EINVAL, "strict_rows %lld is neither 0 nor 1", (long long)o->strict_rows);
     if (o->rows < HGA_EVERY_ROW || o->rows > HGA_ROWS_THAT_STAY)
         return hga_fail(HGA_EINVAL, "options.rows %lld is not one of HGA_EVERY_ROW, HGA_SOME_ROWS, HGA_ROWS_THAT_STAY",
                         (long long)o->rows);
