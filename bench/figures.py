@@ -3,7 +3,7 @@
     python3 bench/figures.py                              the rows, with the minutes that each takes on two cores
     python3 bench/figures.py FOLDER [NAME ..]             runs them (all, or those named), one after another, on an idle machine
 
-A run leaves NAME.txt (what the command printed) and NAME.json (where the command writes one) in FOLDER, and run.txt: the commit,
+A run leaves NAME.txt (what the command printed) and NAME.json (where the command writes one) in FOLDER, and README.txt: the commit,
 the processor, and how busy the machine was before and after each. A row that FOLDER has is not run again; one that fails does
 not stop the others, and the status is 1. PYTHONPATH=build/python and one thread are set where the shell has not set them.
 A FOLDER is of one commit. docs/models.md names the programs of its own tables, which take hours and a pretrained model; a figure
@@ -31,7 +31,7 @@ ROWS = (
     ("goals-avx2", 35, "bench/README.md", "{python} bench/goals.py --isa avx2 --json {out}.json"),
     ("calls", 12, "bench/README.md, docs/graphs.md, docs/hsa.md, docs/python.md", "{python} bench/compare.py --calls"),
     ("decoding", 2, "docs/decoding.md", "{hga} bench --decode --tokens 1024,4096 --threads 1 --json {out}.json"),
-    ("ranks", 1, "docs/ranks.md", "mpirun -n 2 {hga} bench --ranks --tokens 8192 --threads 1"
+    ("ranks", 1, "docs/ranks.md", "bash tests/mpi/mpirun.sh openmpi 2 {build}/tests/mpi/hga_openmpi bench --ranks --tokens 8192 --threads 1"
      " --variants window:left=256:right=256,htransformer:block=16,hsa:branching=4,bpt:k=4,dense"),
     ("generate", 3, "docs/python.md", "{python} bench/generate.py"),
     ("biases", 15, "docs/python.md", "{python} bench/crossings.py biases"),
@@ -71,7 +71,7 @@ def settings():
 
 
 def run(folder, name, command):
-    """Runs a row, and returns what run.txt says of it."""
+    """Runs a row, and returns what README.txt says of it."""
     paths = {"out": folder / name, "python": sys.executable, "hga": TOP / "build/cli/hga", "build": TOP / "build"}
     words = {word: shlex.quote(str(path)) for word, path in paths.items()}
     before, began = busy(), time.monotonic()
@@ -94,7 +94,7 @@ def main():
     if unknown:
         sys.exit(f"{unknown[0]}: no such row; there are {', '.join(name for name, *_ in ROWS)}")
     folder.mkdir(parents=True, exist_ok=True)
-    failed, commit, log = 0, shell("git rev-parse --short=12 HEAD"), folder / "run.txt"
+    failed, commit, log = 0, shell("git rev-parse --short=12 HEAD"), folder / "README.txt"
     if log.exists() and (before := log.read_text().split()[1]) != commit:
         sys.exit(f"{folder} has figures of commit {before}, and this is {commit}: name another folder")
     with open(log, "a") as told:

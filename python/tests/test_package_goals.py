@@ -298,11 +298,17 @@ class Figures(unittest.TestCase):
         status, said = self.run_rows(folder, (("bad", 1, "", "true"), rows[1]))
         self.assertEqual((status, said.count("done"), "good" in said), (0, 1, False))
 
+    def test_no_row_is_taken_for_done_before_it_ran(self):
+        folder = scratch(self)
+        rows = tuple((name, 1, "", f"echo {name}") for name, *_ in figures.ROWS)
+        self.assertEqual(self.run_rows(folder, rows)[1].count("done"), len(rows))
+        self.assertTrue(all((folder / f"{name}.txt").exists() for name, *_ in rows))
+
     def test_a_folder_is_of_one_commit_and_may_have_blanks(self):
         folder = scratch(self) / "a b"
         self.assertEqual(self.run_rows(folder, (("good", 1, "", "echo 7 >{out}.json"),))[0], 0)
         self.assertEqual((folder / "good.json").read_text(), "7\n")
-        (folder / "run.txt").write_text("2026-11-30 0123456789ab a processor\n")
+        (folder / "README.txt").write_text("2026-11-30 0123456789ab a processor\n")
         with self.assertRaisesRegex(SystemExit, "has figures of commit 0123456789ab, and this is .*: name another folder"):
             self.run_rows(folder, (("good", 1, "", "true"),))
 
