@@ -56,10 +56,11 @@ def import_dgl():
             without_pandas = "pandas" not in sys.modules and importlib.util.find_spec("pandas") is None  # which its data sets want
             if without_pandas:
                 sys.modules["pandas"] = types.ModuleType("pandas")
-            import dgl
-
-            if without_pandas:
-                del sys.modules["pandas"]
+            try:
+                import dgl
+            finally:  # also where there is no DGL: what is imported next looks for pandas
+                if without_pandas:
+                    del sys.modules["pandas"]
         import dgl.ops  # noqa: F401
     except (ImportError, OSError) as e:
         raise Missing(str(e)) from None

@@ -26,6 +26,7 @@ if BENCH.exists():
     import figures
     import goals
     import machine_goals
+    import peers
 
     if HAS_TORCH:
         import calls
@@ -311,6 +312,11 @@ class Figures(unittest.TestCase):
         (folder / "README.txt").write_text("2026-11-30 0123456789ab a processor\n")
         with self.assertRaisesRegex(SystemExit, "has figures of commit 0123456789ab, and this is .*: name another folder"):
             self.run_rows(folder, (("good", 1, "", "true"),))
+
+    @unittest.skipIf(importlib.util.find_spec("dgl") or "pandas" in sys.modules, "needs neither DGL nor pandas")
+    def test_a_missing_dgl_leaves_no_stand_in_behind(self):
+        self.assertRaises(peers.Missing, peers.import_dgl)
+        self.assertNotIn("pandas", sys.modules)
 
     def test_a_wrong_name_is_told_with_those_that_there_are(self):
         with self.assertRaisesRegex(SystemExit, "speed: no such row; there are run, hierarchies"):
