@@ -5,7 +5,7 @@
    with equal slots, and a slot moves by one node from group to group: staircases. The rules differ where a pointer
    skips a sibling: `shifted` makes the sibling slot 0 of the next level, for one half of each group; `text` appends it
    to its own level, for every second group; `algorithm1` drops it and covers tokens twice. */
-#include "sides.h"
+#include "at_least.h"
 #include "longer.h"
 
 enum { MAX_LEVELS = 32 };

@@ -4,6 +4,7 @@
    neighbours: coarsening maps each block of s nodes to ceil(s / 2), and two such halves form a block of the next level.
    Above level 0 a query sees the adjacent blocks except the halves that are adjacent to its own half: these were
    adjacent blocks one level finer. siblings: nodes pair plainly; a query sees the block that shares its parent. */
+#include "at_least.h"
 #include "sides.h"
 #include "longer.h"
 

@@ -1,6 +1,7 @@
 /* routed.c: a graph of blocks chosen by content (hga_select.h): query blocks attend to the blocks of keys that they
    chose. Each chooser has rows of its own: row h * n_tokens + t is token t of chooser h, and sees keys of the key/value
    head that it reads. */
+#include "at_least.h"
 #include "sides.h"
 
 #include <string.h>

@@ -12,13 +12,6 @@ hga_status sides_check(hga_id n_tokens, hga_id n_keys, int causal)
     return HGA_OK;
 }
 
-hga_status check_at_least_one(const char *name, hga_id value)
-{
-    if (value >= 1) return HGA_OK;
-    return hga_fail(HGA_EINVAL, "%s: %d, at least 1 is needed%s", name, value,
-                    value ? "" : "; hga_defaults(&p) sets the defaults, which are not 0");
-}
-
 hga_status sides_add_level(hga_builder *b, hga_id n_queries, hga_id n_keys, hga_id *first)
 {
     hga_status st = hga_builder_add_level(b, n_queries + n_keys, first);

@@ -13,8 +13,4 @@ hga_status sides_add_level(hga_builder *b, hga_id n_queries, hga_id n_keys, hga_
 /* Append level 0, and say which of its nodes are queries and which are keys (n_keys 0: all are both). */
 hga_status sides_add_tokens(hga_builder *b, hga_id n_tokens, hga_id n_keys);
 
-/* Check a parameter that is at least 1 and whose default is not 0. A struct that was zeroed, without hga_defaults, has
-   a 0 there: the message says what to call. */
-hga_status check_at_least_one(const char *name, hga_id value);
-
 #endif

@@ -6,6 +6,7 @@
 
    Rows are folded: row = token * n_tree_heads + head, and every head has a tree of its own, so that the sort key, the
    bucket, is head * n_leaves + leaf. */
+#include "at_least.h"
 #include "sides.h"
 #include "longer.h"
 

@@ -1,6 +1,7 @@
 /* window.c: sliding window, strided window and global tokens. Query i sees key j if -left <= j - i <= right and stride
    divides j - i, or i < global or j < global. The three sets of pairs are disjoint: global rows see everything, the
    other rows see the global columns, and the rest is a band. */
+#include "at_least.h"
 #include "sides.h"
 #include "longer.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counted.h"
 #include "arguments.h"
 #include "ascii.h"
 #include "command.h"
@@ -219,7 +220,7 @@ static int row_print(const json_t *row)
     column shown[N_COLUMNS + 1] = {0};
     const json_t *edges = json_object_get(row, "edges");
     const size_t n_edges = json_array_size(edges);
-    printf("token %lld attends to %zu node%s\n", row_whole(row, "token"), n_edges, n_edges == 1 ? "" : "s");
+    printf("token %lld attends to %s\n", row_whole(row, "token"), counted((int64_t)n_edges, "node").text);
     if (n_edges == 0) return CLI_GOOD;
     for (int c = 0, n = 0; c < N_COLUMNS; c++)
         if (c < FIRST_OPTIONAL || has_value(edges, all[c].key)) shown[n++] = all[c];
