@@ -31,6 +31,7 @@ ROWS = (
     ("goals-avx2", 35, "bench/README.md", "{python} bench/goals.py --isa avx2 --json {out}.json"),
     ("calls", 12, "bench/README.md, docs/graphs.md, docs/hsa.md, docs/python.md", "{python} bench/compare.py --calls"),
     ("decoding", 2, "docs/decoding.md", "{hga} bench --decode --tokens 1024,4096 --threads 1 --json {out}.json"),
+    ("decoding-same", 2, "docs/decoding.md", "{hga} bench --decode --same --tokens 1024,4096 --threads 1 --json {out}.json"),
     ("ranks", 1, "docs/ranks.md", "bash tests/mpi/mpirun.sh openmpi 2 {build}/tests/mpi/hga_openmpi bench --ranks --tokens 8192 --threads 1"
      " --variants window:left=256:right=256,htransformer:block=16,hsa:branching=4,bpt:k=4,dense"),
     ("generate", 3, "docs/python.md", "{python} bench/generate.py"),

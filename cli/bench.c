@@ -56,6 +56,7 @@ static int check_arguments(void *input)
     if (a->ranks && world_ranks() == 1)
         return complain(CLI_USAGE, "--ranks: measures the processes that mpirun starts, and this is one; `hga explain "
                                    "VARIANT --ranks P` predicts what P would do");
+    if (a->all.same_bits && !a->decode) return complain(CLI_USAGE, "--same: needs --decode");
     return a->decode && with ? complain(CLI_USAGE, "--decode: times tokens, without --%s", with) : CLI_GOOD;
 }
 
@@ -107,6 +108,8 @@ static const option_row options[] = {
      "them is a flat cache, one query against all keys. Without --threads: processor time on one thread; with more: "
      "wall time (default variants: " DEFAULT_DECODED ")",
      2},
+    {"same", FLAG(arguments, all.same_bits), NULL, 0,
+     "with --decode: rows have the bits of one pass over all tokens (default: within 2e-6)", 2},
     {"ranks", FLAG(arguments, ranks), NULL, 0,
      "under mpirun: run one sequence on all processes. Shows what the busiest sends and how long it takes, beside the "
      "prediction of `hga explain --ranks`: processor time of computing, wall time of the exchange (default "

@@ -12,15 +12,17 @@ typedef struct decode_row {
     bench_row row;
     double decoder_seconds, prompt_seconds, flat; /* prompt's are a token's */
     int64_t cache_bytes, cache_rows;
+    int same_bits;
 } decode_row;
 
 static json_t *case_json(const decode_row *d)
 {
     const bench_row *r = &d->row;
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I}", "variant", r->variant, "parameters",
-                     r->parameters, "tokens", r->tokens, "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa,
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I, s:b}", "variant", r->variant,
+                     "parameters", r->parameters, "tokens", r->tokens, "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa,
                      "precision", r->precision, "cache_bytes", (json_int_t)d->cache_bytes, "cache_rows",
-                     (json_int_t)d->cache_rows, "bytes_workspace", (json_int_t)r->m.workspace_bytes);
+                     (json_int_t)d->cache_rows, "bytes_workspace", (json_int_t)r->m.workspace_bytes, "same_bits",
+                     d->same_bits);
 }
 
 /* Times of a token and of what comes before it; disturbed, if threads did not have processors to themselves. */
@@ -52,7 +54,7 @@ int bench_decode_flat(const bench_setup *p, json_t *rows, double *seconds)
     hga_dense dense = {.n_tokens = 1, .n_keys = p->tokens};
     hga_id kv = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
     const bench_rules rules = bench_token_rules(&p->rules, p->tokens);
-    decode_row r = {.row = bench_row_of(p)};
+    decode_row r = {.row = bench_row_of(p), .same_bits = 1}; /* it is one pass */
     const char *name = r.row.variant = "flat cache";
     bench_case c = {0};
     int status = CLI_GOOD;
@@ -79,9 +81,10 @@ done:
 /* Opens the decoder, and finds how much a cache holds right before the context's last token. */
 static int open_feeding(const bench_setup *p, const bench_case *c, const model *chosen, bench_feeding *f, decode_row *r)
 {
-    hga_decode_options o = {.plan = p->options, .prefill = chosen->prefill};
+    hga_decode_options o = {.plan = p->options, .same_bits = p->same_bits, .prefill = chosen->prefill};
     f->chooses = chosen->how.block > 0, f->shape = p->shape;
     if (f->chooses) o.selection = &chosen->how;
+    r->same_bits = o.same_bits;
     double start = bench_seconds();
     MUST(complain_of(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder), CLI_USAGE,
                      p->variant->text));

@@ -36,6 +36,7 @@ typedef struct bench_setup {
     int by_memory;           /* judged by the bandwidth of memory, whatever it is limited by */
     int relative;            /* with relative keys */
     int gradient;            /* and a row of the backward pass */
+    int same_bits;           /* tokens one by one have the bits of one pass */
     int dry_run;             /* measure nothing, only say what would run */
     unsigned peers;          /* to run beside it, see peers_read */
 } bench_setup;

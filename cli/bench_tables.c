@@ -61,6 +61,7 @@ static const column decode_columns[] = {
     {"threads", "threads", NULL, 0},
     {"isa", "isa", NULL, 0},
     {"precision", "prec", NULL, 0},
+    {"same_bits", "same", NULL, 0},
     {"seconds", "us a token", "%.1f", 1e6},
     {"mean_seconds", "mean", "%.1f", 1e6},
     {"worst_seconds", "worst", "%.1f", 1e6},

@@ -23,7 +23,7 @@ fact a_table_of_estimates_has_no_dash sh -c '"$1" bench --variants dense,hsa:bra
 # ---- token by token ----
 
 fact decoding_runs exits 0 sh -c '"$@" >decode' sh "$hga" bench --decode --tokens 63,64 --heads 4 --kv-heads 2 --dim 8 --threads 1,2 --repetitions 4 --json decode.json --report decode.html
-fact decoding_has_its_columns holds decode '^variant +parameters +context +threads +isa +prec +us a token +mean +worst +flat over it '
+fact decoding_has_its_columns holds decode '^variant +parameters +context +threads +isa +prec +same +us a token +mean +worst +flat over it '
 for variant in 'flat cache' 'window +left=256:right=0:causal=1' 'htransformer +causal=1' 'hsa +branching=4:causal=1' 'hsa +branching=16:causal=1' 'fenwick'; do
     for place in '63 +1' '63 +2' '64 +1' '64 +2'; do fact "decoding_has_${variant%% *}_${place// +/_}" holds decode "^$variant +$place "; done
 done
@@ -31,6 +31,10 @@ fact decoding_in_json sh -c '"$1" decode.json benchmarks 0 real_time && "$1" dec
 fact a_flat_cache_is_keys_and_values equal "$("$json" decode.json benchmarks 0 cache_bytes)" $((63 * 2 * 2 * 8 * 4))
 fact tokens_that_are_timed_lengthen_a_context_little exits 0 "$hga" bench --decode --variants fenwick --tokens 1024 --heads 1 --dim 8 --seconds 30 --json few.json
 fact by_a_sixteenth equal "$("$json" few.json benchmarks 1 iterations)" 64
+fact without_it_rows_say_no equal "$("$json" few.json benchmarks 1 same_bits)" false
+fact decoding_with_the_bits_of_one_pass exits 0 sh -c '"$@" >same' sh "$hga" bench --decode --same --variants fenwick,hsa:branching=4:causal=1 --tokens 64 --heads 2 --dim 8 --normaliser sigmoid --precision f32,bf16 --repetitions 3 --json same.json
+for row in 'fenwick +64 +1 +[a-z0-9]+ +f32' 'fenwick +64 +1 +[a-z0-9]+ +bf16' 'hsa +branching=4:causal=1 +64 +1 +[a-z0-9]+ +bf16'; do fact "${row%% *}_${row##*+}_says_so" holds same "^$row +yes "; done
+fact same_needs_decoding refused 2 '--same: needs --decode' "$hga" bench --same
 fact decoding_is_shown_again sh -c '"$1" bench --from decode.json >again && cmp decode again' sh "$hga"
 fact decoding_of_rows_that_are_nodes exits 0 sh -c '"$@" >nodes' sh "$hga" bench --decode --variants bpt:k=2:causal=1,dense:causal=1 --tokens 40 --heads 2 --dim 8 --softcap 3 --repetitions 3
 fact decoding_dry exits 0 sh -c '"$@" >dry' sh "$hga" bench --decode --tokens 65536 --dry-run
