@@ -211,6 +211,18 @@ static int say_loops(const writing *w)
     return CLI_GOOD;
 }
 
+/* Warns of weights that the format has no place for. */
+static void say_weights(const writing *w, const char *format)
+{
+    const hga_graph *g = w->source->graph;
+    int weighted = 0;
+    for (hga_id r = 0; r < hga_graph_nodes(g).n_relations; r++)
+        if (w->relation == r || w->relation == HGA_ALL_RELATIONS) weighted |= hga_graph_relation(g, r).weighted;
+    if (weighted)
+        fprintf(stderr, "hga: %s: weights of edges are left out, which .%s files have no place for\n", w->target->path,
+                format);
+}
+
 static int write_picture(const writing *w, picture_kind kind)
 {
     const graph_source *s = w->source;
@@ -224,20 +236,20 @@ static int write_png(const writing *w) { return write_picture(w, PICTURE_PNG); }
 static const struct format {
     const char *name;
     enum { EVERY, ONE, ONE_OR_ALL } relations;
-    int is_picture;
+    int is_picture, no_weights;
     edge_writer *edges;            /* of a list of edges */
     int (*write)(const writing *); /* of the others, and what comes after a list */
 } formats[] = {
-    {"json", EVERY, 0, NULL, write_json},
-    {"npy", ONE, 0, hga_graph_write_npy, NULL},
-    {"mtx", ONE, 0, hga_graph_write_mtx, NULL},
-    {"csv", ONE_OR_ALL, 0, hga_graph_write_csv, NULL},
-    {"dot", ONE_OR_ALL, 0, NULL, write_dot},
-    {"graphml", ONE_OR_ALL, 0, hga_graph_write_graphml, NULL},
-    {"gexf", ONE_OR_ALL, 0, hga_graph_write_gexf, NULL},
-    {"graph", ONE, 0, hga_graph_write_metis, say_loops},
-    {"svg", EVERY, 1, NULL, write_svg},
-    {"png", EVERY, 1, NULL, write_png},
+    {"json", EVERY, 0, 0, NULL, write_json},
+    {"npy", ONE, 0, 1, hga_graph_write_npy, NULL},
+    {"mtx", ONE, 0, 0, hga_graph_write_mtx, NULL},
+    {"csv", ONE_OR_ALL, 0, 0, hga_graph_write_csv, NULL},
+    {"dot", ONE_OR_ALL, 0, 1, NULL, write_dot},
+    {"graphml", ONE_OR_ALL, 0, 0, hga_graph_write_graphml, NULL},
+    {"gexf", ONE_OR_ALL, 0, 0, hga_graph_write_gexf, NULL},
+    {"graph", ONE, 0, 1, hga_graph_write_metis, say_loops},
+    {"svg", EVERY, 1, 0, NULL, write_svg},
+    {"png", EVERY, 1, 0, NULL, write_png},
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 static const char format_names[] = "json npy mtx csv dot graphml gexf graph svg png";
@@ -311,7 +323,9 @@ int graph_write(const graph_source *source, const graph_target *t)
     writing w = {source, t, -1};
     if (f->relations != EVERY) MUST(pick_relation(source->graph, source->main, t->relation, &w.relation));
     if (f->edges) MUST(write_edges(&w, f->edges));
-    return f->write ? f->write(&w) : CLI_GOOD;
+    if (f->write) MUST(f->write(&w));
+    if (f->no_weights) say_weights(&w, f->name);
+    return CLI_GOOD;
 }
 
 /* ---- options ---- */

@@ -137,4 +137,21 @@ fact an_input_may_be_replaced over
 graph_over() { "$hga" build dense --tokens 5 -o own.json && cp own.json before.json && "$hga" export own.json -o own.json && "$hga" export before.json -o want.json && same_bytes own.json want.json; }
 fact so_may_a_graph graph_over
 
+# ---- what a format has no place for is said ----
+
+printf 'source,target,weight,relation\n0,1,0.5,near\n1,1,1,far\n' >weighted.csv
+exported() { "$hga" export weighted.csv -o "$1" --relation "$2" 2>stderr; }
+for suffix in npy dot graph; do
+    exported weights.$suffix near
+    fact "weights_are_left_out_of_$suffix" shows stderr "weights.$suffix: weights of edges are left out"
+    exported ones.$suffix far
+    fact "ones_are_not_weights_in_$suffix" lacks stderr 'weights of edges'
+done
+exported all.dot all
+fact some_of_all_have_weights shows stderr 'all.dot: weights of edges are left out'
+for suffix in csv mtx graphml gexf; do
+    exported weights.$suffix near
+    fact "${suffix}_has_weights" lacks stderr 'weights of edges'
+done
+
 facts_end

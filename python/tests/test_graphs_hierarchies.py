@@ -380,6 +380,12 @@ class Graphs(unittest.TestCase):
                 g.write(os.path.join(folder, "g.graph"))
             self.assertEqual(said.filename, __file__)
             hga.Graph.from_edges([0, 1], [1, 0], 2).write(os.path.join(folder, "two.graph"))
+            weighted = hga.Graph.from_edges([0, 1], [1, 0], 2, weight=[0.5, 1])
+            for end, says in ((".npy", 1), (".dot", 1), (".graph", 1), (".json", 0), (".csv", 0), (".mtx", 0), (".graphml", 0), (".gexf", 0)):
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    weighted.write(os.path.join(folder, "w" + end))
+                self.assertEqual([f"weights of edges are left out, which {end} files cannot hold" in str(w.message) for w in said], [True] * says, end)
 
     def test_edges_come_as_arrays_from_whoever_has_them(self):
         """edge_index, igraph and DGL give the graph of their edges; of undirected ones both, of self loops one."""

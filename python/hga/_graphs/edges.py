@@ -139,6 +139,7 @@ WRITERS = {
     ".npy": lib.hga_graph_write_npy, ".mtx": lib.hga_graph_write_mtx, ".csv": lib.hga_graph_write_csv,
     ".graphml": lib.hga_graph_write_graphml, ".gexf": lib.hga_graph_write_gexf, ".graph": lib.hga_graph_write_metis,
 }  # fmt: skip
+NO_WEIGHTS = (".npy", ".dot", ".graph")
 
 
 def read(path: Any, parents: Any, relation: Optional[str], weights: Optional[str]) -> Tuple[Any, List[str]]:
@@ -169,17 +170,19 @@ def write(graph: "Graph", path: Any, relation: Optional[str], progress: Optional
         return
     if end == ".dot":
         check(lib.hga_graph_write_dot(graph._g, r, encoded_path(name), 1000000))
-        return
-    if end not in WRITERS:
+    elif end in WRITERS:
+        with reported_by_c(f"writing {end}", progress) as report:
+            check(WRITERS[end](graph._g, r, encoded_path(name), *report))
+    else:
         drawn = "; a hierarchy's write draws: graph.hierarchy().write(path)" if end in (".svg", ".html") else ""
         raise refuse(f"{name}: the name must end in one of .json, .dot, {', '.join(WRITERS)}{drawn}")
-    with reported_by_c(f"writing {end}", progress) as report:
-        check(WRITERS[end](graph._g, r, encoded_path(name), *report))
     loops = ffi.new("hga_pos *")
     if end == ".graph":
         check(lib.hga_graph_loops(graph._g, r, loops))
     if loops[0]:
         say(f"{name}: {loops[0]} edges from a node to itself are left out, which METIS's files cannot hold")
+    if end in NO_WEIGHTS and graph._is_weighted(relation):
+        say(f"{name}: weights of edges are left out, which {end} files cannot hold")
 
 
 # ---- weights ----
