@@ -13,7 +13,8 @@ static int64_t find_note(const import *x, const char *of, const char *name, int6
     int64_t i = 0;
     for (; i < x->notes.n; i++) {
         const char *known = x->text.at + x->notes.list[i].name;
-        if (strcmp(x->notes.list[i].of, of) == 0 && strncmp(known, name, (size_t)n) == 0 && !known[n]) break;
+        if (strcmp(x->notes.list[i].of, of) == 0 && strlen(known) == (size_t)n && memcmp(known, name, (size_t)n) == 0)
+            break;
     }
     return i;
 }

@@ -194,6 +194,19 @@ static void what_cannot_be_read_is_told_with_its_line(void **state)
     refuse("a.npz", "PK", "a.npz");
 }
 
+/* The second name is longer than the note of the first, which it is compared with. */
+static void names_of_columns_may_not_have_zeros(void **state)
+{
+    char table[] = "source,target,,????????????????????????????????????????\n0,1,2,3\n";
+    hga_graph *g;
+    (void)state;
+    for (char *c = table; *c; c++)
+        if (*c == '?') *c = 0;
+    assert_status(HGA_EFORMAT, import_csv(NULL, written("a.csv", table, sizeof table - 1), NULL, &g));
+    assert_non_null(strstr(hga_error_detail(), "a name is not UTF-8"));
+    remove("a.csv");
+}
+
 static void text_is_utf8_without_zeros(void **state)
 {
     static const struct {
@@ -435,6 +448,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_is_told_with_its_line),
         cmocka_unit_test(arrays_of_edges_have_two_or_three_columns),
         cmocka_unit_test(headers_of_arrays_are_read_to_the_end),
+        cmocka_unit_test(names_of_columns_may_not_have_zeros),
         cmocka_unit_test(text_is_utf8_without_zeros),
         cmocka_unit_test(truth_values_are_a_mask),
         cmocka_unit_test(a_mask_under_a_tree_is_a_list_of_edges),
