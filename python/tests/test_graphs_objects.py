@@ -379,6 +379,13 @@ class Rows(unittest.TestCase):
             alone = one.lower(one.attention(*(one.lift(np.ascontiguousarray(x[:, first : first + n])) for x in (q, k, v))))
             self.assertLess(abs(out[:, first : first + n] - alone).max(), 5e-6)
 
+    def test_a_refusal_is_not_shown_as_an_error_within_another(self):
+        h, (q, k, v) = hga.dense(64), tensors(64)
+        for call in (lambda: h(q, k, v[:, 1:]), lambda: h(q, k, v, layout=["bhnd"])):
+            with self.assertRaises((TypeError, ValueError)) as refusal:
+                call()
+            self.assertIsNone(refusal.exception.__context__)
+
     def test_rows_of_tokens_where_nodes_are_wanted_are_named(self):
         h, (q, k, v) = hga.bpt(64), tensors(64)
         refused(self, r"rows of bpt are nodes: 64 tokens and 63 spans; h.lift\(x\)", lambda: h.attention(q, k, v))

@@ -224,6 +224,13 @@ class Calls(Threaded):
         for key in [key for key, call in self._calls.items() if call.plan is plan]:
             del self._calls[key]
 
+    def _known(self, key: Tuple[Any, ...]) -> Optional[Prepared]:
+        """What was checked of an earlier call like it; None, too, where a key has what cannot be hashed, which is refused later."""
+        try:
+            return self._calls.get(key)
+        except TypeError:
+            return None
+
     def _prepare(self, key: Tuple[Any, ...], plan: Plan, p: Problem, d_out: Optional[np.dtype] = None) -> Prepared:
         """Cache what was checked of a call for the next one of its kind."""
         call = Prepared(plan, p, d_out)
@@ -246,9 +253,8 @@ class Calls(Threaded):
             layout, dropout, precision, threads, isa, grad, tables.key if tables else tuple(by_name.items()), q.shape, q.strides,
             q.dtype, k.shape, k.strides, k.dtype, v.shape, v.strides, v.dtype,
         )  # fmt: skip
-        try:
-            call = self._calls[key]
-        except (KeyError, TypeError):
+        call = self._known(key)
+        if call is None:
             p = Problem(self, q, k, v, layout, tables or Tables(self, by_name))
             return self._prepare(key, self._plan(p.plan_key(threads, precision, isa, dropout, grad)), p)
         call.plan.used = next(USES)

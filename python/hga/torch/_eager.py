@@ -189,9 +189,8 @@ def attention(h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, by_name: Mapping[st
     how, like = (layout, dropout, seed, layer, precision, threads, isa), _like(q, k, v)
     key = (layout, dropout, precision, threads, isa, taped, tables.key if tables else tuple(by_name.items()), like)
     while True:
-        try:
-            kind = h._calls[key]
-        except (KeyError, TypeError):
+        kind = h._known(key)
+        if kind is None:
             packed = _unrepeated(q), _unrepeated(k), _unrepeated(v)
             if packed[0] is not q or packed[1] is not k or packed[2] is not v:
                 return attention(h, *packed, by_name, how, lse)
