@@ -18,8 +18,8 @@ typedef struct decode_row {
 static json_t *case_json(const decode_row *d)
 {
     const bench_row *r = &d->row;
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I, s:b}", "variant", r->variant,
-                     "parameters", r->parameters, "tokens", r->tokens, "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa,
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I, s:b}", "variant", r->variant, "parameters",
+                     r->parameters, "tokens", r->tokens, "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa,
                      "precision", r->precision, "cache_bytes", (json_int_t)d->cache_bytes, "cache_rows",
                      (json_int_t)d->cache_rows, "bytes_workspace", (json_int_t)r->m.workspace_bytes, "same_bits",
                      d->same_bits);
