@@ -1,4 +1,4 @@
-# Debian packages by cpack: libhga0.5 and libhga-files0.5 (their number is the SOVERSION), libhga-dev, libhga-files-dev and hga. Configure with -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_SHARED_LIBS=ON for them; the
+# Debian packages by cpack: libhga0.6 and libhga-files0.6 (their number is the SOVERSION), libhga-dev, libhga-files-dev and hga. Configure with -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_SHARED_LIBS=ON for them; the
 # target package_check does, builds them apart and asks lintian.
 set(HGA_MAINTAINER "hga maintainers <maintainers@hga.invalid>" CACHE STRING "Maintainer field of Debian packages")
 set(HGA_DEB_runtime libhga${HGA_SOVERSION})
@@ -6,7 +6,7 @@ set(HGA_DEB_development libhga-dev)
 set(HGA_DEB_files libhga-files${HGA_SOVERSION})
 set(HGA_DEB_files_development libhga-files-dev)
 set(HGA_DEB_tool hga)
-# 0.5.0~dev0-1 comes before 0.5.0-1, so that a release takes the place of what came before it.
+# 0.6.0~dev0-1 comes before 0.6.0-1, so that a release takes the place of what came before it.
 file(STRINGS ${PROJECT_SOURCE_DIR}/graph/base/hga_base.h stage REGEX "^#define HGA_VERSION_STAGE ")
 string(REGEX REPLACE ".*\"\\.?([^\"]*)\".*" "\\1" stage "${stage}")
 string(REGEX REPLACE "(.+)" "~\\1" stage "${stage}")

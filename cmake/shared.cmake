@@ -11,7 +11,7 @@ function(hga_shared_library target name map)
   cmake_parse_arguments(PARSE_ARGV 3 of "" "" NEEDS)
   add_library(${target} SHARED ${of_UNPARSED_ARGUMENTS})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${HGA_SOVERSION} LINKER_LANGUAGE C)
-  # One version node for all symbols; a program linked to it says so to ldd. After the first release of 0.5 new names get nodes of their own.
+  # One version node for all symbols; a program linked to it says so to ldd. After the first release of 0.6 new names get nodes of their own.
   target_link_options(${target} PRIVATE -Wl,--version-script=${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${map})
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${map})
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hga_flags>)

@@ -109,7 +109,7 @@ wants() {
 mkdir wants
 without_files() { # as if the package of the files were not installed
     cp -r "$prefix" bare && rm "$(find bare -name hgaFilesTargets.cmake)" && find bare -name 'libhga-files*' -delete || return 1
-    prefix=$scratch/bare wants "0.5 QUIET COMPONENTS files" && ! prefix=$scratch/bare wants "0.5 COMPONENTS static"
+    prefix=$scratch/bare wants "0.6 QUIET COMPONENTS files" && ! prefix=$scratch/bare wants "0.6 COMPONENTS static"
 }
 fact files_that_are_not_installed_are_not_found without_files
 fact another_version_is_not_taken wants 99.0
@@ -122,7 +122,7 @@ macro(find_library variable)
 endmacro()
 END
 names_what_lacks() {
-    printf 'cmake_minimum_required(VERSION 3.25)\nproject(lacks LANGUAGES C)\nfind_package(hga 0.5 REQUIRED COMPONENTS %s)\n' "$1" >wants/CMakeLists.txt
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(lacks LANGUAGES C)\nfind_package(hga 0.6 REQUIRED COMPONENTS %s)\n' "$1" >wants/CMakeLists.txt
     cmake -S wants -B lacks -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_PROJECT_lacks_INCLUDE="$scratch/no_jansson.cmake" >lacks_said 2>&1
 }
 names_it() { ! names_what_lacks static && shows lacks_said 'the static hga needs jansson, which is not found'; }

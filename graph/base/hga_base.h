@@ -22,9 +22,9 @@ extern "C" {
 
 /* The version of these headers. */
 #define HGA_VERSION_MAJOR 0
-#define HGA_VERSION_MINOR 5
+#define HGA_VERSION_MINOR 6
 #define HGA_VERSION_PATCH 0
-#define HGA_VERSION_STAGE "" /* ".dev0" behind it: a state before the release */
+#define HGA_VERSION_STAGE ".dev0" /* ".dev0" behind it: a state before the release */
 
 /* As the offset of a member: there is none. */
 #define HGA_NOWHERE ((size_t)-1)

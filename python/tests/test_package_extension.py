@@ -102,7 +102,7 @@ class Extension(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("cmake"), "cmake is not installed")
     def test_cmake_finds_the_files_too_and_no_other_version_or_part(self):
-        for asked, wanted in (("0.5 COMPONENTS files", True), ("0.4", False), ("0.5 COMPONENTS static", False)):
+        for asked, wanted in (("0.6 COMPONENTS files", True), ("0.5", False), ("0.6 COMPONENTS static", False)):
             project = self.folder / asked.replace(" ", "_")
             project.mkdir()
             (project / "main.c").write_text("#include <hga.h>\n#include <hga/hga_files.h>\nint main(void) { return !hga_version() || !hga_graph_read; }\n")

@@ -317,7 +317,7 @@ HGA_API hga_status hga_attention(const hga_graph *g, const hga_program *p, const
 HGA_API hga_status hga_merge_states(int64_t n_rows, hga_id n_heads, hga_id dim_v, float *out_a, float *lse_a,
                                     const float *out_b, const float *lse_b);
 
-/* Say the version of the library that runs, such as "0.5.0" or "0.5.0.dev0"; that of its headers is HGA_VERSION_MAJOR,
+/* Say the version of the library that runs, such as "0.6.0" or "0.6.0.dev0"; that of its headers is HGA_VERSION_MAJOR,
    _MINOR, _PATCH and _STAGE. */
 HGA_API const char *hga_version(void);
 
