@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import tool_oracle as oracle
 from tool_arrays import QUICK, added, run, single, typed, worst
-from tool_options import FILES, OPTIONS, VARIANTS, has_ranks, is_pair, on_ranks, plan, refusals
+from tool_options import FILES, OPTIONS, VARIANTS, has_ranks, is_pair, merges, on_ranks, plan, refusals
 
 ranks_at = sys.argv.index("--ranks") if "--ranks" in sys.argv else len(sys.argv)
 LAUNCHER, (HGA, *numbers) = sys.argv[ranks_at + 1 :], sys.argv[1:ranks_at]
@@ -81,6 +81,8 @@ class Call:
     def draw_graph(self):
         o, r = self.o, self.r
         self.n = r.choice((1, 2, 5, 11, 17, 17, 24))
+        if o["normaliser"] == "entmax" and merges(o):
+            self.n = max(self.n, 2)  # one node has no clusters, whose rows would be refused
         if o["source"] in VARIANTS:
             self.variant = VARIANTS[o["source"]].split()
             if o["source"] == "ragged":
