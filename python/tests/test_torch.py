@@ -34,6 +34,13 @@ class Torch(unittest.TestCase):
             for x, y in zip(torch.autograd.grad(a, (q, k, v), g), torch.autograd.grad(b, (q, k, v), g)):
                 self.assertLess((x - y).abs().max(), 2e-5)
 
+    def test_a_refusal_is_not_shown_as_an_error_within_another(self):
+        h, (q, k, v) = hga.dense(40), tensors(40)
+        for call in (lambda: h.attention(q, k, v[:, :, 1:]), lambda: h.attention(q, k, v, layout=["bhnd"])):
+            with self.assertRaises((TypeError, ValueError)) as refusal:
+                call()
+            self.assertIsNone(refusal.exception.__context__)
+
     def test_operators_are_as_torch_wants_them(self):
         q, k, v = tensors(20)
         for h in (hga.htransformer(20, block=4, causal=True), hga.hsa(20, branching=[2, 4])):
